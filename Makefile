@@ -1,0 +1,59 @@
+# The two commands of the README are `make install` and `make run`; the rest is for those who change the code.
+# Every target installs what it misses. PYTHON=/path/to/python3 chooses the interpreter (3.11 or later).
+
+PYTHON ?= python3
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+# A stamp is newer than what it was made from, so a second `make install` does nothing and a changed lock reinstalls.
+tools := .venv/.tools
+package := .venv/.package
+environment := .venv/.environment
+
+code := $(wildcard src scripts bench tests)
+typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print -quit),$(folder)))
+
+.PHONY: install run test check bench clean
+
+install: $(package) $(environment)
+	@:
+
+run: install
+	@.venv/bin/cloche demo
+
+test: install
+	@.venv/bin/python -m pytest $(ARGS)
+
+check: $(package)
+	@.venv/bin/ruff format --check --quiet $(code) || { .venv/bin/ruff format --check $(code); exit 1; }
+	@.venv/bin/ruff check --quiet $(code)
+	@.venv/bin/mypy --no-error-summary $(typed)
+	@if [ -f scripts/blocking.py ]; then .venv/bin/python scripts/blocking.py --check; fi
+
+bench: install
+	@.venv/bin/python -m bench $(ARGS)
+
+clean:
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(tools): requirements-dev.lock
+	@python=$$(scripts/system-packages python "$(PYTHON)") && { \
+		[ -x .venv/bin/python ] && .venv/bin/python -c '' 2>/dev/null || { \
+			echo "Creating .venv with $$($$python --version)"; \
+			rm -rf .venv && $$python -m venv .venv; }; }
+	@echo "Installing Cloche's few dependencies and its development tools"
+	@.venv/bin/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: -r requirements-dev.lock
+	@# venv brings setuptools on 3.11; its start-up hook would slow down every start of `cloche`.
+	@.venv/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null
+	@touch $@
+
+$(package): $(tools) pyproject.toml
+	@echo "Installing Cloche (editable)"
+	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(environment): $(package) src/cloche/environment/packages.lock src/cloche/environment/fingerprint.py
+	@scripts/system-packages fonts
+	@.venv/bin/python -m cloche.environment
+	@touch $@

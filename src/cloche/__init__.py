@@ -1,0 +1,107 @@
+"""Cloche: self-hosted code execution for AI.
+
+A run meets these, in this order:
+
+    cli/          the command line (and, later, doors/: HTTP, MCP, E2B)
+    engine/       sandboxes, programs, commands, files: what the caller holds in hands (asyncio)
+    blocking/     the same for callers without an event loop, generated from it
+    languages/    how source becomes a command
+    walls/        where it is held: walls/jail makes a sandbox in milliseconds
+    wire/         what engine and agent say to each other
+    agent/        what runs inside
+    environment/  the Python that programs find inside
+    model/        the words: Limits, Result, Event, Entry
+
+Importing `cloche` is cheap: what it offers is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.blocking.commands import Process
+    from cloche.blocking.sandbox import Sandbox, run
+    from cloche.engine.commands import AsyncProcess
+    from cloche.engine.sandbox import AsyncSandbox
+    from cloche.engine.sandbox import run as async_run
+    from cloche.errors import (
+        ClocheError,
+        FileMissing,
+        FileProblem,
+        Gone,
+        InvalidRun,
+        Misconfigured,
+        Refused,
+        SandboxFailed,
+    )
+    from cloche.model.files import Change, Entry, Mount
+    from cloche.model.limits import Limits
+    from cloche.model.result import Error, Result, Usage
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "run": "blocking.sandbox",
+    "Sandbox": "blocking.sandbox",
+    "Process": "blocking.commands",
+    "AsyncSandbox": "engine.sandbox",
+    "AsyncProcess": "engine.commands",
+    "Result": "model.result",
+    "Error": "model.result",
+    "Usage": "model.result",
+    "Limits": "model.limits",
+    "Entry": "model.files",
+    "Change": "model.files",
+    "Mount": "model.files",
+    "ClocheError": "errors",
+    "InvalidRun": "errors",
+    "Refused": "errors",
+    "Gone": "errors",
+    "FileMissing": "errors",
+    "FileProblem": "errors",
+    "SandboxFailed": "errors",
+    "Misconfigured": "errors",
+}
+
+__all__ = [
+    "AsyncProcess",
+    "AsyncSandbox",
+    "Change",
+    "ClocheError",
+    "Entry",
+    "Error",
+    "FileMissing",
+    "FileProblem",
+    "Gone",
+    "InvalidRun",
+    "Limits",
+    "Misconfigured",
+    "Mount",
+    "Process",
+    "Refused",
+    "Result",
+    "Sandbox",
+    "SandboxFailed",
+    "Usage",
+    "async_run",
+    "run",
+    "warm_up",
+]
+
+
+def warm_up() -> None:
+    """Have the nurseries ready, libraries imported, before the first run; for servers and benchmarks."""
+    from cloche import settings
+    from cloche.walls.jail.nurseries import of_this_process
+
+    of_this_process(settings.load()).warm_up()
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name == "async_run":
+        return import_module("cloche.engine.sandbox").run
+    if name in _WHERE:
+        return getattr(import_module(f"cloche.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'cloche' has no attribute {name!r}")

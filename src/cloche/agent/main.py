@@ -1,0 +1,214 @@
+"""The agent's loop: frames in, frames out, and what is under way in between.
+
+One thread, never blocked by anything but its own poll: a program that fills its pipe waits, a stream that is full
+makes the programs wait, and the engine is always listened to.  As pid 1 it also buries every orphan of the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections import deque
+
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    class Operation(Protocol):
+        """Something that the engine has asked for and that is not over."""
+
+        def receive(self, kind: int, payload: bytes) -> None:
+            """A further frame for this operation."""
+
+        def cancel(self) -> None:
+            """The engine has lost interest, or the conversation is over."""
+
+
+BACKLOG = 1 << 20  # bytes waiting to be sent, past which programs are no longer read
+
+_READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
+
+
+class Agent:
+    """What one sandbox's engine asks for, carried out."""
+
+    def __init__(self, incoming: int, outgoing: int, environment: dict[str, str], home: str) -> None:
+        self.environment = environment
+        self.home = home
+        self.operations: dict[int, Operation] = {}
+        self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
+        self._incoming, self._outgoing = incoming, outgoing
+        self._decoder = frames.Decoder(frames.FROM_ENGINE)
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._children: dict[int, Callable[[int, Any], None]] = {}
+        # Two polls: `_vital` has the stream and the signals, `_all` has these and the programs' output.  While the
+        # stream is clogged only the first is asked, so nobody's output piles up here.
+        self._vital, self._all = select.epoll(), select.epoll()
+        self._open = True
+        os.set_blocking(incoming, False)
+        os.set_blocking(outgoing, False)
+        self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for fd, callback in ((incoming, self._receive), (self._wake, self._signalled)):
+            self._callbacks[fd] = callback
+            self._vital.register(fd, _READ)
+            self._all.register(fd, _READ)
+
+    def connect(self, stream: int) -> None:
+        """Speak on this stream from now on; the agent was made before it had one."""
+        for poll in (self._vital, self._all):
+            poll.unregister(self._incoming)
+            poll.register(stream, _READ)
+        del self._callbacks[self._incoming]
+        self._incoming = self._outgoing = stream
+        self._callbacks[stream] = self._receive
+        os.set_blocking(stream, False)
+
+    def serve(self) -> None:
+        """Work until the engine closes the stream."""
+        self._bury()  # children that ended before the signal was listened to
+        while self._open:
+            poll = self._vital if self._queued > BACKLOG else self._all
+            for fd, _ in poll.poll():
+                if fd == self._outgoing and fd != self._incoming:
+                    self._flush()
+                elif fd in self._callbacks:
+                    self._callbacks[fd]()
+            if self._queued:
+                self._flush()
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame; it leaves at the end of this turn of the loop."""
+        self._queue.append(frame)
+        self._queued += len(frame)
+
+    def watch(self, fd: int, callback: Callable[[], None]) -> None:
+        """Call back whenever the descriptor has something to read."""
+        self._callbacks[fd] = callback
+        self._all.register(fd, _READ)
+
+    def watch_writable(self, fd: int, callback: Callable[[], None]) -> None:
+        """Call back whenever the descriptor takes more."""
+        self._callbacks[fd] = callback
+        self._all.register(fd, select.EPOLLOUT | select.EPOLLERR)
+
+    def unwatch(self, fd: int) -> None:
+        """No more calls for this descriptor."""
+        if self._callbacks.pop(fd, None):
+            self._all.unregister(fd)
+
+    def adopt(self, pid: int, ended: Callable[[int, Any], None]) -> None:
+        """Call `ended(status, usage)` when this child has ended."""
+        self._children[pid] = ended
+
+    def finish(self, operation: int, kind: int, value: dict[str, Any]) -> None:
+        """Send the last frame of an operation and forget it."""
+        self.operations.pop(operation, None)
+        self.send(frames.encode_json(operation, kind, value))
+
+    def fail(self, operation: int, problem: OSError | ValueError) -> None:
+        """End an operation with what went wrong."""
+        number = problem.errno if isinstance(problem, OSError) and problem.errno else 22
+        text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+        self.finish(operation, frames.FAIL, {"errno": number, "message": text})
+
+    def _receive(self) -> None:
+        try:
+            data = os.read(self._incoming, 256 << 10)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._open = False
+            return
+        for operation, kind, payload in self._decoder.feed(data):
+            self._handle(operation, kind, payload)
+
+    def _handle(self, operation: int, kind: int, payload: bytes) -> None:
+        # Imported here: these modules need the loop's types, and the nursery has them loaded long before.
+        from cloche.agent import files, processes
+
+        if kind == frames.RUN:
+            starter, request = processes.start, frames.decode_json(payload)
+        elif kind == frames.CALL:
+            starter, request = files.start, frames.decode_json(payload)
+        else:
+            known = self.operations.get(operation)
+            if known is not None:  # otherwise it has just ended, and the engine does not know yet
+                known.receive(kind, payload)
+            return
+        if operation in self.operations or len(self.operations) >= frames.MAX_OPERATIONS:
+            self.fail(operation, OSError(16, "too much is under way in this sandbox"))
+            return
+        try:
+            starter(self, operation, request)
+        except (OSError, ValueError) as problem:
+            self.fail(operation, problem)
+
+    def _flush(self) -> None:
+        while self._queue:
+            batch = [self._queue[i] for i in range(min(len(self._queue), 64))]
+            try:
+                sent = os.writev(self._outgoing, batch)
+            except BlockingIOError:
+                self._await_room(True)
+                return
+            except OSError:
+                self._open = False
+                return
+            self._queued -= sent
+            while sent:
+                first = self._queue[0]
+                if sent < len(first):
+                    self._queue[0] = first[sent:]
+                    break
+                sent -= len(first)
+                self._queue.popleft()
+        self._await_room(False)
+
+    def _await_room(self, wanted: bool) -> None:
+        if self._incoming == self._outgoing:
+            events = _READ | (select.EPOLLOUT if wanted else 0)
+            self._vital.modify(self._incoming, events)
+            self._all.modify(self._incoming, events)
+        elif wanted:
+            for poll in (self._vital, self._all):
+                try:
+                    poll.register(self._outgoing, select.EPOLLOUT)
+                except FileExistsError:
+                    break
+        else:
+            for poll in (self._vital, self._all):
+                try:
+                    poll.unregister(self._outgoing)
+                except (FileNotFoundError, OSError):
+                    break
+
+    def _signalled(self) -> None:
+        try:
+            os.read(self._wake, 4096)
+        except BlockingIOError:
+            pass
+        self._bury()
+
+    def _bury(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if not os.WIFEXITED(status) and not os.WIFSIGNALED(status):
+                continue  # a child that declared us its tracer (PTRACE_TRACEME) and stopped: it has not ended
+            ended = self._children.pop(pid, None)
+            if ended is not None:
+                ended(status, usage)

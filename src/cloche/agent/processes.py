@@ -1,0 +1,420 @@
+"""Programs: starting them, feeding and draining them, ending them, and telling how they ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+
+from cloche.agent import python
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.agent.main import Agent
+
+_PIPE_SIZE = 256 << 10
+
+
+def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+    """Start what a RUN frame asks for."""
+    cwd = request.get("cwd") or agent.home
+    environment = {**agent.environment, **request.get("env", {})}
+    terminal = request.get("terminal")
+    if not os.path.isdir(cwd):
+        raise FileNotFoundError(2, f"there is no directory {cwd} to work in")
+    if "source" in request:
+        _write_source(*request["source"])
+    script = request.get("python")
+    if script is not None and (terminal or python.wants_an_interpreter_of_its_own(environment)):
+        request = {**request, "argv": ["python3", script, *request.get("args", [])]}
+        script = None
+    if script is not None:
+        program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
+        spare, agent.spare = agent.spare, None
+        if spare is None or not spare.alive:
+            spare = Spare(agent)
+        process = Process(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
+        spare.go(program)
+    elif terminal:
+        process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
+    else:
+        process = _start_with_pipes(agent, operation, request["argv"], cwd, environment)
+    if not request.get("input") and not terminal:
+        process.close_input()
+    agent.operations[operation] = process
+    agent.send(frames.encode_json(operation, frames.STARTED, {"pid": process.pid}))
+
+
+def _write_source(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        file.write(text)
+
+
+class Spare:
+    """A Python that is ready to become a program: forked ahead, waiting to be told which."""
+
+    def __init__(self, agent: Agent) -> None:
+        stdin, self.stdin = _pipe()
+        self.stdout, stdout = _pipe()
+        self.stderr, stderr = _pipe()
+        order, self._order = os.pipe2(os.O_CLOEXEC)
+        self.pid = os.fork()
+        if self.pid == 0:
+            raise python.Program(stdin, stdout, stderr, order)
+        for fd in (stdin, stdout, stderr, order):
+            os.close(fd)
+        self.alive = True
+        agent.adopt(self.pid, self._ended)
+
+    def go(self, program: dict[str, Any]) -> None:
+        """Tell it which program to become."""
+        try:
+            python.send_order(self._order, program)
+        except BrokenPipeError:
+            pass  # it is dead already; its end is reported like any other
+        os.close(self._order)
+
+    def _ended(self, _status: int, _usage: Any) -> None:
+        self.alive = False
+        for fd in (self.stdin, self.stdout, self.stderr, self._order):
+            os.close(fd)
+
+
+class Process:
+    """A running program and its three streams."""
+
+    def __init__(self, agent: Agent, operation: int, pid: int, stdin: int, stdout: int, stderr: int | None) -> None:
+        self.pid = pid
+        self._agent, self._operation = agent, operation
+        self._started = _start_time(pid)
+        self._stdin: int | None = stdin
+        self._pending = bytearray()
+        self._feeding = self._input_ended = False
+        self._outputs = {stdout: frames.STDOUT}
+        if stderr is not None:
+            self._outputs[stderr] = frames.STDERR
+        self._terminal = stdout if stderr is None else None
+        self._credit = frames.WINDOW
+        self._paused: set[int] = set()
+        self._end: tuple[int, Any] | None = None
+        for fd in self._outputs:
+            os.set_blocking(fd, False)
+            agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
+        os.set_blocking(stdin, False)
+        agent.adopt(pid, self._ended)
+
+    def receive(self, kind: int, payload: bytes) -> None:
+        """Input, its end, credit, a signal, a new window size, or the wish to be rid of it."""
+        if kind == frames.INPUT:
+            self._pending += payload
+            self._feed()
+        elif kind == frames.INPUT_END:
+            self._input_ended = True
+            self._feed()
+        elif kind == frames.CREDIT:
+            self._credit += int.from_bytes(payload, "big")
+            for fd in list(self._paused):
+                self._paused.discard(fd)
+                self._agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
+            if self._end is not None:
+                self._drain()
+        elif kind == frames.SIGNAL:
+            self._signal(int(frames.decode_json(payload)["signal"]))
+        elif kind == frames.RESIZE and self._terminal in self._outputs:
+            size = frames.decode_json(payload)
+            _resize(self._terminal, int(size["columns"]), int(size["rows"]))
+        elif kind == frames.CANCEL:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Kill it and everything that it has started."""
+        if self._end is None:
+            end_tree(self.pid, self._started, {p.pid for p in _processes(self._agent) if p is not self})
+
+    def close_input(self) -> None:
+        """Nothing more will come on its standard input."""
+        if self._stdin is not None:
+            self._agent.unwatch(self._stdin)
+            os.close(self._stdin)
+            self._stdin = None
+
+    def _signal(self, number: int) -> None:
+        if self._end is not None:
+            return
+        group = self.pid
+        if self._terminal in self._outputs and number != signal.SIGKILL:
+            try:
+                group = os.tcgetpgrp(self._terminal)
+            except OSError:
+                pass
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            pass
+
+    def _feed(self) -> None:
+        if self._stdin is None:
+            self._take(len(self._pending))
+            return
+        taken = 0
+        try:
+            while taken < len(self._pending):
+                taken += os.write(self._stdin, memoryview(self._pending)[taken : taken + frames.CHUNK])
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody reads it any more
+            taken = len(self._pending)
+            self._take(taken)
+            self.close_input()
+            return
+        self._take(taken)
+        if self._pending and not self._feeding:
+            self._agent.watch_writable(self._stdin, self._feed)
+        elif self._feeding and not self._pending:
+            self._agent.unwatch(self._stdin)
+        self._feeding = bool(self._pending)
+        if self._input_ended and not self._pending:
+            if self._terminal is None:
+                self.close_input()
+            else:  # what a person types to say so; the terminal itself stays open for output
+                self._input_ended = False
+                self._pending += b"\x04"
+                self._feed()
+
+    def _take(self, count: int) -> None:
+        if count:
+            del self._pending[:count]
+            self._agent.send(frames.credit(self._operation, count))
+
+    def _readable(self, fd: int) -> None:
+        self._read(fd)
+        if self._end is not None:
+            self._drain()
+
+    def _read(self, fd: int) -> bool:
+        """Pass on what there is; False when nothing more can be had just now."""
+        if self._credit <= 0:
+            self._agent.unwatch(fd)
+            self._paused.add(fd)
+            return False
+        try:
+            data = os.read(fd, min(frames.CHUNK, self._credit))
+        except BlockingIOError:
+            return False
+        except OSError:  # a terminal whose last user has gone
+            data = b""
+        if not data:
+            self._close(fd)
+            return False
+        self._credit -= len(data)
+        self._agent.send(frames.encode(self._operation, self._outputs[fd], data))
+        return True
+
+    def _close(self, fd: int) -> None:
+        self._agent.unwatch(fd)
+        self._paused.discard(fd)
+        del self._outputs[fd]
+        os.close(fd)
+
+    def _ended(self, status: int, usage: Any) -> None:
+        self._end = status, usage
+        self._drain()
+
+    def _drain(self) -> None:
+        # The program is gone, so all that it wrote is in the pipes by now.  Read them until they are empty, not until
+        # they are closed: a child that it left behind may hold them open for ever.
+        if self._agent.operations.get(self._operation) is not self:
+            return
+        for fd in list(self._outputs):
+            while self._read(fd):
+                pass
+            if fd in self._paused:
+                return  # the rest follows when the engine grants credit
+        assert self._end is not None
+        for fd in list(self._outputs):
+            self._close(fd)
+        self.close_input()
+        status, usage = self._end
+        self._agent.finish(
+            self._operation,
+            frames.EXIT,
+            {
+                "code": os.waitstatus_to_exitcode(status),
+                "cpu": usage.ru_utime + usage.ru_stime,
+                "peak": usage.ru_maxrss * 1024,
+                "disk": disk(self._agent.home),
+            },
+        )
+
+
+def disk(path: str) -> dict[str, int]:
+    """What the workspace's file system holds and can hold."""
+    status = os.statvfs(path)
+    return {
+        "total": status.f_blocks * status.f_frsize,
+        "free": status.f_bfree * status.f_frsize,
+        "inodes": status.f_files,
+        "inodes_free": status.f_ffree,
+    }
+
+
+def end_tree(root: int, started: int, spared: set[int]) -> None:
+    """Kill a process, its descendants, and the orphans that it can have left behind.
+
+    A descendant that made itself a daemon is a child of ours now.  Whatever orphan is younger than the root, and does
+    not descend from another program of the engine's, is counted as the root's: better one too many than one too few.
+    """
+    while True:
+        parents, starts = _table()
+        doomed = {root} if root in parents else set()
+        grown = True
+        while grown:
+            grown = False
+            for pid, parent in parents.items():
+                if pid in doomed or pid in spared or pid == 1:
+                    continue
+                if parent in doomed or (parent == 1 and pid != root and starts[pid] >= started):
+                    doomed.add(pid)
+                    grown = True
+        if not doomed:
+            return
+        for pid in doomed:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        if doomed == {root}:
+            return
+
+
+def _table() -> tuple[dict[int, int], dict[int, int]]:
+    parents, starts = {}, {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = _stat(int(name))
+            if fields and fields[0] not in ("Z", "X"):
+                parents[int(name)], starts[int(name)] = int(fields[1]), int(fields[19])
+    return parents, starts
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
+
+
+def _start_time(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[19]) if fields else 0
+
+
+def _processes(agent: Agent) -> list[Process]:
+    return [operation for operation in agent.operations.values() if isinstance(operation, Process)]
+
+
+def _pipe() -> tuple[int, int]:
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    try:
+        fcntl.fcntl(writing, 1031, _PIPE_SIZE)  # F_SETPIPE_SZ
+    except OSError:
+        pass  # the user's allowance for pipes is used up: the default size does as well
+    return reading, writing
+
+
+def _start_with_pipes(
+    agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]
+) -> Process:
+    import subprocess  # loaded by the nursery as soon as it has a moment; a cold start does not wait for it
+
+    stdin, feed = _pipe()
+    stdout_end, stdout = _pipe()
+    stderr_end, stderr = _pipe()
+    try:
+        # Popen and not a fork: it uses vfork, which costs the same however large this process is.
+        child = subprocess.Popen(
+            argv,
+            executable=_find(argv[0], cwd, environment),
+            cwd=cwd,
+            env=environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            restore_signals=True,
+        )
+    except BaseException:
+        for fd in (feed, stdout_end, stderr_end):
+            os.close(fd)
+        raise
+    finally:
+        for fd in (stdin, stdout, stderr):
+            os.close(fd)
+    child.returncode = 0  # it is reaped here, not by Popen
+    _expose_to_oom(child.pid)
+    return Process(agent, operation, child.pid, feed, stdout_end, stderr_end)
+
+
+def _find(program: str, cwd: str, environment: dict[str, str]) -> str:
+    """The file to execute, so that a missing program is an error here and not in a child."""
+    if "/" in program:
+        path = os.path.join(cwd, program)
+        candidates = [path]
+    else:
+        candidates = [os.path.join(folder or cwd, program) for folder in environment.get("PATH", "").split(":")]
+    for path in candidates:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    if any(os.path.exists(path) for path in candidates):
+        raise PermissionError(13, f"{program} is not executable")
+    raise FileNotFoundError(2, f"there is no program {program} in this sandbox")
+
+
+def _start_in_terminal(
+    agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str], size: dict[str, int]
+) -> Process:
+    executable = _find(argv[0], cwd, environment)
+    environment.setdefault("TERM", "xterm-256color")
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    fcntl.ioctl(master, 0x40045431, b"\0\0\0\0")  # TIOCSPTLCK: unlock
+    name = "/dev/pts/%d" % int.from_bytes(fcntl.ioctl(master, 0x80045430, b"\0\0\0\0"), "little")  # TIOCGPTN
+    _resize(master, int(size["columns"]), int(size["rows"]))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            slave = os.open(name, os.O_RDWR)  # the first terminal that a session leader opens becomes its own
+            for fd in (0, 1, 2):
+                os.dup2(slave, fd)
+            python.reset_signals()
+            os.chdir(cwd)
+            # Descriptors close themselves at exec, and being dumpable again comes with it.
+            os.execve(executable, argv, environment)
+        finally:
+            os._exit(127)
+    _expose_to_oom(pid)
+    return Process(agent, operation, pid, os.dup(master), master, None)
+
+
+def _resize(terminal: int, columns: int, rows: int) -> None:
+    import struct
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _expose_to_oom(pid: int) -> None:
+    # When memory runs out, programs go before the agent that has to tell about it.
+    try:
+        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+
+
+__all__ = ["Process", "Spare", "disk", "end_tree", "start"]

@@ -1,0 +1,256 @@
+"""A Python program, run in a fork of a Python that is already warm, behaving as under `python3 main.py`.
+
+The agent forks; the child unwinds to the bottom of its stack (by raising `Program`), makes itself a clean process, and
+waits to be told which program to become.  All that can be done before the order is done before it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from json import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, ModuleType, TracebackType
+    from typing import Any, NoReturn
+
+# Generators that libraries made when they were imported, before the fork; the nursery collects them (see `note_state`).
+_generators: list[Any] = []
+
+
+class Program(BaseException):
+    """Raised in a forked child: leave everything behind and become a program."""
+
+    def __init__(self, stdin: int, stdout: int, stderr: int, order: int) -> None:
+        super().__init__()
+        self._descriptors = (stdin, stdout, stderr, order)
+
+    def become(self) -> NoReturn:
+        """Called at the bottom of the stack; never returns."""
+        try:
+            order = _make_clean(*self._descriptors)
+            program = _receive_order(order)
+        except BaseException:
+            os._exit(125)
+        _run(program)
+
+
+def wants_an_interpreter_of_its_own(environment: dict[str, str]) -> bool:
+    """Does the environment set what Python reads only when it starts?"""
+    return any(name.startswith("PYTHON") for name in environment)
+
+
+def send_order(fd: int, program: dict[str, Any]) -> None:
+    """Tell a waiting child which program to become."""
+    data = dumps(program).encode()
+    data = len(data).to_bytes(4, "big") + data
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def reset_signals() -> None:
+    """Signals as a program finds them: nothing blocked, nothing caught."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """May other processes of the same user trace this one, and read its memory and descriptors?"""
+    import ctypes
+
+    if ctypes.CDLL(None).prctl(4, ctypes.c_ulong(dumpable), *(ctypes.c_ulong(0),) * 3):  # PR_SET_DUMPABLE
+        raise OSError("prctl(PR_SET_DUMPABLE) failed")
+
+
+def note_state() -> None:
+    """Remember what a fork must not share; called by the nursery when its imports are done."""
+    random = sys.modules.get("random")
+    if random is not None:
+        kinds = (random.Random,)
+        _generators[:] = [thing for thing in gc.get_objects() if type(thing) in kinds]
+
+
+def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
+    os.setsid()
+    moved = os.dup(order)
+    while moved < 3:
+        moved = os.dup(moved)
+    for number, fd in enumerate((stdin, stdout, stderr)):
+        os.dup2(fd, number)
+    os.closerange(3, moved)
+    os.closerange(moved + 1, 1 << 30)
+    reset_signals()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The agent cannot be looked into; a program may look into itself.  Its memory holds nothing but imports.
+    set_dumpable(True)
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # programs go before the agent when memory runs out
+    _reseed()
+    _open_standard_streams()
+    for name in [name for name in sys.modules if name == "cloche" or name.startswith("cloche.")]:
+        del sys.modules[name]
+    gc.enable()
+    return moved
+
+
+def _reseed() -> None:
+    """Two sandboxes never draw the same numbers.  (`random` itself is reseeded by Python after each fork.)"""
+    for generator in _generators:
+        generator.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile._name_sequence = None  # type: ignore[attr-defined]
+
+
+def _open_standard_streams() -> None:
+    # Line by line also into a pipe: output is seen as it happens, and what was printed before a kill is not lost.
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="strict", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]  # noqa: SIM115
+        2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+    for stream, name, mode in ((sys.stdin, "<stdin>", "r"), (sys.stdout, "<stdout>", "w"), (sys.stderr, "<stderr>", "w")):
+        stream.buffer.raw.name = name  # type: ignore[union-attr]
+        stream.mode = mode  # type: ignore[misc]
+
+
+def _receive_order(fd: int) -> dict[str, Any]:
+    def exactly(count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            part = os.read(fd, count - len(data))
+            if not part:
+                os._exit(0)  # the agent has no use for us
+            data += part
+        return data
+
+    program: dict[str, Any] = loads(exactly(int.from_bytes(exactly(4), "big")))
+    os.close(fd)
+    return program
+
+
+def _run(program: dict[str, Any]) -> NoReturn:
+    script: str = program["script"]
+    os.chdir(program["cwd"])
+    os.environ.clear()
+    os.environ.update(program["env"])
+    if "TZ" in os.environ:
+        import time
+
+        time.tzset()
+    folder = os.path.dirname(script)
+    sys.argv = [script, *program["args"]]
+    sys.orig_argv = ["python3", *sys.argv]
+    sys.path[:0] = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
+    main = _main_module(script)
+    status = 1
+    try:
+        with open(script, "rb") as file:
+            code = compile(file.read(), script, "exec", dont_inherit=True)
+        _execute(code, main)
+        status = 0
+    except SystemExit as exit_:
+        status = _exit_status(exit_)
+    except KeyboardInterrupt as interrupt:
+        _report(interrupt)
+        status = -signal.SIGINT
+    except BaseException as problem:
+        _report(problem)
+    _finish(main, status)
+
+
+def _execute(code: CodeType, main: ModuleType) -> None:
+    exec(code, main.__dict__)
+
+
+def _main_module(script: str) -> ModuleType:
+    from importlib.machinery import SourceFileLoader
+
+    main = type(sys)("__main__")
+    main.__dict__.update(
+        __file__=script,
+        __cached__=None,
+        __loader__=SourceFileLoader("__main__", script),
+        __builtins__=sys.modules["builtins"],
+        __annotations__={},
+    )
+    sys.modules["__main__"] = main
+    return main
+
+
+def _exit_status(exit_: SystemExit) -> int:
+    if exit_.code is None:
+        return 0
+    if isinstance(exit_.code, int):
+        return exit_.code & 0xFF
+    print(exit_.code, file=sys.stderr)
+    return 1
+
+
+def _report(problem: BaseException) -> None:
+    """Print the traceback as Python does, without the frames that are ours."""
+    trace: TracebackType | None = problem.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    problem.__traceback__ = trace
+    try:
+        sys.stdout.flush()
+    except Exception:
+        pass
+    try:
+        sys.excepthook(type(problem), problem, trace)
+    except BaseException as worse:
+        sys.__excepthook__(type(worse), worse, worse.__traceback__)
+
+
+def _finish(main: ModuleType, status: int) -> NoReturn:
+    """What the interpreter does at its end, but for taking hundreds of modules apart one by one."""
+    try:
+        threading = sys.modules.get("threading")
+        if threading is not None:
+            threading._shutdown()  # waits for threads that are not daemons
+    except BaseException as problem:
+        _report(problem)
+    import atexit
+
+    atexit._run_exitfuncs()
+    _flush(sys.stdout)
+    for names in (_private, _public):  # the order in which Python clears a module
+        for name in [name for name in main.__dict__ if names(name)]:
+            try:
+                main.__dict__[name] = None
+            except BaseException:
+                pass
+    gc.collect()
+    flushed = _flush(sys.stdout)
+    _flush(sys.stderr)
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status if status or flushed else 120)
+
+
+def _private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _public(name: str) -> bool:
+    return not name.startswith("_")
+
+
+def _flush(stream: Any) -> bool:
+    try:
+        if stream is not None and not stream.closed:
+            stream.flush()
+    except (BrokenPipeError, ValueError):
+        pass
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""Telling the engine what changes in a folder."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.agent.main import Agent
+
+_MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x80, 0x100, 0x200
+_ISDIR, _IGNORED, _OVERFLOW, _ONLYDIR = 0x40000000, 0x8000, 0x4000, 0x01000000
+_KINDS = (
+    (_CREATE, "create"),
+    (_DELETE, "remove"),
+    (_MODIFY, "write"),
+    (_MOVED_FROM | _MOVED_TO, "rename"),
+    (_ATTRIB, "chmod"),
+)
+_EVENT = struct.Struct("iIII")
+MAX_FOLDERS = 1000
+
+
+class Watching:
+    """A folder (and those below it, when asked) being watched."""
+
+    def __init__(self, agent: Agent, operation: int, path: str, recursive: bool) -> None:
+        self._agent, self._operation, self._recursive = agent, operation, recursive
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._folders: dict[int, str] = {}
+        self._top = path
+        self._credit = frames.WINDOW // 2  # one batch of events may pass it
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "no more folders can be watched")
+        try:
+            self._add(path)
+        except OSError:
+            os.close(self._fd)
+            raise
+        agent.watch(self._fd, self._readable)
+        agent.send(frames.encode_json(operation, frames.STARTED, {}))
+
+    def receive(self, kind: int, payload: bytes) -> None:
+        """Credit for more, or that it is enough."""
+        if kind == frames.CREDIT:
+            if self._credit <= 0:
+                self._agent.watch(self._fd, self._readable)
+            self._credit += int.from_bytes(payload, "big")
+        elif kind == frames.CANCEL:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Stop watching."""
+        self._agent.unwatch(self._fd)
+        os.close(self._fd)
+        self._agent.finish(self._operation, frames.REPLY, {})
+
+    def _add(self, path: str) -> None:
+        if len(self._folders) >= MAX_FOLDERS:
+            return
+        mask = _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR
+        number = self._libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask))
+        if number < 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        self._folders[number] = path
+        if self._recursive:
+            with os.scandir(path) as scan:
+                below = [item.path for item in scan if item.is_dir(follow_symlinks=False)]
+            for folder in below:
+                try:
+                    self._add(folder)
+                except OSError:
+                    continue
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._fd, 16 << 10)  # so that one read is far less than the window, however it is escaped
+        except BlockingIOError:
+            return
+        position = 0
+        while position < len(data):
+            number, mask, _, length = _EVENT.unpack_from(data, position)
+            position += _EVENT.size
+            name = os.fsdecode(data[position : position + length].rstrip(b"\0"))
+            position += length
+            if mask & _OVERFLOW:
+                self._tell("overflow", self._top)
+            elif mask & _IGNORED:
+                self._folders.pop(number, None)
+            elif number in self._folders:
+                path = os.path.join(self._folders[number], name) if name else self._folders[number]
+                for bits, kind in _KINDS:
+                    if mask & bits:
+                        self._tell(kind, path)
+                if self._recursive and mask & _ISDIR and mask & (_CREATE | _MOVED_TO):
+                    try:
+                        self._add(path)
+                    except OSError:
+                        continue
+        if self._credit <= 0:  # nobody listens: let the kernel's queue overflow, and say so when somebody does
+            self._agent.unwatch(self._fd)
+
+    def _tell(self, kind: str, path: str) -> None:
+        frame = frames.encode_json(self._operation, frames.EVENT, {"kind": kind, "path": path})
+        self._credit -= len(frame)
+        self._agent.send(frame)

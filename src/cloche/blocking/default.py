@@ -1,0 +1,14 @@
+# Generated from src/cloche/engine/default.py by scripts/blocking.py: edit that instead.
+"""The wall that is used when the caller names none."""
+
+from __future__ import annotations
+
+from cloche import settings
+from cloche.blocking.jail import Jail
+from cloche.blocking.wall import Wall
+from cloche.walls.jail.nurseries import of_this_process
+
+
+def wall() -> Wall:
+    """The jail, with the nurseries of this process."""
+    return Jail(of_this_process(settings.load()))

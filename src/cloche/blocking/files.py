@@ -1,0 +1,239 @@
+# Generated from src/cloche/engine/files.py by scripts/blocking.py: edit that instead.
+"""Files in a sandbox: every operation is carried out by the agent, inside the wall."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from cloche.blocking.link import Lost, Operation
+from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
+from cloche.model.files import Change, Entry
+from cloche.wire import frames
+
+if TYPE_CHECKING:
+    from cloche.blocking.sandbox import Sandbox
+
+ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
+MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
+
+
+class Files:
+    """`box.files`: paths are inside the sandbox; relative ones start at /sandbox."""
+
+    def __init__(self, box: Sandbox) -> None:
+        self._box = box
+
+    def write(self, path: str, data: str | bytes, *, mode: int | None = None, append: bool = False) -> Entry:
+        """Write a file; folders on the way are made."""
+        rest = memoryview(data.encode() if isinstance(data, str) else data)
+        request = {"method": "write", "path": _checked(path), "mode": mode, "append": append}
+        operation = self._ask(request)
+        try:
+            while rest:
+                if operation.input_credit > 0:
+                    part = bytes(rest[: min(frames.CHUNK, operation.input_credit)])
+                    operation.input_credit -= len(part)
+                    rest = rest[len(part) :]
+                    self._box.tell(frames.encode(operation.number, frames.INPUT, part))
+                else:
+                    self._answer(operation, path)
+            self._box.tell(frames.encode(operation.number, frames.INPUT_END))
+            return _entry((self._reply(operation, path))["entry"])
+        finally:
+            self._box.link.close(operation)
+
+    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
+        """The contents of a file, or a part of them."""
+        request = {"method": "read", "path": _checked(path), "offset": offset, "length": length}
+        operation = self._ask(request)
+        parts: list[bytes] = []
+        total = 0
+        try:
+            while True:
+                kind, payload = self._answer(operation, path)
+                if kind == frames.DATA:
+                    parts.append(payload)
+                    total += len(payload)
+                    if total > MAX_READ:
+                        self._box.tell(frames.encode(operation.number, frames.CANCEL))
+                        raise FileProblem(
+                            f"{path} is larger than {MAX_READ} bytes.",
+                            "Read it in parts, with offset= and length=.",
+                            27,
+                        )
+                elif kind == frames.REPLY:
+                    return b"".join(parts)
+        finally:
+            self._box.link.close(operation)
+
+    def read_text(self, path: str) -> str:
+        """The contents of a file as text; what is not UTF-8 shows as replacement characters."""
+        return (self.read(path)).decode(errors="replace")
+
+    def list(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
+        """What is in a folder, and in the folders below it when `depth` says so."""
+        if not isinstance(depth, int) or depth < 1:
+            raise InvalidRun("depth must be 1 or more.")
+        operation = self._ask({"method": "list", "path": _checked(path), "depth": depth})
+        entries: list[Entry] = []
+        try:
+            while True:
+                kind, payload = self._answer(operation, path)
+                if kind in (frames.EVENT, frames.REPLY):
+                    entries += [_entry(entry) for entry in _told(payload, "entries", list)]
+                if kind == frames.REPLY:
+                    return entries
+        finally:
+            self._box.link.close(operation)
+
+    def stat(self, path: str) -> Entry:
+        """What is at a path; a link is told as a link."""
+        return _entry((self._call({"method": "stat", "path": _checked(path)}, path))["entry"])
+
+    def exists(self, path: str) -> bool:
+        """Is there something at this path?"""
+        try:
+            self.stat(path)
+        except FileMissing:
+            return False
+        return True
+
+    def mkdir(self, path: str) -> bool:
+        """Make a folder and those on the way; False when it was there."""
+        return bool((self._call({"method": "mkdir", "path": _checked(path)}, path)).get("created"))
+
+    def rename(self, path: str, new_path: str) -> Entry:
+        """Rename or move a file or folder."""
+        request = {"method": "rename", "path": _checked(path), "new_path": _checked(new_path)}
+        return _entry((self._call(request, path))["entry"])
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it."""
+        self._call({"method": "remove", "path": _checked(path)}, path)
+
+    def watch(self, path: str = ".", *, recursive: bool = False) -> Watch:
+        """Be told what changes in a folder: iterate over what this returns, and close it."""
+        operation = self._ask({"method": "watch", "path": _checked(path), "recursive": recursive})
+        kind, _ = self._answer(operation, path)
+        assert kind == frames.STARTED
+        return Watch(self._box, operation)
+
+    def disk(self) -> dict[str, int]:
+        """The workspace's file system: total and free, in bytes and in files."""
+        told = self._call({"method": "disk"}, "/sandbox")
+        return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
+
+    def _ask(self, request: dict[str, Any]) -> Operation:
+        operation = self._box.link.open()
+        self._box.tell(frames.encode_json(operation.number, frames.CALL, request))
+        return operation
+
+    def _call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
+        operation = self._ask(request)
+        try:
+            return self._reply(operation, path)
+        finally:
+            self._box.link.close(operation)
+
+    def _reply(self, operation: Operation, path: str) -> dict[str, Any]:
+        while True:
+            kind, payload = self._answer(operation, path)
+            if kind == frames.REPLY:
+                return frames.decode_json(payload)
+
+    def _answer(self, operation: Operation, path: str) -> tuple[int, bytes]:
+        try:
+            kind, payload = self._box.link.receive(operation, monotonic() + ANSWER_S)
+        except (Lost, TimeoutError) as problem:
+            self._box.explain_loss(problem)
+            raise
+        if kind == frames.FAIL:
+            raise _problem(frames.decode_json(payload), path)
+        return kind, payload
+
+
+class Watch:
+    """Changes in a folder, as they happen."""
+
+    def __init__(self, box: Sandbox, operation: Operation) -> None:
+        self._box, self._operation = box, operation
+        self._open = True
+
+    def next_change(self, timeout: float | None = None) -> Change | None:
+        """The next change; None when there is none in time, or the sandbox has ended."""
+        deadline = None if timeout is None else monotonic() + timeout
+        while self._open:
+            try:
+                kind, payload = self._box.link.receive(self._operation, deadline)
+            except (TimeoutError, Lost):
+                return None
+            if kind == frames.EVENT:
+                told = frames.decode_json(payload)
+                return Change(str(told.get("kind")), str(told.get("path")))
+            if kind in (frames.REPLY, frames.FAIL):
+                self._open = False
+        return None
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._open:
+            self._open = False
+            self._box.link.close(self._operation)
+            try:
+                self._box.tell(frames.encode(self._operation.number, frames.CANCEL))
+            except Gone:
+                pass
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Change:
+        change = self.next_change()
+        if change is None:
+            raise StopIteration
+        return change
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _checked(path: str) -> str:
+    if not isinstance(path, str) or not path:
+        raise InvalidRun(f"A path is a text, not {path!r}.")
+    if "\0" in path:
+        raise InvalidRun("A path cannot contain a NUL character.")
+    if len(path) > 4096:
+        raise InvalidRun("A path has at most 4096 characters.")
+    return path
+
+
+def _entry(told: dict[str, Any]) -> Entry:
+    target = told.get("target")
+    return Entry(
+        path=str(told["path"]),
+        kind=str(told["kind"]),
+        size=int(told["size"]),
+        mode=int(told["mode"]),
+        modified=float(told["modified"]),
+        target=None if target is None else str(target),
+    )
+
+
+def _told(payload: bytes, name: str, kind: type) -> Any:
+    value = frames.decode_json(payload).get(name)
+    if not isinstance(value, kind):
+        raise frames.Garbled(f"{name} is missing")
+    return value
+
+
+def _problem(told: dict[str, Any], path: str) -> Exception:
+    number = told.get("errno")
+    message = f"{path}: {str(told.get('message', 'failed'))[:1000]}"
+    if number == 2:
+        return FileMissing(message)
+    hint = "Delete files or allow more with disk=." if number == 28 else ""
+    return FileProblem(message, hint, number if isinstance(number, int) else 0)

@@ -1,0 +1,66 @@
+"""The few primitives that differ between asyncio and plain threads; the hand-written twin of `cloche.engine.io`."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Sequence
+
+
+class Stream:
+    """A connected socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.settimeout(None)
+        self._socket = sock
+
+    def receive(self, size: int, timeout: float | None = None) -> bytes:
+        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
+        if timeout is not None and not self._readable(timeout):
+            raise TimeoutError
+        return self._socket.recv(size)
+
+    def _readable(self, timeout: float) -> bool:
+        # A poll and not settimeout: that would be seen by a thread that sends on the same socket.
+        from select import POLLIN, poll
+
+        waiting = poll()
+        waiting.register(self._socket, POLLIN)
+        return bool(waiting.poll(max(timeout, 0) * 1000))
+
+    def send(self, data: bytes, timeout: float | None = None) -> None:
+        """Send all of it."""
+        from select import POLLOUT, poll
+        from time import monotonic
+
+        deadline = None if timeout is None else monotonic() + timeout
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
+            except BlockingIOError:
+                waiting = poll()
+                waiting.register(self._socket, POLLOUT)
+                if not waiting.poll(None if deadline is None else max(deadline - monotonic(), 0) * 1000):
+                    raise TimeoutError from None
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+def send_descriptors(sock: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:
+    """Send one message with descriptors attached."""
+    socket.send_fds(sock, [data], descriptors, socket.MSG_NOSIGNAL)
+
+
+Lock = threading.Lock
+
+
+class Condition(threading.Condition):
+    """A condition whose wait can time out."""
+
+    def wait_for_change(self, timeout: float | None) -> None:
+        """Wait until somebody notifies; TimeoutError when nobody does."""
+        if not self.wait(timeout):
+            raise TimeoutError

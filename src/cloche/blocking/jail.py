@@ -1,0 +1,170 @@
+# Generated from src/cloche/walls/jail/wall.py by scripts/blocking.py: edit that instead.
+"""The jail as the engine sees it: claims sent to a nursery, and a leash for each sandbox that comes of one."""
+
+from __future__ import annotations
+
+import os
+import socket
+from json import dumps, loads
+from time import monotonic
+from typing import Any
+
+from cloche.blocking.io import Lock, Stream, send_descriptors
+from cloche.blocking.wall import Order, Spent
+from cloche.errors import InvalidRun, Refused, SandboxFailed
+from cloche.model.files import Mount
+from cloche.walls.jail.nurseries import Nurseries, Nursery, doctor_hint, request
+
+_ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
+_NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")
+
+
+class Jail:
+    """Sandboxes made of namespaces, forked from a warm nursery."""
+
+    name = "jail"
+
+    def __init__(self, nurseries: Nurseries) -> None:
+        self._nurseries = nurseries
+
+    def hold(self, order: Order) -> Jailed:
+        """Claim a sandbox: it is ready, or being made, when this returns; what is sent to it waits for it."""
+        mounts = tuple(give(mount) for mount in order.mounts)
+        message = dumps({**request(order.limits, mounts), "deadline": order.lifetime_s}).encode()
+        for _ in range(2):  # a nursery that was killed is replaced, once
+            nursery = self._nurseries.choose(order.imports)
+            stream, agents_end = socket.socketpair()
+            leash, nurserys_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                send_descriptors(nursery.control, message, (agents_end.fileno(), nurserys_end.fileno()))
+            except OSError:
+                stream.close()
+                leash.close()
+                continue
+            finally:
+                agents_end.close()
+                nurserys_end.close()
+            return Jailed(nursery, stream, leash)
+        reason = nursery.failure() or "the nursery does not answer"
+        raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=doctor_hint())
+
+
+class Jailed:
+    """A sandbox in a nursery, held by its leash."""
+
+    def __init__(self, nursery: Nursery, stream: socket.socket, leash: socket.socket) -> None:
+        self.stream = Stream(stream)
+        self._nursery = nursery
+        self._leash = Stream(leash)
+        self._asking = Lock()
+        self._spent: Spent | None = None  # known when it has ended
+        self._gone = False
+
+    def usage(self) -> Spent:
+        """What it has used so far."""
+        with self._asking:
+            if self._spent is None:
+                self._ask({"usage": True}, "usage")
+            return self._spent or self._last
+
+    def set_lifetime(self, seconds: float | None) -> None:
+        """End it by itself after so long."""
+        with self._asking:
+            if self._spent is None:
+                self._tell({"deadline": seconds})
+
+    def end(self) -> Spent:
+        """Kill it, and tell what it used."""
+        with self._asking:
+            if self._spent is None:
+                self._ask({"end": True}, "ended")
+            self.stream.close()
+            return self._spent or Spent(reason="lost")
+
+    def gone(self) -> None:
+        """Wait until its last process is reaped."""
+        with self._asking:
+            while not self._gone:
+                self._hear(monotonic() + _ANSWER_S)
+            self._leash.close()
+
+    def abandon(self) -> None:
+        """Let go of the leash: the nursery does the rest."""
+        self._leash.close()
+        self.stream.close()
+
+    _last = Spent()
+
+    def _ask(self, message: dict[str, Any], answer: str) -> None:
+        self._tell(message)
+        deadline = monotonic() + _ANSWER_S
+        while self._spent is None:
+            if self._hear(deadline) == answer:
+                return
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        try:
+            self._leash.send(dumps(message).encode())
+        except OSError:
+            pass  # the nursery has let go: what it had to say is there to be read
+
+    def _hear(self, deadline: float) -> str:
+        """One message from the nursery, noted; its name."""
+        try:
+            message = self._leash.receive(64 << 10, deadline - monotonic())
+        except TimeoutError:
+            message = b""
+        except OSError:
+            message = b""
+        if not message:
+            self._gone = True
+            if self._spent is None:
+                self._spent = Spent(reason="lost")
+                if self._nursery.failure():
+                    raise SandboxFailed(f"No sandbox can be started here: {self._nursery.failure()}.", doctor_hint())
+            return "gone"
+        told: dict[str, Any] = loads(message)
+        name = next(iter(told))
+        if name == "failed":
+            self._spent, self._gone = Spent(reason="failed"), True
+            raise SandboxFailed(f"The sandbox could not be built: {told['failed']}.", hint=doctor_hint())
+        if name == "usage":
+            self._last = _spent(told["usage"])
+        elif name == "ended":
+            self._spent = _spent(told["ended"])
+        elif name == "gone":
+            self._gone = True
+        return name
+
+
+def _spent(told: dict[str, Any]) -> Spent:
+    return Spent(
+        memory=told.get("memory"),
+        memory_peak=told.get("memory_peak"),
+        cpu_time=told.get("cpu"),
+        processes=told.get("processes"),
+        oom_kills=told.get("oom_kills", 0),
+        processes_refused=told.get("processes_refused", 0),
+        reason=told.get("reason", ""),
+    )
+
+
+def give(mount: Mount) -> dict[str, Any]:
+    """A mount as the nursery takes it, after a look at whether it is the caller's to give."""
+    source = os.path.realpath(mount.source)
+    if not os.path.exists(source):
+        raise InvalidRun(f"There is no {mount.source} on this host to mount.")
+    if source in _NEVER_GIVEN or source.startswith(("/proc/", "/sys/", "/dev/")):
+        raise Refused(f"{mount.source} is never given to a sandbox.", hint="Mount a folder of your own.")
+    wanted = os.R_OK | (os.X_OK if os.path.isdir(source) else 0) | (os.W_OK if mount.writable else 0)
+    if not os.access(source, wanted):
+        raise Refused(
+            f"{mount.source} is not yours to give{' for writing' if mount.writable else ''}.",
+            hint="Mount a folder that you may read (and write, for a writable mount) yourself.",
+        )
+    return {
+        "source": source,
+        "target": mount.target,
+        "writable": mount.writable,
+        "owner": os.stat(source).st_uid,
+    }

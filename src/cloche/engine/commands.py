@@ -1,0 +1,319 @@
+"""Programs in a sandbox: started, fed, listened to, ended, and judged."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from cloche.engine.io import AsyncLock
+from cloche.engine.judge import TAIL, Facts, judge
+from cloche.engine.link import Lost
+from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
+from cloche.model.events import Event, Exit, Output, Started
+from cloche.model.limits import Limits
+from cloche.model.result import Result
+from cloche.wire import frames
+
+if TYPE_CHECKING:
+    from cloche.engine.sandbox import AsyncSandbox
+
+GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
+_STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
+
+
+class AsyncCommands:
+    """`box.commands`: any program that is in the sandbox."""
+
+    def __init__(self, box: AsyncSandbox) -> None:
+        self._box = box
+
+    async def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a command (a shell line, or a list of arguments) to its end."""
+        limits = self._box.limits_with(timeout)
+        request = {**command_request(command, cwd, env), "input": stdin is not None}
+        process = await self._box.launch(request, limits, stop_at_output_limit=True)
+        return await process.finish(stdin)
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        pty: bool = False,
+        size: tuple[int, int] = (80, 24),
+        stdin: bool = True,
+        timeout: float | None = None,
+    ) -> AsyncProcess:
+        """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
+        request = {**command_request(command, cwd, env), "input": stdin}
+        if pty:
+            request["terminal"] = {"columns": _dimension(size[0]), "rows": _dimension(size[1])}
+        process = await self._box.launch(request, self._box.limits_with(timeout, unlimited=True))
+        await process.started()
+        return process
+
+
+def command_request(
+    command: str | Sequence[str], cwd: str | None, env: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """What the agent is asked for, checked."""
+    if isinstance(command, str):
+        argv = ["/bin/sh", "-c", command]
+    else:
+        argv = [text for text in command if isinstance(text, str)]
+        if len(argv) != len(command) or not argv or not argv[0]:
+            raise InvalidRun("A command is a shell line, or a list of texts with the program first.")
+    if any("\0" in text for text in argv):
+        raise InvalidRun("A command cannot contain a NUL character.")
+    return {"argv": argv, "cwd": cwd, "env": checked_env(env)}
+
+
+def checked_env(env: Mapping[str, str] | None) -> dict[str, str]:
+    """Environment variables that can be set."""
+    for name, value in (env or {}).items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidRun(f"Environment variables are texts, and {name!r} is not.")
+        if not name or "=" in name or "\0" in name + value:
+            raise InvalidRun(f"{name!r} cannot be an environment variable.")
+    return dict(env or {})
+
+
+def _dimension(value: int) -> int:
+    if not isinstance(value, int) or not 1 <= value <= 10_000:
+        raise InvalidRun(f"A terminal of {value!r} columns or rows is not possible.")
+    return value
+
+
+class AsyncProcess:
+    """A program under way in a sandbox.
+
+    Iterate over it for its events; `wait` for its result.  What it prints is kept up to the output limit, so that both
+    can be had.
+    """
+
+    def __init__(
+        self,
+        box: AsyncSandbox,
+        request: dict[str, Any],
+        limits: Limits,
+        *,
+        stop_at_output_limit: bool,
+        ends_sandbox: bool,
+    ) -> None:
+        self._box, self._request, self._limits = box, request, limits
+        self._stop_at_output_limit, self._ends_sandbox = stop_at_output_limit, ends_sandbox
+        self._operation = box.link.open()
+        self._begin = monotonic()
+        self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
+        self._stopping: float | None = None  # when we lose patience, once it has been told to end
+        self._pid: int | None = None
+        self._kept: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        self._kept_bytes = 0
+        self._tail = b""
+        self._timed_out = self._cut = False
+        self._next = AsyncLock()
+        self.result: Result | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id inside the sandbox."""
+        if self._pid is None:
+            raise Gone("The process has not been started.")
+        return self._pid
+
+    async def begin(self) -> None:
+        """Ask for it."""
+        await self._box.tell(frames.encode_json(self._operation.number, frames.RUN, self._request))
+
+    async def started(self) -> None:
+        """Wait until it runs; what it prints meanwhile is kept."""
+        while self._pid is None and self.result is None:
+            await self._advance()
+
+    async def next_event(self) -> Event | None:
+        """The next thing that happens; None after the end."""
+        async with self._next:
+            if self.result is not None:
+                return None
+            return await self._advance()
+
+    async def wait(self) -> Result:
+        """Wait for its end."""
+        while await self.next_event() is not None:
+            pass
+        assert self.result is not None
+        return self.result
+
+    async def finish(self, stdin: str | bytes | None) -> Result:
+        """Give it all its input, and wait for its end."""
+        if stdin is not None:
+            await self.write(stdin)
+            await self.close_stdin()
+        return await self.wait()
+
+    async def write(self, data: str | bytes) -> None:
+        """Write to its standard input; waits when it does not read, and throws away what it will never read."""
+        rest = memoryview(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
+        while rest and self.result is None:
+            if self._operation.input_credit > 0:
+                part = bytes(rest[: min(frames.CHUNK, self._operation.input_credit)])
+                self._operation.input_credit -= len(part)
+                rest = rest[len(part) :]
+                await self._box.tell(frames.encode(self._operation.number, frames.INPUT, part))
+            else:
+                async with self._next:
+                    if self.result is None and self._operation.input_credit <= 0:
+                        await self._advance()
+
+    async def close_stdin(self) -> None:
+        """Nothing more comes on its standard input."""
+        await self._send(frames.INPUT_END)
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Change the size of its terminal."""
+        size = {"columns": _dimension(columns), "rows": _dimension(rows)}
+        await self._send(frames.RESIZE, frames.dumps(size).encode())
+
+    async def signal(self, number: int | str) -> None:
+        """Send it a signal, by number or by name."""
+        try:
+            chosen = signals.Signals[number] if isinstance(number, str) else signals.Signals(number)
+        except (KeyError, ValueError):
+            raise InvalidRun(f"There is no signal {number!r}.") from None
+        await self._send(frames.SIGNAL, frames.dumps({"signal": int(chosen)}).encode())
+
+    async def kill(self) -> None:
+        """Kill it, with everything it has started; `wait` still tells how it ended."""
+        await self._send(frames.CANCEL)
+
+    def __aiter__(self) -> AsyncProcess:
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await self.next_event()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def _send(self, kind: int, payload: bytes = b"") -> None:
+        if self.result is None:
+            await self._box.tell(frames.encode(self._operation.number, kind, payload))
+
+    async def _advance(self) -> Event | None:
+        """Take one frame and act on it."""
+        try:
+            kind, payload = await self._box.link.receive(self._operation, self._stopping or self._deadline)
+            return await self._take(kind, payload)
+        except TimeoutError:
+            return await self._overdue()
+        except (Lost, frames.Garbled, KeyError, TypeError, ValueError) as problem:
+            return await self._conclude(None, problem)
+
+    async def _take(self, kind: int, payload: bytes) -> Event | None:
+        if kind in _STREAMS:
+            return await self._keep(_STREAMS[kind], payload)
+        if kind == frames.STARTED:
+            self._pid = int(frames.decode_json(payload)["pid"])
+            return Started(self._pid)
+        if kind == frames.EXIT:
+            return await self._conclude(frames.decode_json(payload), None)
+        if kind == frames.FAIL:
+            raise await self._refusal(frames.decode_json(payload))
+        return Output("stdout", b"") if kind == frames.CREDIT else None
+
+    async def _keep(self, stream: str, data: bytes) -> Event:
+        room = self._limits.output_bytes - self._kept_bytes
+        if len(data) > room:
+            data_kept = data[: max(room, 0)]
+            if self._stop_at_output_limit and not self._cut:
+                await self._stop()
+            self._cut = True
+        else:
+            data_kept = data
+        if data_kept:
+            self._kept[stream].append(data_kept)
+            self._kept_bytes += len(data_kept)
+        if stream == "stderr":
+            self._tail = (self._tail + data)[-TAIL:]
+        return Output(stream, data_kept if self._stop_at_output_limit else data)
+
+    async def _stop(self) -> None:
+        """Have it ended, by the agent if it still can, else by the wall."""
+        if self._stopping is None:
+            self._stopping = monotonic() + GRACE_S
+            if not self._ends_sandbox:
+                await self.kill()
+                return
+        await self._box.end()
+
+    async def _overdue(self) -> Event | None:
+        if self._stopping is None:
+            self._timed_out = True
+        await self._stop()
+        if self._ends_sandbox or monotonic() >= (self._stopping or 0):
+            return await self._conclude(None, None)
+        return Output("stdout", b"")
+
+    async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> Event:
+        """The program has ended, or its sandbox has: gather what is known and judge it."""
+        duration = monotonic() - self._begin
+        code = int(end["code"]) if end is not None else -signals.SIGKILL
+        suspicious = end is None or code != 0
+        spent = await self._box.spent(final=self._ends_sandbox) if self._ends_sandbox or suspicious else None
+        disk = (end or {}).get("disk") or {}
+        facts = Facts(
+            exit_code=code,
+            stderr_tail=self._tail.decode(errors="replace"),
+            timed_out=self._timed_out,
+            output_cut=self._cut and self._stop_at_output_limit,
+            lost=problem is not None,
+            reason=spent.reason if spent is not None else "",
+            oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
+            processes_refused=spent.processes_refused - self._box.refusals_seen if spent is not None else 0,
+            disk_free=disk.get("free"),
+            inodes_free=disk.get("inodes_free"),
+            is_python="python" in self._request or "python" in str(self._request.get("argv", "")),
+        )
+        if spent is not None:
+            self._box.oom_kills_seen, self._box.refusals_seen = spent.oom_kills, spent.processes_refused
+        cpu = (end or {}).get("cpu", 0.0)
+        peak = (end or {}).get("peak", 0)
+        if self._ends_sandbox and spent is not None:
+            cpu = spent.cpu_time if spent.cpu_time is not None else cpu
+            peak = spent.memory_peak if spent.memory_peak is not None else peak
+        error = judge(facts, self._limits)
+        out, err = b"".join(self._kept["stdout"]), b"".join(self._kept["stderr"])
+        self.result = Result(
+            stdout=out.decode(errors="replace"),
+            stderr=err.decode(errors="replace"),
+            exit_code=124 if error is not None and error.kind == "timeout" else (128 - code if code < 0 else code),
+            duration=duration,
+            cpu_time=float(cpu),
+            memory_peak=int(peak),
+            error=error,
+            truncated=self._cut,
+            stdout_bytes=out,
+            stderr_bytes=err,
+            wall=self._box.wall,
+        )
+        self._box.link.close(self._operation)
+        return Exit(self.result)
+
+    async def _refusal(self, told: dict[str, Any]) -> Exception:
+        """The program could not even be started."""
+        self._box.link.close(self._operation)
+        message = str(told.get("message", ""))[:1000]
+        if told.get("errno") == 2:
+            return FileMissing(f"The program could not be started: {message}.")
+        return FileProblem(f"The program could not be started: {message}.", number=int(told.get("errno", 0)))

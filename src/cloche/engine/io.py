@@ -1,0 +1,67 @@
+"""The few primitives that differ between asyncio and plain threads; `cloche.blocking.io` is the hand-written twin."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+
+
+class AsyncStream:
+    """A connected socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+
+    async def receive(self, size: int, timeout: float | None = None) -> bytes:
+        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
+        loop = asyncio.get_running_loop()
+        if timeout is None:
+            return await loop.sock_recv(self._socket, size)
+        async with asyncio.timeout(max(timeout, 0)):
+            return await loop.sock_recv(self._socket, size)
+
+    async def send(self, data: bytes, timeout: float | None = None) -> None:
+        """Send all of it."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout):
+            await loop.sock_sendall(self._socket, data)
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+
+async def send_descriptors(sock: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:
+    """Send one message with descriptors attached."""
+    while True:
+        try:
+            socket.send_fds(sock, [data], descriptors, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            return
+        except BlockingIOError:
+            await _writable(sock)
+
+
+async def _writable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    copy = sock.dup()  # several may wait for the same socket, and a loop has one callback per descriptor
+    try:
+        loop.add_writer(copy, lambda: future.done() or future.set_result(None))
+        await future
+    finally:
+        loop.remove_writer(copy)
+        copy.close()
+
+
+AsyncLock = asyncio.Lock
+
+
+class AsyncCondition(asyncio.Condition):
+    """A condition whose wait can time out."""
+
+    async def wait_for_change(self, timeout: float | None) -> None:
+        """Wait until somebody notifies; TimeoutError when nobody does."""
+        async with asyncio.timeout(timeout):
+            await self.wait()

@@ -1,0 +1,199 @@
+"""From what was seen of a run to what went wrong: the kind of error, a sentence, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from signal import Signals
+
+from cloche.model.limits import Limits
+from cloche.model.result import Error
+
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+# The last line of a traceback: the exception's class, with its module unless it is a builtin, and its message.
+_LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$", re.DOTALL)
+_BUILTIN_OR_DOTTED = re.compile(r"^([A-Z]\w*|[a-z_]\w*(\.\w+)+)$")
+TAIL = 64 << 10  # of standard error, where a traceback is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a run that has ended."""
+
+    exit_code: int  # negative: the signal
+    stderr_tail: str = ""
+    timed_out: bool = False
+    output_cut: bool = False
+    lost: bool = False
+    reason: str = ""  # why the wall ended the sandbox, if it did
+    oom_kills: int = 0
+    processes_refused: int = 0
+    disk_free: int | None = None
+    inodes_free: int | None = None
+    is_python: bool = False
+
+
+def judge(facts: Facts, limits: Limits) -> Error | None:
+    """The error, or None when all is well."""
+    if facts.timed_out or facts.reason == "timeout":
+        return Error(
+            "timeout",
+            f"The program was stopped after {limits.timeout_s:g} seconds." if limits.timeout_s else "Time is up.",
+            "Make it do less, look for an endless loop or a wait for input, or allow more time with timeout=.",
+        )
+    if facts.reason == "memory" or (facts.oom_kills and facts.exit_code != 0):
+        return _memory(limits)
+    if facts.output_cut:
+        return Error(
+            "output",
+            f"The program was stopped after printing more than {_size(limits.output_bytes)}.",
+            "Print a summary, or write the data to a file under /sandbox/output instead.",
+        )
+    if facts.reason == "closed":
+        return Error("killed", "The sandbox was closed while the program ran.", "Run it again in a new sandbox.")
+    if facts.lost:
+        return Error(
+            "lost", "The sandbox ended before the program did.", "Run it again in a new sandbox; its files are gone."
+        )
+    if facts.exit_code == 0:
+        return None
+    trace = find_traceback(facts.stderr_tail) if facts.is_python else None
+    if trace is not None and trace.name == "MemoryError":
+        return _memory(limits, trace)
+    if _disk_full(facts):
+        what = "files" if facts.inodes_free == 0 else "disk space"
+        return _with(
+            trace,
+            "disk",
+            f"The sandbox is out of {what}; its disk holds {_size(limits.disk_bytes)}.",
+            "Delete files that are no longer needed, write less, or allow more with disk=.",
+        )
+    if facts.processes_refused or (trace is not None and "can't start new thread" in trace.message):
+        return _with(
+            trace,
+            "processes",
+            f"The program tried to have more than {limits.processes} processes and threads at once.",
+            "Start fewer processes or threads, wait for the earlier ones, or allow more with processes=.",
+        )
+    if facts.exit_code < 0:
+        return _killed(-facts.exit_code, trace)
+    if trace is None:
+        return Error(
+            "exit",
+            f"The program ended with exit code {facts.exit_code}.",
+            "Its standard error says more." if facts.stderr_tail.strip() else "It printed no reason; check its logic.",
+        )
+    if trace.name in _SYNTAX:
+        return _with(trace, "syntax", trace.message, "Correct the line that the message points at and run it again.")
+    return _with(trace, "runtime", trace.message, _advice(trace))
+
+
+@dataclass(frozen=True, slots=True)
+class Traceback:
+    """A traceback as it was printed."""
+
+    name: str
+    message: str
+    text: str
+
+
+def find_traceback(stderr: str) -> Traceback | None:
+    """The traceback that standard error ends with, if it does."""
+    lines = stderr.rstrip("\n").split("\n")
+    start = None
+    for number in range(len(lines) - 1, -1, -1):
+        if lines[number].startswith("Traceback (most recent call last):"):
+            start = number
+            break
+        if lines[number].startswith("  | ") or lines[number].startswith("  + "):
+            continue
+    if start is None:
+        return _find_syntax_error(lines)
+    last = next((n for n in range(start + 1, len(lines)) if lines[n] and not lines[n].startswith(" ")), None)
+    if last is None:
+        return None
+    found = _LAST_LINE.match("\n".join(lines[last:]))
+    if found is None or not _BUILTIN_OR_DOTTED.match(found.group(1)):
+        return None
+    while start > 0 and _belongs(lines, start):
+        start = next(
+            (n for n in range(start - 1, -1, -1) if lines[n].startswith("Traceback (most recent call last):")), 0
+        )
+    return Traceback(found.group(1), found.group(2) or "", "\n".join(lines[start:]) + "\n")
+
+
+def _belongs(lines: list[str], start: int) -> bool:
+    """Is the traceback that starts here the follow-up of an earlier one?"""
+    before = [line for line in lines[max(0, start - 3) : start] if line]
+    return bool(before) and before[-1].startswith(
+        ("During handling of the above exception", "The above exception was the direct cause")
+    )
+
+
+def _find_syntax_error(lines: list[str]) -> Traceback | None:
+    """A program that could not even be compiled: no `Traceback` line, just the place."""
+    found = _LAST_LINE.match(lines[-1])
+    if found is None or found.group(1) not in _SYNTAX:
+        return None
+    for number in range(len(lines) - 1, -1, -1):
+        if lines[number].startswith('  File "'):
+            return Traceback(found.group(1), found.group(2) or "", "\n".join(lines[number:]) + "\n")
+    return None
+
+
+def _with(trace: Traceback | None, kind: str, message: str, hint: str) -> Error:
+    if trace is None:
+        return Error(kind, message, hint)
+    return Error(kind, message, hint, trace.name, trace.text)
+
+
+def _memory(limits: Limits, trace: Traceback | None = None) -> Error:
+    return _with(
+        trace,
+        "memory",
+        f"The program needed more than {_size(limits.memory_bytes)} of memory.",
+        "Work on less data at a time, free what is no longer needed, or allow more with memory=.",
+    )
+
+
+def _disk_full(facts: Facts) -> bool:
+    full = facts.disk_free is not None and facts.disk_free < 4096
+    said = "No space left on device" in facts.stderr_tail or "Errno 28" in facts.stderr_tail
+    return said or full or facts.inodes_free == 0
+
+
+def _killed(number: int, trace: Traceback | None) -> Error:
+    try:
+        name = Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    hints = {
+        "SIGSEGV": "A native library crashed: look for ctypes, deep recursion in C, or a broken extension.",
+        "SIGABRT": "A native library gave up; its standard error says why.",
+        "SIGINT": "It was interrupted.",
+    }
+    return _with(trace, "killed", f"The program was killed by {name}.", hints.get(name, "Something sent it a signal."))
+
+
+def _advice(trace: Traceback) -> str:
+    advice = {
+        "ModuleNotFoundError": "Use a library that is installed, or one of the standard library.",
+        "ImportError": "Check the name; the library may be another version than you think.",
+        "FileNotFoundError": "Check the path: files given to the sandbox are under /sandbox, the working directory.",
+        "PermissionError": "Only /sandbox and /tmp can be written, and the sandbox refuses some system calls.",
+        "KeyError": "Check which keys or columns there are before using one.",
+        "RecursionError": "Find the recursion that does not end, or use a loop.",
+        "EOFError": "The program asked for input and there was none: pass stdin=, or do not ask.",
+    }
+    if trace.name in advice:
+        return advice[trace.name]
+    if "Network is unreachable" in trace.message or "Name or service not known" in trace.text or "resolution" in trace.text:
+        return "The sandbox has no network: pass the data in as files."
+    return "Read the last lines of the traceback, correct the program and run it again."
+
+
+def _size(count: int) -> str:
+    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= factor:
+            return f"{count / factor:g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,130 @@
+"""The conversation with one agent: many operations on one stream, none of it believed.
+
+There is no reader in the background: whoever waits for a frame reads the stream, and hands frames for others to those
+who wait for them.  So a sandbox costs no task and no thread, and nothing is read that nobody waits for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic
+
+from cloche.engine.io import AsyncCondition, AsyncLock, AsyncStream
+from cloche.wire import frames
+
+MAX_WAITING = 4096  # frames of one operation that nobody has taken yet
+STALLED_S = 30.0  # an agent that takes nothing for so long is lost
+
+
+class Lost(Exception):
+    """The agent is gone, or does not keep to the protocol."""
+
+
+class Operation:
+    """One thing that was asked of the agent, and what has come back so far."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.inbox: deque[tuple[int, bytes]] = deque()
+        self.input_credit = frames.WINDOW  # bytes that we may send
+        self.allowance = frames.WINDOW  # bytes that the agent may send
+        self.consumed = 0  # bytes taken from the inbox and not granted anew
+
+
+class AsyncLink:
+    """Frames to and from one agent."""
+
+    def __init__(self, stream: AsyncStream) -> None:
+        self._stream = stream
+        self._decoder = frames.Decoder(frames.FROM_AGENT)
+        self._operations: dict[int, Operation] = {}
+        self._last = 0
+        self._turn = AsyncCondition()
+        self._reading = False
+        self._sending = AsyncLock()
+        self._broken = ""
+
+    def open(self) -> Operation:
+        """A new operation; `close` it when it is over."""
+        self._last += 1
+        operation = self._operations[self._last] = Operation(self._last)
+        return operation
+
+    def close(self, operation: Operation) -> None:
+        """Forget an operation; what still comes for it is thrown away."""
+        self._operations.pop(operation.number, None)
+
+    async def send(self, data: bytes) -> None:
+        """Send frames, as they are."""
+        async with self._sending:
+            if self._broken:
+                raise Lost(self._broken)
+            try:
+                await self._stream.send(data, STALLED_S)
+            except TimeoutError:
+                self._broken = "the agent takes nothing any more"
+                raise Lost(self._broken) from None
+            except OSError as problem:
+                raise Lost(f"the agent is gone ({problem})") from problem
+
+    async def receive(self, operation: Operation, deadline: float | None = None) -> tuple[int, bytes]:
+        """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes."""
+        async with self._turn:
+            while not operation.inbox:
+                if self._broken:
+                    raise Lost(self._broken)
+                timeout = None if deadline is None else deadline - monotonic()
+                if timeout is not None and timeout <= 0:
+                    raise TimeoutError
+                if self._reading:
+                    await self._turn.wait_for_change(timeout)
+                else:
+                    await self._read(timeout)
+            kind, payload = operation.inbox.popleft()
+        if kind in frames.BULK or kind == frames.EVENT:
+            operation.consumed += len(payload)
+            if operation.consumed >= frames.WINDOW // 2:
+                granted, operation.consumed = operation.consumed, 0
+                operation.allowance += granted
+                await self.send(frames.credit(operation.number, granted))
+        return kind, payload
+
+    async def _read(self, timeout: float | None) -> None:
+        """Read once, with the turn released meanwhile; the others wait until we have."""
+        self._reading = True
+        self._turn.release()
+        data = b""
+        problem = ""
+        try:
+            data = await self._stream.receive(256 << 10, timeout)
+            problem = "" if data else "the agent is gone"
+        except TimeoutError:
+            pass
+        except OSError as failure:
+            problem = f"the agent is gone ({failure})"
+        finally:
+            await self._turn.acquire()
+            self._reading = False
+            self._turn.notify_all()
+        self._broken = self._broken or problem
+        try:
+            for number, kind, payload in self._decoder.feed(data):
+                self._dispatch(number, kind, payload)
+        except frames.Garbled as garbled:
+            self._broken = f"the agent sent nonsense: {garbled}"
+
+    def _dispatch(self, number: int, kind: int, payload: bytes) -> None:
+        operation = self._operations.get(number)
+        if operation is None:
+            return
+        if kind == frames.CREDIT:
+            operation.input_credit += int.from_bytes(payload, "big")
+            if operation.input_credit > frames.WINDOW:
+                raise frames.Garbled("more credit than was ever used")
+        elif kind in frames.BULK or kind == frames.EVENT:
+            operation.allowance -= len(payload)
+            if operation.allowance < 0:
+                raise frames.Garbled("more data than was allowed")
+        if len(operation.inbox) >= MAX_WAITING:
+            raise frames.Garbled("too many frames")
+        operation.inbox.append((kind, payload))

@@ -1,0 +1,334 @@
+"""A sandbox, as its owner sees it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from posixpath import normpath
+from typing import Any
+
+from cloche import languages
+from cloche.engine import default
+from cloche.engine.commands import AsyncCommands, AsyncProcess, checked_env
+from cloche.engine.files import AsyncFiles
+from cloche.engine.link import AsyncLink, Lost
+from cloche.errors import Gone, InvalidRun, SandboxFailed
+from cloche.languages.language import Language
+from cloche.model.events import Event
+from cloche.model.files import Mount
+from cloche.model.limits import Limits
+from cloche.model.result import Result, Usage
+from cloche.walls.wall import AsyncHold, AsyncWall, Order, Spent
+
+MAX_INLINE_SOURCE = 512 << 10  # characters of a program that travel with the request to run it
+LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
+
+
+class AsyncSandbox:
+    """A sandbox: files, programs, limits.  Use it in a `with` block, or `close` it.
+
+    `timeout` is the time that each program may take unless it says otherwise; the other limits are the sandbox's.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float | None = 30,
+        memory: int | str = "512M",
+        cpu: float = 1.0,
+        disk: int | str = "1G",
+        processes: int = 64,
+        output: int | str = "10M",
+        env: Mapping[str, str] | None = None,
+        mounts: Mapping[str, str] | Sequence[Mount] = (),
+        lifetime: float | None = None,
+        wall: AsyncWall | None = None,
+    ) -> None:
+        limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        self._prepare(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
+
+    def _prepare(self, order: Order, env: dict[str, str], wall: AsyncWall | None) -> None:
+        self.limits = order.limits
+        self._order, self._env, self._wall = order, env, wall or default.wall()
+        self.wall = self._wall.name
+        self.files = AsyncFiles(self)
+        self.commands = AsyncCommands(self)
+        self._hold: AsyncHold | None = None
+        self._link: AsyncLink | None = None
+        self._ended = False
+        self.oom_kills_seen = self.refusals_seen = 0
+
+    async def __aenter__(self) -> AsyncSandbox:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Start it; done by `with`, and by the first use."""
+        if self._ended:
+            raise Gone("This sandbox has ended.", hint="Make a new one.")
+        if self._hold is None:
+            self._hold = await self._wall.hold(self._order)
+            self._link = AsyncLink(self._hold.stream)
+            # An owner who forgets it lets go of the leash, and that ends it.
+            weakref.finalize(self, self._hold.abandon)
+
+    async def close(self) -> None:
+        """End it, with all that is in it, and wait until nothing of it is left."""
+        self._ended = True
+        if self._hold is not None:
+            try:
+                await self._hold.end()
+                await self._hold.gone()
+            except SandboxFailed:
+                pass  # it never was
+            self._hold.abandon()
+
+    async def kill(self) -> None:
+        """The same as close."""
+        await self.close()
+
+    async def run_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        stdin: str | bytes | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a program to its end, in this sandbox, in a process of its own."""
+        process = await self.start_program(
+            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=stdin is not None
+        )
+        return await process.finish(stdin)
+
+    async def start_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        stdin: bool = True,
+        ends_sandbox: bool = False,
+    ) -> AsyncProcess:
+        """Start a program and return at once."""
+        spoken = languages.find(language)
+        if not isinstance(code, str):
+            raise InvalidRun("code is a text.")
+        request: dict[str, Any] = {"env": checked_env(env), "cwd": cwd, "input": stdin}
+        request["source"] = [spoken.source, code]
+        if len(code) > MAX_INLINE_SOURCE:
+            await self.files.write(spoken.source, code.encode("utf-8", "surrogateescape"))
+            del request["source"]
+        request.update(_how(spoken, _checked_args(args)))
+        limits = self.limits_with(timeout)
+        return await self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
+
+    async def stream(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+    ) -> AsyncEvents:
+        """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
+        process = await self.start_program(
+            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=stdin is not None
+        )
+        return AsyncEvents(process, stdin)
+
+    async def usage(self) -> Usage:
+        """What the sandbox uses now."""
+        disk = await self.files.disk()
+        spent = await self.spent(final=False)
+        return Usage(
+            memory=spent.memory or 0,
+            memory_peak=spent.memory_peak or 0,
+            cpu_time=spent.cpu_time or 0.0,
+            disk=disk["total"] - disk["free"],
+            processes=max((spent.processes or 1) - 1, 0),
+        )
+
+    # What commands and files build on
+
+    @property
+    def link(self) -> AsyncLink:
+        """The conversation with the agent."""
+        if self._link is None:
+            raise Gone("This sandbox has not been opened.")
+        return self._link
+
+    async def launch(
+        self,
+        request: dict[str, Any],
+        limits: Limits,
+        *,
+        stop_at_output_limit: bool = False,
+        ends_sandbox: bool = False,
+    ) -> AsyncProcess:
+        """Ask the agent for a process."""
+        await self.open()
+        request["env"] = {**self._env, **request["env"]}
+        process = AsyncProcess(
+            self, request, limits, stop_at_output_limit=stop_at_output_limit, ends_sandbox=ends_sandbox
+        )
+        await process.begin()
+        return process
+
+    async def tell(self, data: bytes) -> None:
+        """Send frames to the agent; raises what became of the sandbox when it is gone."""
+        await self.open()
+        try:
+            await self.link.send(data)
+        except Lost as problem:
+            await self.explain_loss(problem)
+
+    async def explain_loss(self, problem: Exception) -> None:
+        """Raise why the agent does not answer."""
+        spent = await self.spent(final=True)
+        reasons = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
+        raise Gone(
+            f"The sandbox has ended: {reasons.get(spent.reason, str(problem))}.", hint="Make a new one."
+        ) from problem
+
+    async def spent(self, final: bool) -> Spent:
+        """What it has used; `final` ends it."""
+        assert self._hold is not None
+        if final:
+            self._ended = True
+            return await self._hold.end()
+        return await self._hold.usage()
+
+    async def end(self) -> None:
+        """Have the wall kill it; what it used can still be asked for."""
+        await self.spent(final=True)
+
+    def limits_with(self, timeout: float | None, unlimited: bool = False) -> Limits:
+        """The sandbox's limits, with another time limit when one is given."""
+        if timeout is None:
+            return replace(self.limits, timeout_s=None) if unlimited else self.limits
+        return replace(self.limits, timeout_s=Limits.of(timeout=timeout).timeout_s)
+
+
+class AsyncEvents:
+    """The events of one run, in order; the last one is its exit."""
+
+    def __init__(self, process: AsyncProcess, stdin: str | bytes | None) -> None:
+        self._process, self._stdin = process, stdin
+
+    def __aiter__(self) -> AsyncEvents:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._stdin is not None:
+            stdin, self._stdin = self._stdin, None
+            await self._process.write(stdin)
+            await self._process.close_stdin()
+        while True:
+            event = await self._process.next_event()
+            if event is None:
+                raise StopAsyncIteration
+            if event.kind not in ("stdout", "stderr") or getattr(event, "data", b""):
+                return event
+
+
+async def run(
+    code: str,
+    *,
+    language: str = "python",
+    stdin: str | bytes | None = None,
+    args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    timeout: float | None = 30,
+    memory: int | str = "512M",
+    cpu: float = 1.0,
+    disk: int | str = "1G",
+    processes: int = 64,
+    output: int | str = "10M",
+    mounts: Mapping[str, str] | Sequence[Mount] = (),
+    wall: AsyncWall | None = None,
+) -> Result:
+    """Run a program in a fresh sandbox, which is destroyed with it."""
+    limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+    box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), wall)
+    try:
+        for path, data in (files or {}).items():
+            await box.files.write(path, data)
+        process = await box.start_program(
+            code, language=language, args=args, stdin=stdin is not None, ends_sandbox=True
+        )
+        return await process.finish(stdin)
+    finally:
+        await box.let_go()
+
+
+def one_shot(
+    code: str,
+    language: str,
+    limits: Limits,
+    env: dict[str, str],
+    mounts: tuple[Mount, ...],
+    wall: AsyncWall | None = None,
+) -> AsyncOneShot:
+    """A sandbox for one program: chosen by what that program imports."""
+    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset[str]()
+    lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
+    return AsyncOneShot(Order(limits, mounts, imports, lifetime), env, wall)
+
+
+class AsyncOneShot(AsyncSandbox):
+    """A sandbox that ends with its program."""
+
+    def __init__(self, order: Order, env: dict[str, str], wall: AsyncWall | None) -> None:
+        self._prepare(order, env, wall)
+
+    async def let_go(self) -> None:
+        """Done with it: nobody waits for the last traces to be cleared away."""
+        self._ended = True
+        if self._hold is not None:
+            self._hold.abandon()
+
+
+def _how(language: Language, args: list[str]) -> dict[str, Any]:
+    if language.warm:
+        return {"python": language.source, "args": args}
+    return {"argv": [*language.command, language.source, *args]}
+
+
+def _checked_args(args: Sequence[str]) -> list[str]:
+    checked = [text for text in args if isinstance(text, str) and "\0" not in text]
+    if isinstance(args, str) or len(checked) != len(args):
+        raise InvalidRun("args is a list of texts without NUL characters.")
+    return checked
+
+
+def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:
+    """Mounts from `{"/host/dir": "/sandbox/data/in"}` (read-only; append `:rw` to the target for more)."""
+    if isinstance(mounts, Mapping):
+        mounts = [
+            Mount(source, target.removesuffix(":rw").removesuffix(":ro"), target.endswith(":rw"))
+            for source, target in mounts.items()
+        ]
+    for mount in mounts:
+        target = normpath(mount.target)
+        if not target.startswith("/sandbox/") or target != mount.target.rstrip("/"):
+            raise InvalidRun(
+                f"{mount.target} is no place to mount at.", hint="Choose a path below /sandbox, like /sandbox/data/in."
+            )
+    return tuple(mounts)
+
+

@@ -1,0 +1,28 @@
+"""`python -m cloche.environment [DIRECTORY]`: builds the environment where it belongs, or in another directory."""
+
+import sys
+import time
+from pathlib import Path
+
+from cloche.environment import is_built, location
+from cloche.environment.build import BuildFailed, build
+
+
+def main() -> int:
+    """Builds with a line for each step; 1 when it could not."""
+    target = location(sys.argv[1] if len(sys.argv) > 1 else None)
+    if is_built(target):
+        return 0
+    print("Building the sandbox's Python environment (once; about 1.2 GB)", flush=True)
+    start = time.monotonic()
+    try:
+        build(Path(target), report=lambda step: print(f"  {step} …", flush=True))
+    except BuildFailed as failure:
+        print(f"the sandbox's Python environment could not be built: {failure}", file=sys.stderr)
+        return 1
+    print(f"  ready, after {time.monotonic() - start:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""How source becomes a command: one file per language, found here by name."""
+
+from __future__ import annotations
+
+from cloche.errors import InvalidRun
+from cloche.languages.language import Language
+
+_FILES = {
+    "python": ("py", "python3"),
+    "bash": ("sh", "shell"),
+}
+
+
+def find(name: str) -> Language:
+    """The language of this name or alias."""
+    wanted = name.strip().lower() if isinstance(name, str) else ""
+    for file, aliases in _FILES.items():
+        if wanted == file or wanted in aliases:
+            from importlib import import_module
+
+            language: Language = import_module(f"cloche.languages.{file}").LANGUAGE
+            return language
+    raise InvalidRun(f"The language {name!r} is unknown.", hint=f"Known are {', '.join(sorted(_FILES))}.")
+
+
+def names() -> list[str]:
+    """All languages."""
+    return sorted(_FILES)

@@ -1,0 +1,20 @@
+"""What Cloche knows of a language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language: where its source goes, and what runs it."""
+
+    name: str
+    source: str  # path of the program's file inside the sandbox
+    command: tuple[str, ...]  # what runs it; the file and the arguments are appended
+    warm: bool = False  # Python: run in a fork of the warm interpreter instead
+    words: frozenset[str] = frozenset()  # libraries to look for in the source, as a hint where to run it
+
+    def imports(self, code: str) -> frozenset[str]:
+        """Which of `words` the source mentions."""
+        return frozenset(word for word in self.words if word in code)

@@ -1,0 +1,65 @@
+"""What a sandbox may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cloche.errors import InvalidRun
+
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Time and resources of one sandbox; each is enforced from outside."""
+
+    timeout_s: float | None = 30.0
+    memory_bytes: int = 512 << 20
+    cpu: float = 1.0
+    disk_bytes: int = 1 << 30
+    processes: int = 64
+    output_bytes: int = 10 << 20
+
+    @classmethod
+    def of(
+        cls,
+        timeout: float | None = 30.0,
+        memory: int | str = "512M",
+        cpu: float = 1.0,
+        disk: int | str = "1G",
+        processes: int = 64,
+        output: int | str = "10M",
+    ) -> Limits:
+        """Limits from what a person writes: `memory="512M"`."""
+        return cls(
+            timeout_s=None if timeout is None else float(_within("timeout", timeout, 0.001, 7 * 86400, "seconds")),
+            memory_bytes=int(_within("memory", size("memory", memory), 16 << 20, 1 << 44, "bytes")),
+            cpu=float(_within("cpu", cpu, 0.01, 1024, "cores")),
+            disk_bytes=int(_within("disk", size("disk", disk), 1 << 20, 1 << 44, "bytes")),
+            processes=int(_within("processes", processes, 1, 1 << 20, "processes")),
+            output_bytes=int(_within("output", size("output", output), 0, 1 << 34, "bytes")),
+        )
+
+
+def size(name: str, value: int | str) -> int:
+    """A number of bytes, also written as `512M`, `1.5G` or `64 KiB`."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise InvalidRun(f"{name} must be a number of bytes or a text like '512M', not {value!r}")
+    if isinstance(value, int):
+        return value
+    text = value.strip().upper().removesuffix("IB").removesuffix("B").strip()
+    unit = text[-1:] if text[-1:] in _UNITS and text[-1:] else ""
+    try:
+        return int(float(text[: len(text) - len(unit)]) * _UNITS[unit])
+    except (ValueError, OverflowError):
+        raise InvalidRun(
+            f"{name}={value!r} is not a size", hint="Write a number of bytes, or a number with K, M or G: '512M'."
+        ) from None
+
+
+def _within(name: str, value: float, low: float, high: float, unit: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidRun(f"{name} must be a number of {unit}, not {value!r}")
+    if not low <= value <= high:
+        raise InvalidRun(f"{name} must be between {low:g} and {high:g} {unit}, not {value:g}")
+    return value

@@ -1,0 +1,51 @@
+"""Every knob, with its default and its reason.  The environment is read here, once, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from cloche.errors import Misconfigured
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How Cloche runs on this host."""
+
+    environment: str | None = None
+    """CLOCHE_ENVIRONMENT: folder of the sandboxes' Python environment; by default the one that `make install` built."""
+
+    pool: int = 2
+    """CLOCHE_POOL: sandboxes kept ready per nursery.  Two hide the time that making one takes; more cost memory."""
+
+    warm: bool = True
+    """CLOCHE_WARM: keep a second nursery that has pandas and the like imported, once a program has asked for them."""
+
+    debug: bool = False
+    """CLOCHE_DEBUG: let the launcher and the nursery write to standard error."""
+
+
+def load() -> Settings:
+    """The settings of this process."""
+    return Settings(
+        environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
+        pool=_number("CLOCHE_POOL", Settings().pool, 0, 64),
+        warm=_flag("CLOCHE_WARM", True),
+        debug=_flag("CLOCHE_DEBUG", False),
+    )
+
+
+def _number(name: str, default: int, low: int, high: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or not low <= int(text) <= high:
+        raise Misconfigured(f"{name}={text!r} is not a whole number from {low} to {high}.")
+    return int(text)
+
+
+def _flag(name: str, default: bool) -> bool:
+    text = os.environ.get(name, "").lower()
+    if text in ("", "1", "0", "true", "false", "yes", "no", "on", "off"):
+        return default if not text else text in ("1", "true", "yes", "on")
+    raise Misconfigured(f"{name}={text!r} is neither yes nor no.")

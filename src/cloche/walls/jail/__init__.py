@@ -1,0 +1,11 @@
+"""The native jail: namespaces, a system-call filter, Landlock, control groups.  No daemon, no image, no root.
+
+In the order in which a sandbox meets them:
+
+    wall.py      the engine's side: asks a nursery for sandboxes and holds their leashes
+    launch.py    started by the wall: finds its rights, becomes the nursery's keeper
+    root.py      the file system that every sandbox sees, built once
+    nursery.py   forks a sandbox per claim, keeps a few ready, kills, counts, cleans up
+    enter.py     what a newborn sandbox does, step by step, until nothing can be taken back
+    seal.py      the last of these steps: limits, capabilities, Landlock, the system-call filter
+"""

@@ -1,0 +1,175 @@
+"""What a newborn sandbox does, in order, until it can take nothing back.
+
+The process is pid 1 of a fresh pid namespace already, a fork of the nursery, and as mighty as the nursery within the
+nursery's own user namespace.  At the end it is nobody, sees nothing of the host, and is ready to be an agent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+
+from cloche.walls.jail import linux, root
+from cloche.walls.jail.seal import seal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_INODES_PER_MIB = 256  # of the disk quota: a file of 4 KiB on average
+_MASKED_FILES = ("kcore", "keys", "key-users", "sysrq-trigger", "timer_list", "kallsyms", "kmsg", "config.gz", "cmdline")
+_MASKED_FOLDERS = ("acpi", "scsi", "driver", "fs", "bus", "irq", "tty", "sysvipc")
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
+
+
+def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
+    """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to."""
+    without = plan["without"]
+    host_pid = int(os.readlink("/proc/self"))  # the nursery's /proc is the host's: out of sight two steps from here
+    uid = plan["uid_base"] + host_pid % (1 << 22) if plan["privileged"] else 0
+    os.setgroups([]) if plan["privileged"] else None
+    linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (0 if "network" in without else linux.NEWNET))
+    host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
+    _mount_proc(masked="masks" not in without)
+    _mount_workspace(plan, uid)
+    linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    _mount_host_folders(host_folders, uid)
+    if "network" not in without:
+        _raise_loopback()
+    linux.sethostname("cloche")
+    os.chdir("/")  # no way out through a working directory
+    linux.unshare(linux.NEWUSER)
+    nursery.send(b"%d %d" % (host_pid, uid))
+    if nursery.recv(1) != b"M":  # mapped, and in its control group
+        os._exit(1)
+    linux.unshare(linux.NEWCGROUP)  # after it is in its group, which thereby becomes the root of what it sees
+    os.setresgid(root.UID, root.UID, root.UID)
+    os.setresuid(root.UID, root.UID, root.UID)
+    os.umask(0o022)
+    _furnish()
+    seal(plan)
+
+
+def _mount_proc(masked: bool) -> None:
+    # The kernel allows a fresh proc only where an unmasked one is in sight, so the nursery's goes after, not before.
+    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    linux.mount("proc", "/run/proc", "proc", flags)
+    linux.umount("/proc")
+    linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)
+    if not masked:
+        return
+    for name in _MASKED_FILES:
+        if os.path.exists(f"/proc/{name}"):
+            linux.mount("/dev/null", f"/proc/{name}", flags=linux.MS_BIND)
+    for name in _MASKED_FOLDERS:
+        if os.path.isdir(f"/proc/{name}"):
+            linux.mount("/run/empty", f"/proc/{name}", flags=linux.MS_BIND)
+    linux.mount("/proc/sys", "/proc/sys", flags=linux.MS_BIND)
+    linux.mount("none", "/proc/sys", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | flags)
+
+
+def _mount_workspace(plan: dict[str, Any], uid: int) -> None:
+    """One file system of limited size for all that can be written: the workspace, /tmp and /dev/shm."""
+    inodes = max(1024, plan["disk"] // (1 << 20) * _INODES_PER_MIB)
+    flags = linux.MS_NOSUID | linux.MS_NODEV
+    linux.mount("workspace", root.SCRATCH, "tmpfs", flags, f"size={plan['disk']},nr_inodes={inodes},mode=755")
+    for name, target, mode in (("w", root.WORKSPACE, 0o755), ("t", "/tmp", 0o1777), ("s", "/dev/shm", 0o1777)):
+        folder = f"{root.SCRATCH}/{name}"
+        os.mkdir(folder)
+        os.chmod(folder, mode)
+        os.chown(folder, uid, uid)
+        linux.mount(folder, target, flags=linux.MS_BIND)
+    linux.umount(root.SCRATCH)
+
+
+def _furnish() -> None:
+    """The folders that every workspace has; made by its owner, so that they are its own."""
+    for name in root.FOLDERS:
+        os.mkdir(f"{root.WORKSPACE}/{name}")
+    os.makedirs("/tmp/.config/matplotlib")
+    try:
+        fonts = [name for name in os.listdir("/opt/env/share/matplotlib") if name.endswith(".json")]
+    except FileNotFoundError:
+        fonts = []
+    for name in fonts:
+        os.symlink(f"/opt/env/share/matplotlib/{name}", f"/tmp/.config/matplotlib/{name}")
+
+
+def _open_host_folders(plan: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    if not plan["mounts"]:
+        return []
+    here = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    linux.setns(plan["host_mounts"], linux.NEWNS)
+    try:
+        return [(linux.open_tree(mount["source"]), mount) for mount in plan["mounts"]]
+    finally:
+        linux.setns(here, linux.NEWNS)
+        os.close(here)
+
+
+def _mount_host_folders(folders: list[tuple[int, dict[str, Any]]], uid: int) -> None:
+    for fd, mount in folders:
+        flags = linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
+        if not mount["writable"]:
+            flags |= linux.MOUNT_ATTR_RDONLY
+        linux.mount_setattr(fd, flags)
+        if uid and mount["owner"] != uid:
+            _map_owner(fd, mount["owner"], uid)
+        _make_way(mount["target"], os.path.isdir(f"/proc/self/fd/{fd}"), uid)
+        linux.move_mount(fd, mount["target"])
+        os.close(fd)
+
+
+def _map_owner(fd: int, owner: int, uid: int) -> None:
+    """Run by root a sandbox has a uid of its own: let it act as the folder's giver there, and nowhere else."""
+    reading, writing = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        linux.unshare(linux.NEWUSER)
+        os.write(writing, b".")
+        while True:
+            signal_pause()
+    try:
+        os.read(reading, 1)
+        for kind in ("uid", "gid"):
+            with open(f"/proc/{helper}/{kind}_map", "w") as file:
+                file.write(f"{owner} {uid} 1")
+        namespace = os.open(f"/proc/{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            linux.mount_setattr(fd, linux.MOUNT_ATTR_IDMAP, namespace)
+        finally:
+            os.close(namespace)
+    finally:
+        os.kill(helper, 9)
+        os.waitpid(helper, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+def signal_pause() -> None:
+    """Wait to be killed."""
+    import signal
+
+    signal.pause()
+
+
+def _make_way(target: str, is_folder: bool, uid: int) -> None:
+    """Make the place to mount at; inside the workspace, which is empty still, so no link can lead astray."""
+    path = ""
+    for part in target.strip("/").split("/")[:-1]:
+        path += f"/{part}"
+        if not os.path.isdir(path):
+            os.mkdir(path, 0o755)
+            os.chown(path, uid, uid)
+    if is_folder:
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o644))
+
+
+def _raise_loopback() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh14x", b"lo", _IFF_UP)
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request)

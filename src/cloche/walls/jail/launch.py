@@ -1,0 +1,106 @@
+"""Starts a nursery, and stays as its keeper.
+
+Run as a script with an empty environment: `python3 -I -S launch.py CONFIGURATION`, with the engine's control socket as
+descriptor 3.  It takes the namespaces that a nursery needs, forks, and waits: the child builds the root file system
+and becomes the nursery (exec, so that nothing of this process is left in it); the parent remains, so that whoever is
+killed first, the control groups are cleaned up.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from json import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CONTROL = 3
+UID_BASE = 0x70000000  # host uids of sandboxes run by root: this plus the pid, so no two alive share one
+UID_SPAN = 1 << 22  # the largest pid there can be
+
+
+def main() -> None:
+    """Become the keeper; the child becomes the nursery."""
+    from cloche.walls.jail import cgroups, linux
+
+    linux.close_all_but((0, 1, 2, CONTROL))
+    os.umask(0o022)
+    configuration: dict[str, Any] = loads(sys.argv[1])
+    groups = cgroups.detect() if "cgroups" not in configuration["without"] else None
+    privileged = _enter_namespaces(linux)
+    configuration["privileged"] = privileged
+    configuration["uid_base"] = _uid_base() if privileged else None
+    host_mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    if os.fork() == 0:
+        _become_nursery(configuration, groups, host_mounts)
+    os.close(CONTROL)  # its end tells the engine that the nursery is gone
+    os.wait()
+    if groups is not None:
+        groups.sweep()
+
+
+def _enter_namespaces(linux: Any) -> bool:
+    """As root: a mount and a pid namespace.  As anyone else: a user namespace first, which allows the others."""
+    if os.geteuid() == 0:
+        try:
+            linux.unshare(linux.NEWNS | linux.NEWPID)
+            linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+            return True
+        except PermissionError:
+            pass  # root in a container without CAP_SYS_ADMIN: not more than a user
+    uid, gid = os.geteuid(), os.getegid()
+    linux.unshare(linux.NEWUSER | linux.NEWNS | linux.NEWPID)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+    return False
+
+
+def _uid_base() -> int:
+    """The first of the host uids for sandboxes; lower where a container maps only some."""
+    with open("/proc/self/uid_map") as file:
+        ranges = [[int(field) for field in line.split()] for line in file]
+    for first, _, count in ranges:
+        if first <= UID_BASE and UID_BASE + UID_SPAN <= first + count:
+            return UID_BASE
+    first, _, count = max(ranges, key=lambda entry: entry[2])
+    return first + count // 2
+
+
+def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int) -> None:
+    from cloche.walls.jail import linux, root
+
+    linux.prctl(linux.PR_SET_PDEATHSIG, 9)
+    linux.unshare(linux.NEWNS)
+    inherited = [0, 1, 2, CONTROL, host_mounts]
+    configuration["host_mounts"] = host_mounts
+    if groups is not None:
+        configuration["cgroups"] = groups.to_description()
+        inherited += groups.descriptors()
+    root.build(configuration)
+    for fd in inherited:
+        os.set_inheritable(fd, True)
+    environment = {**root.environment(configuration), **root.NURSERY_ENVIRONMENT}
+    start = f"import sys; sys.path.insert(0, {root.LIBRARY!r}); from cloche.walls.jail import nursery; nursery.main()"
+    os.execve(root.PYTHON, ["python3", "-c", start, dumps(configuration)], environment)
+
+
+def report(problem: BaseException) -> None:
+    """Tell the engine why there will be no nursery."""
+    import socket
+
+    message = {"failed": f"{type(problem).__name__}: {problem}", "errno": getattr(problem, "errno", None)}
+    with socket.socket(fileno=CONTROL) as control:
+        control.send(dumps(message).encode())
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__ + "/../../..")))
+    try:
+        main()
+    except Exception as problem:
+        report(problem)
+        sys.exit(1)

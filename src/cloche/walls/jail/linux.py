@@ -1,0 +1,169 @@
+"""The system calls that Python's `os` lacks, each a function that raises OSError.
+
+Used by the launcher, the nursery and the steps of the jail.  Standard library only, and cheap to import: all of
+this is on the way of a cold `cloche run`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# Namespaces (unshare, setns)
+NEWNS, NEWCGROUP, NEWUTS = 0x00020000, 0x02000000, 0x04000000
+NEWIPC, NEWUSER, NEWPID, NEWNET = 0x08000000, 0x10000000, 0x20000000, 0x40000000
+
+# Mount flags
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
+MS_NOSYMFOLLOW, MS_BIND, MS_MOVE, MS_REC = 256, 4096, 8192, 16384
+MS_PRIVATE = 1 << 18
+MNT_DETACH = 2
+
+# New mount API (the same numbers on every architecture, as for all calls since Linux 5.0)
+_SYS_open_tree, _SYS_move_mount, _SYS_mount_setattr = 428, 429, 442
+_SYS_close_range, _SYS_pidfd_open = 436, 434
+_OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _AT_RECURSIVE, _AT_EMPTY_PATH = 1, os.O_CLOEXEC, 0x8000, 0x1000
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
+MOUNT_ATTR_IDMAP = 0x00100000
+
+# prctl
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
+PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 15, 38, 47, 4
+
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}[os.uname().machine]
+
+
+def _check(result: int, call: str, path: str | None = None) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}", path)
+    return result
+
+
+def syscall(number: int, *arguments: object, call: str) -> int:
+    """A raw system call; integers are passed as 64-bit values, so that flags and pointers survive."""
+    passed = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *passed), call)
+
+
+def unshare(flags: int) -> None:
+    """Leave the named namespaces for fresh ones."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def setns(fd: int, kind: int) -> None:
+    """Enter the namespace behind a descriptor."""
+    _check(_libc.setns(fd, kind), "setns")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    """mount(2)."""
+    done = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode())
+    _check(done, "mount", target)
+
+
+def bind(source: str, target: str, flags: int = MS_RDONLY | MS_NOSUID | MS_NODEV) -> None:
+    """Show `source` at `target`, by default read-only, without setuid programs and devices."""
+    mount(source, target, flags=MS_BIND)
+    # A bind ignores other flags: they take a second call.  Those that are already locked on must be given again.
+    mount("none", target, flags=MS_REMOUNT | MS_BIND | flags | _locked_flags(target))
+
+
+def _locked_flags(path: str) -> int:
+    # In a user namespace a remount must not drop flags that the host has set on the mount.
+    status = os.statvfs(path).f_flag
+    return status & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME | os.ST_RELATIME)
+
+
+def umount(target: str, flags: int = MNT_DETACH) -> None:
+    """umount2(2)."""
+    _check(_libc.umount2(target.encode(), flags), "umount", target)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make `new` the root; the former root shows up at `old`."""
+    _check(_libc.syscall(ctypes.c_long(_PIVOT_ROOT), new.encode(), old.encode()), "pivot_root", new)
+
+
+def open_tree(path: str) -> int:
+    """A detached copy of the mount at `path` (with what is mounted below it), held by a descriptor."""
+    flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
+    return syscall(_SYS_open_tree, -100, path.encode(), flags, call="open_tree")
+
+
+def move_mount(fd: int, target: str) -> None:
+    """Attach a detached mount at `target`."""
+    syscall(_SYS_move_mount, fd, b"", -100, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH, call="move_mount")
+
+
+class _MountAttr(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd")]
+
+
+def mount_setattr(fd: int, flags: int, userns_fd: int = 0) -> None:
+    """Set attributes on a detached mount and all below it; with MOUNT_ATTR_IDMAP, map its owners."""
+    attributes = _MountAttr(set=flags, userns_fd=userns_fd)
+    size = ctypes.sizeof(attributes)
+    at = _AT_EMPTY_PATH | _AT_RECURSIVE
+    syscall(_SYS_mount_setattr, fd, b"", at, ctypes.byref(attributes), size, call="mount_setattr")
+
+
+def prctl(option: int, first: int = 0, second: int = 0) -> int:
+    """prctl(2)."""
+    unused = ctypes.c_ulong(0)
+    return _check(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), unused, unused), "prctl")
+
+
+def close_all_but(keep: Sequence[int]) -> None:
+    """Close every descriptor that is not in `keep`."""
+    low = 0
+    for fd in sorted(set(keep)):
+        if fd > low:
+            syscall(_SYS_close_range, low, fd - 1, 0, call="close_range")
+        low = fd + 1
+    syscall(_SYS_close_range, low, 0xFFFFFFFF, 0, call="close_range")
+
+
+class _CapHeader(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+class _CapData(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint32) for name in ("effective", "permitted", "inheritable")]
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, for good: bounding, ambient, permitted, effective and inheritable."""
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    for capability in range(_last_capability() + 1):
+        prctl(PR_CAPBSET_DROP, capability)
+    header = _CapHeader(0x20080522, 0)
+    _check(_libc.capset(ctypes.byref(header), (_CapData * 2)()), "capset")
+
+
+_last: int | None = None
+
+
+def _last_capability() -> int:
+    global _last
+    if _last is None:
+        with open("/proc/sys/kernel/cap_last_cap") as file:
+            _last = int(file.read())
+    return _last
+
+
+def sethostname(name: str) -> None:
+    """The name that this uts namespace answers to."""
+    _check(_libc.sethostname(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
+
+
+def pidfd_open(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends."""
+    return syscall(_SYS_pidfd_open, pid, 0, call="pidfd_open")

@@ -1,0 +1,220 @@
+"""The nurseries of this process: started when they are first needed, shared by all engines in it, ended with it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from json import dumps, loads
+
+from cloche import environment
+from cloche.errors import Misconfigured, SandboxFailed
+from cloche.model.limits import Limits
+from cloche.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Which libraries are worth having in a nursery, by measurement: docs/performance.md.
+DATA_LIBRARIES = (
+    "numpy pandas matplotlib matplotlib.pyplot matplotlib.backends.backend_agg PIL.Image PIL.PngImagePlugin dateutil"
+).split()
+# A program that names one of these is better off in a nursery that has the libraries.
+DATA_WORDS = frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow"))
+
+
+class Nursery:
+    """A nursery process, seen from the engine: something that claims can be sent to."""
+
+    def __init__(self, settings: Settings, preload: str | list[str], without: frozenset[str]) -> None:
+        home = settings.environment or environment.location()
+        if not environment.is_built(home):
+            raise Misconfigured(
+                f"The sandboxes' Python environment is missing ({home}).",
+                hint="Build it with `make install` in the clone, or with `python -m cloche.environment`.",
+            )
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._warm = False
+        self._failure = ""
+        folder = os.path.dirname(os.path.abspath(__file__))
+        configuration = {
+            "library": os.path.dirname(os.path.dirname(folder)),
+            "environment": home,
+            "base_prefix": sys.base_prefix,
+            "python_version": "%d.%d" % sys.version_info[:2],
+            "preload": preload,
+            "rehearse": preload != "common",
+            "pool": settings.pool,
+            "without": sorted(without),
+            "defaults": request(Limits(), ()),
+        }
+        argv = [sys._base_executable, "-I", "-S", f"{folder}/launch.py", dumps(configuration)]  # type: ignore[attr-defined]
+        try:
+            self._keeper = _spawn(argv, theirs.fileno(), settings.debug)
+        finally:
+            theirs.close()
+
+    def is_warm(self) -> bool:
+        """Has it imported all that it shall?"""
+        self._listen()
+        return self._warm
+
+    def failure(self) -> str:
+        """Why it could not start, or nothing."""
+        self._listen()
+        return self._failure
+
+    def is_alive(self) -> bool:
+        """Is its keeper still there?  It goes last."""
+        if self._keeper == 0:
+            return False
+        try:
+            pid, _ = os.waitpid(self._keeper, os.WNOHANG)
+        except ChildProcessError:
+            pid = self._keeper
+        if pid:
+            self._keeper = 0
+        return pid == 0
+
+    def close(self) -> None:
+        """Let it go: it ends its sandboxes and itself."""
+        self.control.close()
+        if self._keeper:
+            try:
+                os.waitpid(self._keeper, 0)
+            except ChildProcessError:
+                pass
+            self._keeper = 0
+
+    def forget(self) -> None:
+        """In a forked process: this is the parent's."""
+        self.control.close()
+        self._keeper = 0
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                message = self.control.recv(64 << 10, socket.MSG_DONTWAIT)
+            except OSError:
+                return
+            if not message:
+                return
+            told: dict[str, Any] = loads(message)
+            self._warm = self._warm or "warm" in told
+            self._failure = told.get("failed", self._failure)
+
+
+def request(limits: Limits, mounts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """The part of a claim that a nursery builds a sandbox from."""
+    return {
+        "memory": limits.memory_bytes,
+        "cpu": limits.cpu,
+        "disk": limits.disk_bytes,
+        "processes": limits.processes,
+        "mounts": list(mounts),
+    }
+
+
+class Nurseries:
+    """A plain nursery for everything, and one with the data libraries once they are asked for."""
+
+    def __init__(self, settings: Settings, without: frozenset[str] = frozenset()) -> None:
+        self._settings, self._without = settings, without
+        self._lock = threading.Lock()
+        self._plain: Nursery | None = None
+        self._data: Nursery | None = None
+        self._owner = os.getpid()
+
+    def choose(self, imports: frozenset[str] | None) -> Nursery:
+        """The nursery for a program that imports these (None: nobody knows, so perhaps all of them)."""
+        with self._lock:
+            if self._wants_data(imports):
+                self._data = self._living(self._data, DATA_LIBRARIES)
+                if self._data.is_warm():
+                    return self._data
+            self._plain = self._living(self._plain, "common")
+            return self._plain
+
+    def warm_up(self) -> None:
+        """Start both, and wait until they are warm."""
+        from select import POLLIN, poll
+
+        with self._lock:
+            self._plain = self._living(self._plain, "common")
+            self._data = self._living(self._data, DATA_LIBRARIES)
+            for nursery in (self._plain, self._data):
+                while not nursery.is_warm() and nursery.is_alive():
+                    waiting = poll()
+                    waiting.register(nursery.control, POLLIN)
+                    waiting.poll(1000)
+                if nursery.failure():
+                    raise SandboxFailed(f"No nursery could be started: {nursery.failure()}", hint=doctor_hint())
+
+    def close(self) -> None:
+        """End both, and every sandbox in them."""
+        with self._lock:
+            for nursery in (self._plain, self._data):
+                if nursery is not None:
+                    nursery.close()
+            self._plain = self._data = None
+
+    def forget(self) -> None:
+        """In a forked process: what the parent has started is the parent's."""
+        self._lock = threading.Lock()
+        for nursery in (self._plain, self._data):
+            if nursery is not None:
+                nursery.forget()
+        self._plain = self._data = None
+
+    def _wants_data(self, imports: frozenset[str] | None) -> bool:
+        return self._settings.warm and (imports is None or bool(imports & DATA_WORDS))
+
+    def _living(self, nursery: Nursery | None, preload: str | list[str]) -> Nursery:
+        if nursery is not None and nursery.is_alive():
+            return nursery
+        if nursery is not None:
+            failure = nursery.failure()
+            nursery.close()
+            if failure:
+                raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
+        return Nursery(self._settings, preload, self._without)
+
+
+def doctor_hint() -> str:
+    """Where to look when the jail cannot be built."""
+    return "Run `cloche doctor` to see what this host lacks."
+
+
+def _spawn(argv: list[str], control: int, debug: bool) -> int:
+    from fcntl import F_DUPFD_CLOEXEC, fcntl
+
+    null = os.open(os.devnull, os.O_RDWR)
+    high = fcntl(control, F_DUPFD_CLOEXEC, 10)  # out of the way of the numbers that are overwritten below
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
+        if not debug:
+            actions.append((os.POSIX_SPAWN_DUP2, null, 2))
+        actions.append((os.POSIX_SPAWN_DUP2, high, 3))
+        return os.posix_spawn(argv[0], argv, {}, file_actions=actions)
+    finally:
+        os.close(null)
+        os.close(high)
+
+
+shared: Nurseries | None = None
+_shared_lock = threading.Lock()
+
+
+def of_this_process(settings: Settings) -> Nurseries:
+    """The nurseries that all engines of this process share."""
+    global shared
+    with _shared_lock:
+        if shared is None:
+            import atexit
+
+            shared = Nurseries(settings)
+            os.register_at_fork(after_in_child=shared.forget)
+            atexit.register(shared.close)
+        return shared

@@ -1,0 +1,488 @@
+"""The nursery: forks sandboxes from a process that has imported much and never runs anyone's code.
+
+Started by launch.py inside the sandboxes' root file system, as pid 1 of a pid namespace of its own: if it dies, every
+sandbox dies with it.  One thread, one loop.  The engine speaks to it on two kinds of sockets, both trusted:
+
+- the control socket: each message is a claim, with two descriptors: the agent's end of a byte stream, and our end of a
+  *leash*;
+- a leash per sandbox: we tell `started`, `failed`, `usage`, `ended`, `gone`; the engine asks for `usage`, moves the
+  `deadline`, or lets go with `end`.  A leash that is closed, for whatever reason, ends its sandbox.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from json import dumps, loads
+
+from cloche.agent import files, processes, watch
+from cloche.agent.main import Agent
+from cloche.agent.python import Program, note_state
+from cloche.walls.jail import cgroups, filter, landlock, linux, rehearsal, root
+from cloche.walls.jail.enter import enter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+CONTROL = 3
+_LATER = (files, watch)  # the agent imports them when it needs them, and cannot find them then
+_GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
+
+# Parts of the standard library that programs use most; imported while there is nothing else to do.
+_COMMON = (
+    "subprocess re shutil threading collections dataclasses typing enum functools itertools datetime random math "
+    "decimal fractions statistics string textwrap json csv io pathlib tempfile glob hashlib base64 uuid time copy heapq "
+    "bisect operator contextlib argparse logging traceback inspect ast types abc collections.abc concurrent.futures "
+    "queue socket urllib.parse urllib.request asyncio multiprocessing unittest sqlite3 zipfile tarfile pickle secrets "
+    "locale calendar pprint warnings numbers struct gzip html xml.etree.ElementTree email configparser difflib"
+).split()
+
+
+class Newborn(BaseException):
+    """Raised in a fork of the nursery: leave its stack, and become a sandbox."""
+
+    def __init__(self, plan: dict[str, Any], parking: socket.socket) -> None:
+        super().__init__()
+        self._plan, self._parking = plan, parking
+
+    def live(self) -> None:
+        """Go behind the wall, wait for a claim, serve it."""
+        parking = self._parking
+        try:
+            enter(self._plan, parking)
+        except BaseException as problem:
+            parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
+            os._exit(1)
+        linux.close_all_but((0, 1, 2, parking.fileno()))
+        gc.enable()
+        parking.send(b"R")
+        agent = None
+        if self._plan["spare"]:
+            agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
+            os.set_blocking(parking.fileno(), True)
+            agent.spare = processes.Spare(agent)
+        message, descriptors, _, _ = socket.recv_fds(parking, 64, 1)
+        if message != b"C" or not descriptors:
+            os._exit(0)  # nobody needs us
+        stream = descriptors[0]
+        if agent is None:
+            agent = Agent(stream, stream, self._plan["environment"], root.WORKSPACE)
+        else:
+            agent.connect(stream)
+        parking.close()
+        agent.serve()
+        os._exit(0)
+
+
+class Ward:
+    """A sandbox in the nursery's care."""
+
+    def __init__(self, pid: int, parking: socket.socket, group: Any, shape: str) -> None:
+        self.pid, self.parking, self.group, self.shape = pid, parking, group, shape
+        self.host_pid = 0
+        self.ready = False
+        self.claim: Claim | None = None
+        self.reason = ""  # why it was killed, when it was us
+        self.dead = False
+
+
+class Claim:
+    """What the engine wants a sandbox for."""
+
+    def __init__(self, request: dict[str, Any], stream: int, leash: socket.socket) -> None:
+        self.request, self.stream, self.leash = request, stream, leash
+        self.deadline: float | None = None
+        self.told_end = False
+
+    def tell(self, **message: Any) -> None:
+        """Send a message up the leash; the engine may be gone, or not be listening."""
+        try:
+            self.leash.send(dumps(message).encode(), socket.MSG_DONTWAIT)
+        except OSError:
+            pass
+
+
+class Nursery:
+    """The loop and what it looks after."""
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self._configuration = configuration
+        self._control = socket.socket(fileno=CONTROL)
+        self._groups: Any = None
+        if configuration.get("cgroups"):
+            self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
+        self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._environment = root.environment(configuration)
+        self._wards: dict[int, Ward] = {}  # by pid
+        self._buried: list[Any] = []  # control groups that could not be removed yet
+        self._poll = select.epoll()
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._to_import = list(configuration["preload"])
+        self._warmed = False
+        self._failures = 0
+        self._open = True
+        self._default_shape = self._shape_of(configuration["defaults"])
+        self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine to think about
+        self._watch(self._control.fileno(), self._controlled)
+        self._watch(self._wake, self._signalled)
+
+    def serve(self) -> None:
+        """Work until the engine goes away, then leave nothing behind."""
+        if not self._to_import:
+            self._warm()
+        while self._open:
+            events = self._poll.poll(0 if self._has_idle_work() else self._next_deadline())
+            for fd, _ in events:
+                callback = self._callbacks.get(fd)
+                if callback is not None:
+                    callback()
+            self._enforce_deadlines()
+            if not events:
+                self._idle()
+        self._leave()
+
+    # --- claims
+
+    def _controlled(self) -> None:
+        try:
+            message, descriptors, _, _ = socket.recv_fds(self._control, 1 << 20, 2)
+        except OSError:
+            message, descriptors = b"", []
+        if not message:
+            self._open = False
+            return
+        request = loads(message)
+        claim = Claim(request, descriptors[0], socket.socket(fileno=descriptors[1]))
+        claim.leash.setblocking(False)
+        ward = next((w for w in self._wards.values() if self._suits(w, request)), None)
+        if ward is None:
+            try:
+                ward = self._fork(request)
+            except OSError as problem:
+                claim.tell(failed=f"cannot start a sandbox: {problem}")
+                _drop(claim)
+                return
+        ward.claim = claim
+        if request.get("deadline") is not None:
+            claim.deadline = time.monotonic() + request["deadline"]
+        self._watch(claim.leash.fileno(), lambda: self._leashed(ward))
+        if ward.ready:
+            self._hand_over(ward)
+
+    def _suits(self, ward: Ward, request: dict[str, Any]) -> bool:
+        return ward.claim is None and not ward.dead and not ward.reason and ward.shape == self._shape_of(request)
+
+    def _shape_of(self, request: dict[str, Any]) -> str:
+        """What is built into a sandbox and cannot be changed when it is claimed."""
+        kept = [request["disk"], request["mounts"]]
+        if self._groups is None or not self._groups.limits("memory"):
+            kept.append(request["memory"])
+        if self._groups is None or not self._groups.limits("pids"):
+            kept.append(request["processes"])
+        return dumps(kept)
+
+    def _hand_over(self, ward: Ward) -> None:
+        claim = ward.claim
+        assert claim is not None
+        self._limit(ward, claim.request)
+        try:
+            socket.send_fds(ward.parking, [b"C"], [claim.stream])
+        except OSError:
+            return  # it has died; its burial tells
+        os.close(claim.stream)
+        claim.stream = -1
+        self._unwatch(ward.parking.fileno())
+        ward.parking.close()
+        if ward.group is not None and ward.group.watch_fd is not None:
+            self._watch(ward.group.watch_fd, lambda: self._check_memory(ward))
+        claim.tell(started={"pid": ward.host_pid})
+
+    def _limit(self, ward: Ward, request: dict[str, Any]) -> None:
+        if ward.group is not None:
+            ward.group.limit(
+                memory=request["memory"],
+                disk=request["disk"],
+                cpu=request["cpu"],
+                processes=request["processes"] + 1,  # the agent does not count
+            )
+
+    # --- sandboxes
+
+    def _fork(self, request: dict[str, Any], spare: bool = False) -> Ward:
+        plan = self._plan(request, spare)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        group = self._groups.create() if self._groups is not None else None
+        linux.unshare(linux.NEWPID)  # for the next child, which is pid 1 there
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._disarm()
+                raise Newborn(plan, theirs)
+        finally:
+            if not self._born:
+                linux.setns(self._pid_namespace, linux.NEWPID)
+        theirs.close()
+        ward = Ward(pid, ours, group, self._shape_of(request))
+        self._wards[pid] = ward
+        if group is not None:
+            group.attach(pid)
+            self._limit(ward, request)
+        self._watch(ours.fileno(), lambda: self._parked(ward))
+        return ward
+
+    _born = False  # True in a newborn, which was the nursery a moment ago
+
+    def _disarm(self) -> None:
+        """In the child: nothing that the nursery listens to concerns it."""
+        self._born = True
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # pid 1 is deaf to signals that it does not handle
+
+    def _plan(self, request: dict[str, Any], spare: bool) -> dict[str, Any]:
+        by_group = self._groups.limits if self._groups is not None else lambda _: False
+        configuration = self._configuration
+        return {
+            "privileged": configuration["privileged"],
+            "uid_base": configuration["uid_base"],
+            "host_mounts": configuration["host_mounts"],
+            "without": configuration["without"],
+            "environment": self._environment,
+            "landlock": landlock.abi() > 0,
+            "disk": request["disk"],
+            "mounts": request["mounts"],
+            "rlimit_memory": None if by_group("memory") else request["memory"],
+            "rlimit_processes": None if by_group("pids") else request["processes"] + 1,
+            "spare": spare,
+        }
+
+    def _parked(self, ward: Ward) -> None:
+        try:
+            message = ward.parking.recv(4096)
+        except OSError:
+            message = b""
+        if message == b"R":
+            self._failures = 0
+            ward.ready = True
+            if ward.claim is not None:
+                self._hand_over(ward)
+        elif message[:1].isdigit():
+            host_pid, uid = message.split()
+            ward.host_pid = int(host_pid)
+            self._map(int(host_pid), int(uid))
+            ward.parking.send(b"M")
+        else:
+            self._unwatch(ward.parking.fileno())
+            if message[:1] == b"!":
+                self._failures += 1
+                ward.reason = message[1:].decode(errors="replace")
+
+    def _map(self, host_pid: int, uid: int) -> None:
+        for kind in ("gid", "uid"):
+            with open(f"/proc/{host_pid}/{kind}_map", "w") as file:
+                file.write(f"{root.UID} {uid} 1")
+
+    def _leashed(self, ward: Ward) -> None:
+        claim = ward.claim
+        assert claim is not None
+        try:
+            message = claim.leash.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        request = loads(message) if message else {"end": True}
+        if "usage" in request:
+            claim.tell(usage=self._usage(ward))
+        if "deadline" in request:
+            seconds = request["deadline"]
+            claim.deadline = None if seconds is None else time.monotonic() + seconds
+        if "end" in request:
+            self._unwatch(claim.leash.fileno())
+            self._end(ward, ward.reason)
+
+    def _check_memory(self, ward: Ward) -> None:
+        if ward.group.check():
+            self._end(ward, "memory")
+
+    def _end(self, ward: Ward, reason: str) -> None:
+        """Tell what it used, and kill it."""
+        if ward.claim is not None and not ward.claim.told_end:
+            ward.claim.told_end = True
+            ward.claim.tell(ended={"reason": reason, **self._usage(ward)})
+        ward.reason = ward.reason or reason or "ended"
+        if not ward.dead:
+            os.kill(ward.pid, signal.SIGKILL)  # pid 1 of its namespace: all that is in it dies with it
+
+    def _usage(self, ward: Ward) -> dict[str, Any]:
+        usage: dict[str, Any] = {"host_pid": ward.host_pid}
+        if ward.group is not None:
+            usage.update(ward.group.usage())
+        return usage
+
+    # --- death
+
+    def _signalled(self) -> None:
+        try:
+            os.read(self._wake, 4096)
+        except BlockingIOError:
+            pass
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            ward = self._wards.pop(pid, None)
+            if ward is not None:
+                self._bury(ward, status)
+        self._remove_groups()
+
+    def _bury(self, ward: Ward, status: int) -> None:
+        ward.dead = True
+        claim = ward.claim
+        if claim is not None:
+            if not ward.ready:
+                claim.tell(failed=ward.reason or f"the sandbox ended while it was made ({status})")
+            elif not claim.told_end:
+                claim.told_end = True
+                claim.tell(ended={"reason": ward.reason, "status": status, **self._usage(ward)})
+            claim.tell(gone=True)
+            self._unwatch(claim.leash.fileno())
+            _drop(claim)
+        self._unwatch(ward.parking.fileno())
+        ward.parking.close()
+        if ward.group is not None:
+            if ward.group.watch_fd is not None:
+                self._unwatch(ward.group.watch_fd)
+            self._buried.append(ward.group)
+
+    def _remove_groups(self) -> None:
+        self._buried = [group for group in self._buried if not group.remove()]
+
+    def _next_deadline(self) -> float | None:
+        due = [w.claim.deadline for w in self._wards.values() if w.claim is not None and w.claim.deadline is not None]
+        waits = [min(due) - time.monotonic()] if due else []
+        if self._buried:
+            waits.append(0.05)  # an empty group may stay busy for a moment: nothing tells when it is not
+        return max(0.0, min(waits)) if waits else None
+
+    def _enforce_deadlines(self) -> None:
+        now = time.monotonic()
+        for ward in self._wards.values():
+            if ward.claim is not None and ward.claim.deadline is not None and ward.claim.deadline <= now:
+                ward.claim.deadline = None
+                self._end(ward, "timeout")
+        if self._buried:
+            self._remove_groups()
+
+    def _leave(self) -> None:
+        for ward in self._wards.values():
+            self._end(ward, "closed")
+        for pid in list(self._wards):
+            os.waitpid(pid, 0)
+            group = self._wards.pop(pid).group
+            if group is not None:
+                self._buried.append(group)
+        deadline = time.monotonic() + 1.5
+        while self._buried and time.monotonic() < deadline:
+            self._remove_groups()
+            if self._buried:
+                time.sleep(0.002)  # what is left the keeper removes
+
+    # --- what is done while nothing is asked
+
+    def _has_idle_work(self) -> bool:
+        return not self._warmed or self._wants_more()
+
+    def _wants_more(self) -> bool:
+        if not self._configuration["pool"] or self._failures >= _GIVE_UP:
+            return False
+        waiting = sum(1 for w in self._wards.values() if w.claim is None and not w.dead and not w.reason)
+        return waiting < self._configuration["pool"]
+
+    def _idle(self) -> None:
+        if not self._warmed:
+            if self._to_import:
+                _import_quietly(self._to_import.pop(0))
+            else:
+                self._warm()
+        elif self._wants_more():
+            try:
+                self._fork(self._configuration["defaults"], spare=True)
+            except OSError:
+                self._failures += 1
+
+    def _warm(self) -> None:
+        """All is imported: make it cheap to fork, and tell."""
+        self._warmed = True
+        if self._configuration["rehearse"]:
+            rehearsal.rehearse()
+        note_state()
+        gc.collect()
+        gc.freeze()  # what is here now is for ever: the collector need not touch it, so it stays shared after a fork
+        self._control.send(dumps({"warm": True}).encode())
+
+    # --- the loop's tools
+
+    def _watch(self, fd: int, callback: Callable[[], None]) -> None:
+        self._callbacks[fd] = callback
+        self._poll.register(fd, select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR)
+
+    def _unwatch(self, fd: int) -> None:
+        if self._callbacks.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+
+def _drop(claim: Claim) -> None:
+    claim.leash.close()
+    if claim.stream >= 0:
+        os.close(claim.stream)
+
+
+def _import_quietly(name: str) -> None:
+    try:
+        __import__(name)
+    except Exception:
+        pass  # a program that needs it will see why
+
+
+def main() -> None:
+    """Entered by exec, inside the sandboxes' root."""
+    configuration = loads(sys.argv[1])
+    linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
+    sys.path.remove(root.LIBRARY)
+    sys.path[:] = [folder for folder in sys.path if folder]
+    sys.argv[:] = ["python3"]
+    gc.disable()
+    filter.program()  # compiled once, for every sandbox
+    if configuration["preload"] == "common":
+        configuration["preload"] = list(_COMMON)
+    # Each of these ends by raising the next: so a program runs at the bottom of the stack, not on top of ours.
+    newborn: Newborn | None = None
+    program: Program | None = None
+    try:
+        Nursery(configuration).serve()
+    except Newborn as child:
+        newborn = child.with_traceback(None)
+    if newborn is not None:
+        try:
+            newborn.live()
+        except Program as child_:
+            program = child_.with_traceback(None)
+    if program is not None:
+        newborn = None
+        program.become()
+    os._exit(0)
+

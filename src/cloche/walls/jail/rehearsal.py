@@ -1,0 +1,42 @@
+"""What a nursery with the data libraries does once before it forks: the first time of everything is slow."""
+
+from __future__ import annotations
+
+
+def rehearse() -> None:
+    """Use each library a little, so that what it loads or builds on first use is there for every sandbox."""
+    for step in (_tables, _charts):
+        try:
+            step()
+        except Exception:
+            continue  # a library is missing or differs: sandboxes are slower then, not wrong
+
+
+def _tables() -> None:
+    import numpy
+    import pandas
+
+    frame = pandas.DataFrame({"a": numpy.arange(10), "b": numpy.linspace(0, 1, 10), "c": list("abcdefghij")})
+    repr(frame.describe())
+    frame._repr_html_()
+    frame.groupby("c").sum().to_json()
+    frame.to_csv()
+    pandas.to_datetime(["2026-01-01"])
+    numpy.matmul(numpy.ones((2, 2)), numpy.ones((2, 2)))
+
+
+def _charts() -> None:
+    import io
+
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots()
+    axes.plot([0, 1, 4], label="line")
+    axes.set_title("title")
+    axes.set_xlabel("x")
+    axes.legend()
+    figure.savefig(io.BytesIO(), format="png")
+    pyplot.close("all")

@@ -1,0 +1,153 @@
+"""The root file system that every sandbox sees: the host's programs, an `/etc` of our own, nothing else of the host.
+
+Built once by the launcher, in a mount namespace of the nursery's own; a sandbox gets a copy of that namespace and adds
+what is its alone (see enter.py).
+"""
+
+from __future__ import annotations
+
+import os
+
+from cloche.walls.jail import linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+WORKSPACE = "/sandbox"
+FOLDERS = ("code", "data", "output", "temp")  # in the workspace
+LIBRARY = "/run/lib"  # our own code: there until the nursery has imported it
+SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
+PYTHON = "/opt/env/bin/python3"
+UID = 1000
+
+# What is set only while the nursery imports: no library may start threads, since threads do not survive a fork.
+NURSERY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+_READ_ONLY = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+# Of the host's /etc only what programs need and what says nothing about the host.
+_ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "java-17-openjdk", "java-21-openjdk", "php")
+_ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf", "localtime")
+_ETC_OURS = {
+    "passwd": "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
+    f"user:x:{UID}:{UID}:user:{WORKSPACE}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": f"root:x:0:\nuser:x:{UID}:\nnogroup:x:65534:\n",
+    "hosts": "127.0.0.1 localhost cloche\n::1 localhost cloche\n",
+    "hostname": "cloche\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+    "resolv.conf": "",
+    "machine-id": "",
+    "shells": "/bin/sh\n/bin/bash\n",
+    "host.conf": "multi on\n",
+}
+
+
+def environment(configuration: dict[str, Any]) -> dict[str, str]:
+    """The environment that programs find."""
+    return {
+        "PATH": "/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": WORKSPACE,
+        "USER": "user",
+        "LOGNAME": "user",
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "XDG_CACHE_HOME": "/tmp/.cache",
+        "XDG_CONFIG_HOME": "/tmp/.config",
+        "IPYTHONDIR": "/tmp/.ipython",
+        "MPLCONFIGDIR": "/tmp/.config/matplotlib",
+        "MPLBACKEND": "agg",
+        "MATPLOTLIBRC": "/opt/env/share/matplotlib/matplotlibrc",
+        "VIRTUAL_ENV": "/opt/env",
+        "CLOCHE": "1",
+    } | configuration.get("environment_variables", {})
+
+
+def build(configuration: dict[str, Any]) -> None:
+    """Make this mount namespace's root the sandboxes' root, and let go of the host's."""
+    # All sources are taken hold of first: the new root is put together on /tmp, which hides what lies there.
+    held = [(linux.open_tree(source), target, flags) for source, target, flags in _sources(configuration)]
+    top = "/tmp"
+    linux.mount("cloche", top, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=8m,nr_inodes=16k,mode=755")
+    os.chdir(top)
+    _lay_out()
+    for fd, target, flags in held:
+        linux.mount_setattr(fd, flags)
+        _make_target(fd, target)
+        linux.move_mount(fd, target[1:])
+        os.close(fd)
+    _cover_packages_of_the_host(configuration)
+    linux.mount("none", top, flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
+    linux.pivot_root(".", ".")
+    linux.umount(".")
+    os.chdir("/")
+
+
+def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
+    """What is shown of the host: where it is, where it goes, and how."""
+    found = [("/usr", "/usr", _READ_ONLY)]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}"):
+            found.append((f"/{name}", f"/{name}", _READ_ONLY))
+    found += [(f"/etc/{n}", f"/etc/{n}", _READ_ONLY) for n in _ETC_FOLDERS if os.path.isdir(f"/etc/{n}")]
+    found += [(f"/dev/{n}", f"/dev/{n}", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC) for n in _DEVICES]
+    found.append(("/proc", "/proc", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV | linux.MOUNT_ATTR_NOEXEC))
+    found.append((configuration["library"], f"{LIBRARY}/cloche", _READ_ONLY))
+    found.append((configuration["base_prefix"], "/opt/python", _READ_ONLY))
+    found.append((configuration["environment"], "/opt/env", _READ_ONLY))
+    interpreter = f"python{configuration['python_version']}"
+    patched = os.path.join(configuration["environment"], "interpreter", interpreter)
+    if os.path.exists(patched):  # its library is looked for where it is in here, see cloche.environment
+        found.append((patched, f"/opt/python/bin/{interpreter}", _READ_ONLY))
+    return found
+
+
+def _lay_out() -> None:
+    for folder in ("etc/ssl", "dev/pts", "dev/shm", "proc", "run", "var", "home", "opt", "tmp", "usr"):
+        os.makedirs(folder)
+    for folder in (WORKSPACE, LIBRARY, SCRATCH, "/run/proc", "/run/empty"):
+        os.makedirs(folder[1:])
+    links = {
+        "home/user": WORKSPACE,
+        "data": f"{WORKSPACE}/data",
+        "var/tmp": "/tmp",
+        "dev/fd": "/proc/self/fd",
+        "dev/stdin": "/proc/self/fd/0",
+        "dev/stdout": "/proc/self/fd/1",
+        "dev/stderr": "/proc/self/fd/2",
+        "dev/ptmx": "pts/ptmx",
+        "etc/mtab": "/proc/self/mounts",
+        "etc/os-release": "/usr/lib/os-release",
+    }
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        if os.path.islink(f"/{name}"):
+            links[name] = os.readlink(f"/{name}")
+    for link, target in links.items():
+        os.symlink(target, link)
+    for name, text in _ETC_OURS.items():
+        with open(f"etc/{name}", "w") as file:
+            file.write(text)
+    for name in _ETC_FILES:
+        try:
+            with open(f"/etc/{name}", "rb") as source, open(f"etc/{name}", "wb") as copy:
+                copy.write(source.read())
+        except OSError:
+            continue  # not on this host, or not ours to read
+
+
+def _make_target(fd: int, target: str) -> None:
+    if os.path.lexists(target[1:]):
+        return
+    if os.path.isdir(f"/proc/self/fd/{fd}"):
+        os.makedirs(target[1:])
+    else:
+        os.close(os.open(target[1:], os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def _cover_packages_of_the_host(configuration: dict[str, Any]) -> None:
+    """The interpreter comes from the host; what was installed into it there does not."""
+    packages = f"opt/python/lib/python{configuration['python_version']}/site-packages"
+    if os.path.isdir(packages):
+        linux.bind("run/empty", packages)

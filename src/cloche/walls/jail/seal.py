@@ -1,0 +1,65 @@
+"""The last steps of entering: what is given up here cannot be had again, by this process or by any that it starts."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from cloche.agent.python import set_dumpable
+from cloche.walls.jail import filter as system_calls
+from cloche.walls.jail import landlock, linux, root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+DESCRIPTORS = 8192
+_READABLE = ["/"]
+_WRITABLE = [root.WORKSPACE, "/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc"]
+
+
+def seal(plan: dict[str, Any]) -> None:
+    """Give up everything; fails rather than leave one promised protection out."""
+    without = plan["without"]
+    _limit(plan)
+    if "dumpable" not in without:
+        set_dumpable(False)  # the agent shares its uid with the programs: they must not look into it
+    linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after the change of uid, which clears it
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    if "capabilities" not in without:
+        linux.drop_capabilities()
+    if plan["landlock"] and "landlock" not in without:
+        writable = _WRITABLE + [mount["target"] for mount in plan["mounts"] if mount["writable"]]
+        landlock.restrict(_READABLE, [path for path in writable if os.path.lexists(path)])
+    if "filter" not in without:
+        allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
+        system_calls.load(system_calls.program(without=allowed))  # last: the steps above need the calls that it refuses
+
+
+def _limit(plan: dict[str, Any]) -> None:
+    """Limits of the process kind; memory and processes only where no control group takes care of them."""
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: DESCRIPTORS,
+        resource.RLIMIT_MEMLOCK: 8 << 20,
+        resource.RLIMIT_MSGQUEUE: 1 << 20,
+        resource.RLIMIT_SIGPENDING: 4096,
+    }
+    if plan["rlimit_processes"] is not None:
+        limits[resource.RLIMIT_NPROC] = plan["rlimit_processes"]
+    if plan["rlimit_memory"] is not None:
+        limits[resource.RLIMIT_DATA] = _data_size() + plan["rlimit_memory"]
+    for kind, value in limits.items():
+        _, hard = resource.getrlimit(kind)
+        if hard != resource.RLIM_INFINITY:
+            value = min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def _data_size() -> int:
+    """What this process has already, mostly shared with the nursery: a program's own share comes on top."""
+    with open("/proc/self/status") as file:
+        for line in file:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return 0

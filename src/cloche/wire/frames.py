@@ -1,0 +1,95 @@
+"""Frames: a length, the operation they belong to, a kind, and a payload.
+
+Both ends use this module, so it needs the standard library alone and imports next to nothing.  Neither end trusts the
+other's numbers: a frame that is too long, or of a kind that this end never receives, ends the conversation.
+
+Each operation moves bulk data (output, input, file contents) under credit: a sender may have `WINDOW` bytes under way,
+and the receiver grants more as it consumes.  So a slow reader slows the writer, and no buffer grows past the window.
+"""
+
+from __future__ import annotations
+
+from json import dumps, loads
+from struct import Struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+MAX_PAYLOAD = 1 << 20
+MAX_OPERATIONS = 4096  # open at a time in one sandbox
+CHUNK = 128 << 10  # of bulk data in one frame
+WINDOW = 2 << 20  # of bulk data under way in one direction of one operation
+
+# From the engine
+RUN, CALL, SIGNAL, RESIZE, CANCEL, INPUT, INPUT_END = 1, 2, 3, 4, 5, 6, 7
+# From either: a number of bytes that the other side may send in addition
+CREDIT = 8
+# From the agent
+STARTED, STDOUT, STDERR, EXIT, REPLY, FAIL, DATA, EVENT = 16, 17, 18, 19, 20, 21, 22, 23
+
+FROM_ENGINE = frozenset((RUN, CALL, SIGNAL, RESIZE, CANCEL, INPUT, INPUT_END, CREDIT))
+FROM_AGENT = frozenset((CREDIT, STARTED, STDOUT, STDERR, EXIT, REPLY, FAIL, DATA, EVENT))
+BULK = frozenset((STDOUT, STDERR, DATA, INPUT))  # what credit is counted for
+
+_HEADER = Struct(">IIB")
+
+
+class Garbled(Exception):
+    """The other side does not keep to the protocol."""
+
+
+def encode(operation: int, kind: int, payload: bytes = b"") -> bytes:
+    """One frame as bytes."""
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"a frame carries at most {MAX_PAYLOAD} bytes, not {len(payload)}")
+    return _HEADER.pack(len(payload), operation, kind) + payload
+
+
+def encode_json(operation: int, kind: int, value: Any) -> bytes:
+    """One frame whose payload is JSON; names that are not UTF-8 travel as lone surrogates."""
+    return encode(operation, kind, dumps(value, separators=(",", ":")).encode())
+
+
+def decode_json(payload: bytes) -> dict[str, Any]:
+    """The JSON object in a payload."""
+    try:
+        value = loads(payload)
+    except (ValueError, RecursionError) as problem:
+        raise Garbled(f"not JSON: {problem}") from None
+    if not isinstance(value, dict):
+        raise Garbled("not a JSON object")
+    return value
+
+
+def credit(operation: int, count: int) -> bytes:
+    """A frame that allows the other side `count` more bytes."""
+    return encode(operation, CREDIT, count.to_bytes(4, "big"))
+
+
+class Decoder:
+    """Turns received bytes into frames, and refuses what is out of bounds."""
+
+    def __init__(self, expected: frozenset[int]) -> None:
+        self._expected = expected
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """The frames that are complete after these bytes: operation, kind, payload."""
+        buffer = self._buffer
+        buffer += data
+        position = 0
+        try:
+            while len(buffer) - position >= _HEADER.size:
+                length, operation, kind = _HEADER.unpack_from(buffer, position)
+                if length > MAX_PAYLOAD or kind not in self._expected:
+                    raise Garbled(f"a frame of kind {kind} with {length} bytes")
+                end = position + _HEADER.size + length
+                if end > len(buffer):
+                    break
+                payload = bytes(buffer[position + _HEADER.size : end])
+                position = end
+                yield operation, kind, payload
+        finally:
+            del buffer[:position]
