@@ -71,6 +71,14 @@ class Agent:
         self._callbacks[stream] = self._receive
         os.set_blocking(stream, False)
 
+    def rehearse(self) -> None:
+        """Touch now what the first request will touch: memory shared with the nursery is copied at its first use."""
+        frame = frames.encode_json(0, frames.CALL, {"method": "stat", "path": "/"})
+        for operation, kind, payload in self._decoder.feed(frame):
+            self._handle(operation, kind, payload)
+        self._queue.clear()
+        self._queued = 0
+
     def serve(self) -> None:
         """Work until the engine closes the stream."""
         self._bury()  # children that ended before the signal was listened to

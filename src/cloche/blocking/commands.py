@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal as signals
+from collections import deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -122,6 +123,7 @@ class Process:
         self._tail = b""
         self._timed_out = self._cut = False
         self._next = Lock()
+        self._missed: deque[Event] = deque()  # what happened while somebody waited for something else
         self.result: Result | None = None
 
     @property
@@ -138,14 +140,18 @@ class Process:
     def started(self) -> None:
         """Wait until it runs; what it prints meanwhile is kept."""
         while self._pid is None and self.result is None:
-            self._advance()
+            self._advance_aside()
 
     def next_event(self) -> Event | None:
         """The next thing that happens; None after the end."""
         with self._next:
-            if self.result is not None:
-                return None
-            return self._advance()
+            if self._missed:
+                return self._missed.popleft()
+            while self.result is None:
+                event = self._advance()
+                if event is not None:
+                    return event
+            return None
 
     def wait(self) -> Result:
         """Wait for its end."""
@@ -173,7 +179,7 @@ class Process:
             else:
                 with self._next:
                     if self.result is None and self._operation.input_credit <= 0:
-                        self._advance()
+                        self._advance_aside()
 
     def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""
@@ -209,6 +215,12 @@ class Process:
         if self.result is None:
             self._box.tell(frames.encode(self._operation.number, kind, payload))
 
+    def _advance_aside(self) -> None:
+        """Take one frame although nobody asks for events just now: they are told later, as far as they are kept."""
+        event = self._advance()
+        if event is not None and not (self._cut and isinstance(event, Output)):
+            self._missed.append(event)
+
     def _advance(self) -> Event | None:
         """Take one frame and act on it."""
         try:
@@ -229,9 +241,9 @@ class Process:
             return self._conclude(frames.decode_json(payload), None)
         if kind == frames.FAIL:
             raise self._refusal(frames.decode_json(payload))
-        return Output("stdout", b"") if kind == frames.CREDIT else None
+        return None  # credit for more input: whoever writes looks at it
 
-    def _keep(self, stream: str, data: bytes) -> Event:
+    def _keep(self, stream: str, data: bytes) -> Event | None:
         room = self._limits.output_bytes - self._kept_bytes
         if len(data) > room:
             data_kept = data[: max(room, 0)]
@@ -245,7 +257,8 @@ class Process:
             self._kept_bytes += len(data_kept)
         if stream == "stderr":
             self._tail = (self._tail + data)[-TAIL:]
-        return Output(stream, data_kept if self._stop_at_output_limit else data)
+        shown = data_kept if self._stop_at_output_limit else data
+        return Output(stream, shown) if shown else None
 
     def _stop(self) -> None:
         """Have it ended, by the agent if it still can, else by the wall."""
@@ -262,7 +275,7 @@ class Process:
         self._stop()
         if self._ends_sandbox or monotonic() >= (self._stopping or 0):
             return self._conclude(None, None)
-        return Output("stdout", b"")
+        return None
 
     def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> Event:
         """The program has ended, or its sandbox has: gather what is known and judge it."""

@@ -125,6 +125,7 @@ class Files:
         return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
 
     def _ask(self, request: dict[str, Any]) -> Operation:
+        self._box.open()
         operation = self._box.link.open()
         self._box.tell(frames.encode_json(operation.number, frames.CALL, request))
         return operation

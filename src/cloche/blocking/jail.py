@@ -141,10 +141,10 @@ def _spent(told: dict[str, Any]) -> Spent:
     return Spent(
         memory=told.get("memory"),
         memory_peak=told.get("memory_peak"),
-        cpu_time=told.get("cpu"),
+        cpu_time=told.get("cpu_s"),
         processes=told.get("processes"),
-        oom_kills=told.get("oom_kills", 0),
-        processes_refused=told.get("processes_refused", 0),
+        oom_kills=told.get("oom_kills") or 0,
+        processes_refused=told.get("processes_refused") or 0,
         reason=told.get("reason", ""),
     )
 

@@ -146,10 +146,8 @@ class Sandbox:
         timeout: float | None = None,
     ) -> Events:
         """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
-        process = self.start_program(
-            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=stdin is not None
-        )
-        return Events(process, stdin)
+        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
+        return Events(self, code, stdin, options)
 
     def usage(self) -> Usage:
         """What the sandbox uses now."""
@@ -223,25 +221,26 @@ class Sandbox:
 
 
 class Events:
-    """The events of one run, in order; the last one is its exit."""
+    """The events of one run, in order; it starts with the first and ends with its exit."""
 
-    def __init__(self, process: Process, stdin: str | bytes | None) -> None:
-        self._process, self._stdin = process, stdin
+    def __init__(self, box: Sandbox, code: str, stdin: str | bytes | None, options: dict[str, Any]) -> None:
+        self._box, self._code, self._stdin, self._options = box, code, stdin, options
+        self._process: Process | None = None
 
     def __iter__(self) -> Events:
         return self
 
     def __next__(self) -> Event:
-        if self._stdin is not None:
-            stdin, self._stdin = self._stdin, None
-            self._process.write(stdin)
-            self._process.close_stdin()
-        while True:
-            event = self._process.next_event()
-            if event is None:
-                raise StopIteration
-            if event.kind not in ("stdout", "stderr") or getattr(event, "data", b""):
-                return event
+        if self._process is None:
+            has_input = self._stdin is not None
+            self._process = self._box.start_program(self._code, stdin=has_input, **self._options)
+            if self._stdin is not None:
+                self._process.write(self._stdin)
+                self._process.close_stdin()
+        event = self._process.next_event()
+        if event is None:
+            raise StopIteration
+        return event
 
 
 def run(

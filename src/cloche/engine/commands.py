@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal as signals
+from collections import deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,7 @@ class AsyncProcess:
         self._tail = b""
         self._timed_out = self._cut = False
         self._next = AsyncLock()
+        self._missed: deque[Event] = deque()  # what happened while somebody waited for something else
         self.result: Result | None = None
 
     @property
@@ -139,14 +141,18 @@ class AsyncProcess:
     async def started(self) -> None:
         """Wait until it runs; what it prints meanwhile is kept."""
         while self._pid is None and self.result is None:
-            await self._advance()
+            await self._advance_aside()
 
     async def next_event(self) -> Event | None:
         """The next thing that happens; None after the end."""
         async with self._next:
-            if self.result is not None:
-                return None
-            return await self._advance()
+            if self._missed:
+                return self._missed.popleft()
+            while self.result is None:
+                event = await self._advance()
+                if event is not None:
+                    return event
+            return None
 
     async def wait(self) -> Result:
         """Wait for its end."""
@@ -174,7 +180,7 @@ class AsyncProcess:
             else:
                 async with self._next:
                     if self.result is None and self._operation.input_credit <= 0:
-                        await self._advance()
+                        await self._advance_aside()
 
     async def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""
@@ -210,6 +216,12 @@ class AsyncProcess:
         if self.result is None:
             await self._box.tell(frames.encode(self._operation.number, kind, payload))
 
+    async def _advance_aside(self) -> None:
+        """Take one frame although nobody asks for events just now: they are told later, as far as they are kept."""
+        event = await self._advance()
+        if event is not None and not (self._cut and isinstance(event, Output)):
+            self._missed.append(event)
+
     async def _advance(self) -> Event | None:
         """Take one frame and act on it."""
         try:
@@ -230,9 +242,9 @@ class AsyncProcess:
             return await self._conclude(frames.decode_json(payload), None)
         if kind == frames.FAIL:
             raise await self._refusal(frames.decode_json(payload))
-        return Output("stdout", b"") if kind == frames.CREDIT else None
+        return None  # credit for more input: whoever writes looks at it
 
-    async def _keep(self, stream: str, data: bytes) -> Event:
+    async def _keep(self, stream: str, data: bytes) -> Event | None:
         room = self._limits.output_bytes - self._kept_bytes
         if len(data) > room:
             data_kept = data[: max(room, 0)]
@@ -246,7 +258,8 @@ class AsyncProcess:
             self._kept_bytes += len(data_kept)
         if stream == "stderr":
             self._tail = (self._tail + data)[-TAIL:]
-        return Output(stream, data_kept if self._stop_at_output_limit else data)
+        shown = data_kept if self._stop_at_output_limit else data
+        return Output(stream, shown) if shown else None
 
     async def _stop(self) -> None:
         """Have it ended, by the agent if it still can, else by the wall."""
@@ -263,7 +276,7 @@ class AsyncProcess:
         await self._stop()
         if self._ends_sandbox or monotonic() >= (self._stopping or 0):
             return await self._conclude(None, None)
-        return Output("stdout", b"")
+        return None
 
     async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> Event:
         """The program has ended, or its sandbox has: gather what is known and judge it."""

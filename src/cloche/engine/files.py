@@ -122,6 +122,7 @@ class AsyncFiles:
         return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
 
     async def _ask(self, request: dict[str, Any]) -> Operation:
+        await self._box.open()
         operation = self._box.link.open()
         await self._box.tell(frames.encode_json(operation.number, frames.CALL, request))
         return operation

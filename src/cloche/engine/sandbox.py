@@ -133,7 +133,7 @@ class AsyncSandbox:
         limits = self.limits_with(timeout)
         return await self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
 
-    async def stream(
+    def stream(
         self,
         code: str,
         *,
@@ -145,10 +145,8 @@ class AsyncSandbox:
         timeout: float | None = None,
     ) -> AsyncEvents:
         """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
-        process = await self.start_program(
-            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=stdin is not None
-        )
-        return AsyncEvents(process, stdin)
+        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
+        return AsyncEvents(self, code, stdin, options)
 
     async def usage(self) -> Usage:
         """What the sandbox uses now."""
@@ -224,25 +222,26 @@ class AsyncSandbox:
 
 
 class AsyncEvents:
-    """The events of one run, in order; the last one is its exit."""
+    """The events of one run, in order; it starts with the first and ends with its exit."""
 
-    def __init__(self, process: AsyncProcess, stdin: str | bytes | None) -> None:
-        self._process, self._stdin = process, stdin
+    def __init__(self, box: AsyncSandbox, code: str, stdin: str | bytes | None, options: dict[str, Any]) -> None:
+        self._box, self._code, self._stdin, self._options = box, code, stdin, options
+        self._process: AsyncProcess | None = None
 
     def __aiter__(self) -> AsyncEvents:
         return self
 
     async def __anext__(self) -> Event:
-        if self._stdin is not None:
-            stdin, self._stdin = self._stdin, None
-            await self._process.write(stdin)
-            await self._process.close_stdin()
-        while True:
-            event = await self._process.next_event()
-            if event is None:
-                raise StopAsyncIteration
-            if event.kind not in ("stdout", "stderr") or getattr(event, "data", b""):
-                return event
+        if self._process is None:
+            has_input = self._stdin is not None
+            self._process = await self._box.start_program(self._code, stdin=has_input, **self._options)
+            if self._stdin is not None:
+                await self._process.write(self._stdin)
+                await self._process.close_stdin()
+        event = await self._process.next_event()
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
 
 async def run(

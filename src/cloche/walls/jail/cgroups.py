@@ -19,12 +19,13 @@ memory, and all shared memory that is not a file in a tmpfs mount (memfd, System
 and reclaimable kernel caches are free: the kernel drops them when it needs room.
 
 When to check.  Version 2 tells us: memory.high slows down whoever passes it and raises an event; `check()` then moves
-it up by what files and cache take.  On version 1 we sample, the sooner the less room is left, through a timer.  The two
-ways that version 1 has of its own are worse.  A usage threshold on an eventfd waits for an RCU grace period at each
-registration: 8 to 16 ms during which the nursery answers nobody.  And with oom_kill_disable, which holds processes
-exactly at the limit, only page faults wait: write(2) into a tmpfs fails with ENOMEM, so files would hit the limit too.
-On version 1 kernel memory is not counted but bounded by the hard limit only, because its statistics do not say how
-much of it is reclaimable: `find /usr` would count as hundreds of megabytes.
+it up by what files and cache take.  On version 1 we sample through a timer, the sooner the less room is left: what goes
+beyond `memory` for less than 0.1 s may go unnoticed, within the hard limit.  The two ways that version 1 has of its own
+are worse.  A usage threshold on an eventfd waits for an RCU grace period at each registration: 8 to 16 ms during which
+the nursery answers nobody.  And with oom_kill_disable, which holds processes exactly at the limit, only page faults
+wait: write(2) into a tmpfs fails with ENOMEM, so that files would hit the memory limit too.  On version 1 kernel memory
+is not counted but bounded by the hard limit only, because its statistics do not say how much of it is reclaimable:
+looking up 336,000 names in /usr was charged as 174 MiB.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ import ctypes
 import errno
 import os
 import select
-import signal
 import time
 
 TYPE_CHECKING = False
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Cgroups", "Group", "detect"]
 
 PREFIX = "cloche-"
+
+_SIGKILL, _SIGCHLD = 9, 17  # `signal` imports `enum`, which costs a cold start milliseconds
 
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
@@ -113,12 +115,14 @@ class Cgroups:
                 owner = _owner_in(name)
                 if owner is None or (owner != self.owner and _name_of(owner.partition("-")[0]) == owner):
                     continue
-                # A leaf that a launcher moved itself into holds no sandbox: never kill there.
-                if not name.endswith("-nursery"):
-                    fd = _open_directory(name, place)
-                    if fd is not None:
-                        _kill_all(fd, version)
-                        os.close(fd)
+                if name.endswith("-nursery"):
+                    # A leaf that a launcher moved itself into; it holds no sandbox.  Never kill there.
+                    _remove(name, place)
+                    continue
+                fd = _open_directory(name, place)
+                if fd is not None:
+                    _kill_all(fd, version)
+                    os.close(fd)
                 if not _remove(name, place):
                     busy.append(name)
         return busy
@@ -159,7 +163,8 @@ class Group:
                 self._of[controller] = directory
         self._kept: dict[str, int] = {}  # files that are read over and over
         self._memory = self._disk = self._high = 0
-        self._most = self._last = 0  # of what `check` counted: the highest, and the latest
+        self._most = 0  # the highest that was counted as memory
+        self._last = 0  # what the group used at the latest check
         self._delay = _LATEST_S
         self._timer = -1
         self._epoll: select.epoll | None = None
@@ -180,12 +185,14 @@ class Group:
         moves itself (possible in version 1 only) nor a process born in a group (version 2 only) has to wait.
         """
         directory = next((fd for fd, version in self._directories if version == 2), None)
-        pid = os.fork() if directory is None else _fork_into(directory)
+        pid = None if directory is None else _fork_into(directory)
+        outside = [(fd, version) for fd, version in self._directories if version == 1 or pid is None]
+        if pid is None:
+            pid = os.fork()
         if pid == 0:
             try:
-                for fd, version in self._directories:
-                    if version == 1:
-                        _write(fd, "tasks", "0")
+                for fd, version in outside:
+                    _write(fd, "tasks" if version == 1 else "cgroup.procs", "0")
             except BaseException as error:
                 os.write(2, f"cloche: could not enter {self.name}: {error}\n".encode())
                 os._exit(71)  # nobody's code runs outside of its limits
@@ -213,8 +220,8 @@ class Group:
             return False
         if self._oom_kills():  # read first: on version 2 this is also what takes note of the event
             return True
-        room = self._memory - self._used()
-        others = 0
+        used = self._used()
+        room, others = self._memory - used, 0
         # The first comparison is cheap and enough most of the time: everything together fits.
         if room < 0:
             counted, others = self._count(files)
@@ -223,7 +230,7 @@ class Group:
             if counted > self._memory:
                 return True
             room = self._memory - counted
-        self._rearm(room, others)
+        self._rearm(used, room, others)
         return False
 
     def usage(self) -> dict[str, int | float | None]:
@@ -315,11 +322,11 @@ class Group:
             self._delay = _SOONEST_S
             _set_timer(self._timer, _SOONEST_S)
 
-    def _rearm(self, room: int, others: int) -> None:
+    def _rearm(self, used: int, room: int, others: int) -> None:
         if self._of["memory"][1] == 1:
             # Twice as long when nothing has changed: a sandbox that sits just below its limit must not keep us busy.
-            still = abs(self._last - room) < _MIB
-            self._last = room
+            still = abs(self._last - used) < _MIB
+            self._last = used
             soonest = max(room / _FASTEST, _SOONEST_S)
             self._delay = min(max(soonest, self._delay * 2 if still else 0), _LATEST_S)
             _set_timer(self._timer, self._delay)
@@ -592,7 +599,7 @@ def _kill_all(directory: int, version: int) -> None:
             return
         for pid in fresh:
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, _SIGKILL)
             except ProcessLookupError:
                 pass
         seen |= fresh
@@ -623,9 +630,12 @@ class _CloneArgs(ctypes.Structure):
 _SYS_clone3, _CLONE_INTO_CGROUP = 435, 0x200000000
 
 
-def _fork_into(directory: int) -> int:
-    """os.fork() with CLONE_INTO_CGROUP.  Skips the C library's part of fork, which is about threads: have none."""
-    arguments = _CloneArgs(flags=_CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=directory)
+def _fork_into(directory: int) -> int | None:
+    """os.fork() with CLONE_INTO_CGROUP; None where that is not to be had (Linux before 5.7, some containers).
+
+    Skips the C library's part of fork, which is about threads: have none.
+    """
+    arguments = _CloneArgs(flags=_CLONE_INTO_CGROUP, exit_signal=_SIGCHLD, cgroup=directory)
     ctypes.pythonapi.PyOS_BeforeFork()
     pid: int = _libc.syscall(
         ctypes.c_long(_SYS_clone3), ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments))
@@ -637,6 +647,8 @@ def _fork_into(directory: int) -> int:
     ctypes.pythonapi.PyOS_AfterFork_Parent()
     if pid > 0:
         return pid
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EACCES):
+        return None
     raise OSError(number, f"clone3: {os.strerror(number)}")
 
 

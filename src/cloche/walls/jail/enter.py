@@ -33,7 +33,7 @@ def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
     linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (0 if "network" in without else linux.NEWNET))
     host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
     _mount_proc(masked="masks" not in without)
-    _mount_workspace(plan, uid)
+    workspace = _mount_workspace(plan, uid)
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     _mount_host_folders(host_folders, uid)
     if "network" not in without:
@@ -41,7 +41,7 @@ def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
     linux.sethostname("cloche")
     os.chdir("/")  # no way out through a working directory
     linux.unshare(linux.NEWUSER)
-    nursery.send(b"%d %d" % (host_pid, uid))
+    socket.send_fds(nursery, [b"%d %d" % (host_pid, uid)], [workspace])
     if nursery.recv(1) != b"M":  # mapped, and in its control group
         os._exit(1)
     linux.unshare(linux.NEWCGROUP)  # after it is in its group, which thereby becomes the root of what it sees
@@ -70,8 +70,11 @@ def _mount_proc(masked: bool) -> None:
     linux.mount("none", "/proc/sys", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | flags)
 
 
-def _mount_workspace(plan: dict[str, Any], uid: int) -> None:
-    """One file system of limited size for all that can be written: the workspace, /tmp and /dev/shm."""
+def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
+    """One file system of limited size for all that can be written: the workspace, /tmp and /dev/shm.
+
+    Returns a descriptor of it, for the nursery to ask how full it is.
+    """
     inodes = max(1024, plan["disk"] // (1 << 20) * _INODES_PER_MIB)
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("workspace", root.SCRATCH, "tmpfs", flags, f"size={plan['disk']},nr_inodes={inodes},mode=755")
@@ -81,20 +84,16 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> None:
         os.chmod(folder, mode)
         os.chown(folder, uid, uid)
         linux.mount(folder, target, flags=linux.MS_BIND)
+    workspace = os.open(root.SCRATCH, os.O_PATH | os.O_CLOEXEC)
     linux.umount(root.SCRATCH)
+    return workspace
 
 
 def _furnish() -> None:
     """The folders that every workspace has; made by its owner, so that they are its own."""
     for name in root.FOLDERS:
         os.mkdir(f"{root.WORKSPACE}/{name}")
-    os.makedirs("/tmp/.config/matplotlib")
-    try:
-        fonts = [name for name in os.listdir("/opt/env/share/matplotlib") if name.endswith(".json")]
-    except FileNotFoundError:
-        fonts = []
-    for name in fonts:
-        os.symlink(f"/opt/env/share/matplotlib/{name}", f"/tmp/.config/matplotlib/{name}")
+    root.furnish_tmp()
 
 
 def _open_host_folders(plan: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:

@@ -33,15 +33,14 @@ if TYPE_CHECKING:
 
 CONTROL = 3
 _LATER = (files, watch)  # the agent imports them when it needs them, and cannot find them then
+_QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one delays whoever runs just now
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
-# Parts of the standard library that programs use most; imported while there is nothing else to do.
+# Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
+# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here: docs/performance.md.
 _COMMON = (
-    "subprocess re shutil threading collections dataclasses typing enum functools itertools datetime random math "
-    "decimal fractions statistics string textwrap json csv io pathlib tempfile glob hashlib base64 uuid time copy heapq "
-    "bisect operator contextlib argparse logging traceback inspect ast types abc collections.abc concurrent.futures "
-    "queue socket urllib.parse urllib.request asyncio multiprocessing unittest sqlite3 zipfile tarfile pickle secrets "
-    "locale calendar pprint warnings numbers struct gzip html xml.etree.ElementTree email configparser difflib"
+    "subprocess random datetime string typing heapq copy threading shutil tempfile pathlib dataclasses traceback csv "
+    "hashlib base64 decimal fractions statistics textwrap glob"
 ).split()
 
 
@@ -68,6 +67,7 @@ class Newborn(BaseException):
             agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
             os.set_blocking(parking.fileno(), True)
             agent.spare = processes.Spare(agent)
+            agent.rehearse()
         message, descriptors, _, _ = socket.recv_fds(parking, 64, 1)
         if message != b"C" or not descriptors:
             os._exit(0)  # nobody needs us
@@ -87,6 +87,8 @@ class Ward:
     def __init__(self, pid: int, parking: socket.socket, group: Any, shape: str) -> None:
         self.pid, self.parking, self.group, self.shape = pid, parking, group, shape
         self.host_pid = 0
+        self.limits: dict[str, Any] = {}
+        self.workspace = -1  # a descriptor of its file system, to ask how full it is
         self.ready = False
         self.claim: Claim | None = None
         self.reason = ""  # why it was killed, when it was us
@@ -127,6 +129,7 @@ class Nursery:
         self._to_import = list(configuration["preload"])
         self._warmed = False
         self._failures = 0
+        self._just_ended = False  # a good moment to make the next: whoever waited has its answer
         self._open = True
         self._default_shape = self._shape_of(configuration["defaults"])
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -141,13 +144,14 @@ class Nursery:
         if not self._to_import:
             self._warm()
         while self._open:
-            events = self._poll.poll(0 if self._has_idle_work() else self._next_deadline())
+            events = self._poll.poll(self._patience())
             for fd, _ in events:
                 callback = self._callbacks.get(fd)
                 if callback is not None:
                     callback()
             self._enforce_deadlines()
-            if not events:
+            if not events or self._just_ended:
+                self._just_ended = False
                 self._idle()
         self._leave()
 
@@ -208,13 +212,15 @@ class Nursery:
         claim.tell(started={"pid": ward.host_pid})
 
     def _limit(self, ward: Ward, request: dict[str, Any]) -> None:
-        if ward.group is not None:
-            ward.group.limit(
-                memory=request["memory"],
-                disk=request["disk"],
-                cpu=request["cpu"],
-                processes=request["processes"] + 1,  # the agent does not count
-            )
+        limits = {
+            "memory": request["memory"],
+            "disk": request["disk"],
+            "cpu": request["cpu"],
+            "processes": request["processes"] + 1,  # the agent does not count
+        }
+        if ward.group is not None and ward.limits != limits:
+            ward.limits = limits
+            ward.group.limit(**limits)
 
     # --- sandboxes
 
@@ -224,7 +230,7 @@ class Nursery:
         group = self._groups.create() if self._groups is not None else None
         linux.unshare(linux.NEWPID)  # for the next child, which is pid 1 there
         try:
-            pid = os.fork()
+            pid = group.fork() if group is not None else os.fork()
             if pid == 0:
                 self._disarm()
                 raise Newborn(plan, theirs)
@@ -234,9 +240,7 @@ class Nursery:
         theirs.close()
         ward = Ward(pid, ours, group, self._shape_of(request))
         self._wards[pid] = ward
-        if group is not None:
-            group.attach(pid)
-            self._limit(ward, request)
+        self._limit(ward, request)
         self._watch(ours.fileno(), lambda: self._parked(ward))
         return ward
 
@@ -268,9 +272,9 @@ class Nursery:
 
     def _parked(self, ward: Ward) -> None:
         try:
-            message = ward.parking.recv(4096)
+            message, descriptors, _, _ = socket.recv_fds(ward.parking, 4096, 1)
         except OSError:
-            message = b""
+            message, descriptors = b"", []
         if message == b"R":
             self._failures = 0
             ward.ready = True
@@ -279,6 +283,7 @@ class Nursery:
         elif message[:1].isdigit():
             host_pid, uid = message.split()
             ward.host_pid = int(host_pid)
+            ward.workspace = descriptors[0]
             self._map(int(host_pid), int(uid))
             ward.parking.send(b"M")
         else:
@@ -310,9 +315,14 @@ class Nursery:
         if "end" in request:
             self._unwatch(claim.leash.fileno())
             self._end(ward, ward.reason)
+            self._just_ended = True
 
     def _check_memory(self, ward: Ward) -> None:
-        if ward.group.check():
+        def files() -> int:
+            status = os.fstatvfs(ward.workspace)
+            return (status.f_blocks - status.f_bfree) * status.f_frsize
+
+        if ward.group.check(files):
             self._end(ward, "memory")
 
     def _end(self, ward: Ward, reason: str) -> None:
@@ -363,6 +373,8 @@ class Nursery:
             _drop(claim)
         self._unwatch(ward.parking.fileno())
         ward.parking.close()
+        if ward.workspace >= 0:
+            os.close(ward.workspace)
         if ward.group is not None:
             if ward.group.watch_fd is not None:
                 self._unwatch(ward.group.watch_fd)
@@ -403,8 +415,14 @@ class Nursery:
 
     # --- what is done while nothing is asked
 
-    def _has_idle_work(self) -> bool:
-        return not self._warmed or self._wants_more()
+    def _patience(self) -> float | None:
+        """How long to wait for something to happen before doing what can be done meanwhile."""
+        if not self._warmed:
+            return 0
+        due = self._next_deadline()
+        if self._wants_more():
+            return _QUIET_S if due is None else min(due, _QUIET_S)
+        return due
 
     def _wants_more(self) -> bool:
         if not self._configuration["pool"] or self._failures >= _GIVE_UP:
@@ -466,7 +484,8 @@ def main() -> None:
     sys.path[:] = [folder for folder in sys.path if folder]
     sys.argv[:] = ["python3"]
     gc.disable()
-    filter.program()  # compiled once, for every sandbox
+    root.furnish_tmp()
+    filter.program(without=frozenset())  # compiled once, for every sandbox
     if configuration["preload"] == "common":
         configuration["preload"] = list(_COMMON)
     # Each of these ends by raising the next: so a program runs at the bottom of the stack, not on top of ours.
