@@ -15,8 +15,9 @@ typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print
 
 .PHONY: install run test check bench clean
 
+# The nursery finds our code on a read-only mount: what is not compiled beforehand is compiled at every start.
 install: $(package) $(environment)
-	@:
+	@.venv/bin/python -m compileall -q src/cloche
 
 run: install
 	@.venv/bin/cloche demo

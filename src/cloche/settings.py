@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from cloche.errors import Misconfigured
+from cloche.model.plain import Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Plain):
     """How Cloche runs on this host."""
 
     environment: str | None = None
@@ -25,12 +24,12 @@ class Settings:
     """CLOCHE_DEBUG: let the launcher and the nursery write to standard error."""
 
 
-def load() -> Settings:
-    """The settings of this process."""
+def load(one_run: bool = False) -> Settings:
+    """The settings of this process; one that makes a single run keeps nothing ready for the next."""
     return Settings(
         environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
-        pool=_number("CLOCHE_POOL", Settings().pool, 0, 64),
-        warm=_flag("CLOCHE_WARM", True),
+        pool=0 if one_run else _number("CLOCHE_POOL", 2, 0, 64),
+        warm=False if one_run else _flag("CLOCHE_WARM", True),
         debug=_flag("CLOCHE_DEBUG", False),
     )
 

@@ -7,7 +7,6 @@ import signal as signals
 from collections import deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
 
 from cloche.blocking.io import Lock
 from cloche.blocking.link import Lost
@@ -18,7 +17,10 @@ from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.wire import frames
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.blocking.sandbox import Sandbox
 
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from cloche import settings
 from cloche.blocking.jail import Jail
-from cloche.blocking.wall import Wall
 from cloche.walls.jail.nurseries import of_this_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.blocking.wall import Wall
 
 
 def wall() -> Wall:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any
 
 from cloche.blocking.link import Lost, Operation
 from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.files import Change, Entry
 from cloche.wire import frames
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.blocking.sandbox import Sandbox
 
 ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever

@@ -5,22 +5,26 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from posixpath import normpath
-from typing import Any
 
 from cloche import languages
 from cloche.blocking import default
 from cloche.blocking.commands import Commands, Process, checked_env
 from cloche.blocking.files import Files
 from cloche.blocking.link import Link, Lost
-from cloche.blocking.wall import Hold, Order, Spent, Wall
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
+from cloche.model.order import Order, Spent
 from cloche.model.result import Result, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.wall import Hold, Wall
 
 MAX_INLINE_SOURCE = 512 << 10  # characters of a program that travel with the request to run it
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
@@ -216,8 +220,8 @@ class Sandbox:
     def limits_with(self, timeout: float | None, unlimited: bool = False) -> Limits:
         """The sandbox's limits, with another time limit when one is given."""
         if timeout is None:
-            return replace(self.limits, timeout_s=None) if unlimited else self.limits
-        return replace(self.limits, timeout_s=Limits.of(timeout=timeout).timeout_s)
+            return self.limits.replace(timeout_s=None) if unlimited else self.limits
+        return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
 
 
 class Events:
@@ -281,7 +285,7 @@ def one_shot(
     wall: Wall | None = None,
 ) -> OneShot:
     """A sandbox for one program: chosen by what that program imports."""
-    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset[str]()
+    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset()
     lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
     return OneShot(Order(limits, mounts, imports, lifetime), env, wall)
 

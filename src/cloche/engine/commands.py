@@ -6,7 +6,6 @@ import signal as signals
 from collections import deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
 
 from cloche.engine.io import AsyncLock
 from cloche.engine.judge import TAIL, Facts, judge
@@ -17,7 +16,10 @@ from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.wire import frames
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.engine.sandbox import AsyncSandbox
 
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
@@ -65,9 +67,7 @@ class AsyncCommands:
         return process
 
 
-def command_request(
-    command: str | Sequence[str], cwd: str | None, env: Mapping[str, str] | None
-) -> dict[str, Any]:
+def command_request(command: str | Sequence[str], cwd: str | None, env: Mapping[str, str] | None) -> dict[str, Any]:
     """What the agent is asked for, checked."""
     if isinstance(command, str):
         argv = ["/bin/sh", "-c", command]

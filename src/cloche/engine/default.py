@@ -5,7 +5,10 @@ from __future__ import annotations
 from cloche import settings
 from cloche.walls.jail.nurseries import of_this_process
 from cloche.walls.jail.wall import AsyncJail
-from cloche.walls.wall import AsyncWall
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.walls.wall import AsyncWall
 
 
 def wall() -> AsyncWall:

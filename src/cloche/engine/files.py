@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, Any
 
 from cloche.engine.link import Lost, Operation
 from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.files import Change, Entry
 from cloche.wire import frames
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.engine.sandbox import AsyncSandbox
 
 ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
@@ -57,7 +59,9 @@ class AsyncFiles:
                     if total > MAX_READ:
                         await self._box.tell(frames.encode(operation.number, frames.CANCEL))
                         raise FileProblem(
-                            f"{path} is larger than {MAX_READ} bytes.", "Read it in parts, with offset= and length=.", 27
+                            f"{path} is larger than {MAX_READ} bytes.",
+                            "Read it in parts, with offset= and length=.",
+                            27,
                         )
                 elif kind == frames.REPLY:
                     return b"".join(parts)

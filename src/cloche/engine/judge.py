@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from signal import Signals
 
 from cloche.model.limits import Limits
+from cloche.model.plain import Plain
 from cloche.model.result import Error
 
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
@@ -16,8 +16,7 @@ _BUILTIN_OR_DOTTED = re.compile(r"^([A-Z]\w*|[a-z_]\w*(\.\w+)+)$")
 TAIL = 64 << 10  # of standard error, where a traceback is looked for
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Plain):
     """What is known of a run that has ended."""
 
     exit_code: int  # negative: the signal
@@ -88,8 +87,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     return _with(trace, "runtime", trace.message, _advice(trace))
 
 
-@dataclass(frozen=True, slots=True)
-class Traceback:
+class Traceback(Plain):
     """A traceback as it was printed."""
 
     name: str
@@ -187,7 +185,11 @@ def _advice(trace: Traceback) -> str:
     }
     if trace.name in advice:
         return advice[trace.name]
-    if "Network is unreachable" in trace.message or "Name or service not known" in trace.text or "resolution" in trace.text:
+    if (
+        "Network is unreachable" in trace.message
+        or "Name or service not known" in trace.text
+        or "resolution" in trace.text
+    ):
         return "The sandbox has no network: pass the data in as files."
     return "Read the last lines of the traceback, correct the program and run it again."
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from posixpath import normpath
-from typing import Any
 
 from cloche import languages
 from cloche.engine import default
@@ -18,8 +16,14 @@ from cloche.languages.language import Language
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
+from cloche.model.order import Order, Spent
 from cloche.model.result import Result, Usage
-from cloche.walls.wall import AsyncHold, AsyncWall, Order, Spent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.walls.wall import AsyncHold, AsyncWall
 
 MAX_INLINE_SOURCE = 512 << 10  # characters of a program that travel with the request to run it
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
@@ -217,8 +221,8 @@ class AsyncSandbox:
     def limits_with(self, timeout: float | None, unlimited: bool = False) -> Limits:
         """The sandbox's limits, with another time limit when one is given."""
         if timeout is None:
-            return replace(self.limits, timeout_s=None) if unlimited else self.limits
-        return replace(self.limits, timeout_s=Limits.of(timeout=timeout).timeout_s)
+            return self.limits.replace(timeout_s=None) if unlimited else self.limits
+        return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
 
 
 class AsyncEvents:
@@ -284,7 +288,7 @@ def one_shot(
     wall: AsyncWall | None = None,
 ) -> AsyncOneShot:
     """A sandbox for one program: chosen by what that program imports."""
-    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset[str]()
+    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset()
     lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
     return AsyncOneShot(Order(limits, mounts, imports, lifetime), env, wall)
 
@@ -329,5 +333,3 @@ def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, 
                 f"{mount.target} is no place to mount at.", hint="Choose a path below /sandbox, like /sandbox/data/in."
             )
     return tuple(mounts)
-
-

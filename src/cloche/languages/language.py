@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cloche.model.plain import Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(Plain):
     """A language: where its source goes, and what runs it."""
 
     name: str

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from cloche.model.plain import Plain
 from cloche.model.result import Result
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Plain):
     """The program runs; its pid is the one it has inside the sandbox."""
 
     pid: int
     kind: str = "started"
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Plain):
     """A piece of output; `kind` says from which stream ("stdout" or "stderr")."""
 
     kind: str
@@ -28,8 +25,7 @@ class Output:
         return self.data.decode(errors="replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Plain):
     """The program has ended."""
 
     result: Result

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cloche.model.plain import Plain
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Plain):
     """A file, folder or link."""
 
     path: str
@@ -22,16 +21,14 @@ class Entry:
         return self.path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Plain):
     """Something that happened to a file; `kind` is create, write, remove, rename, chmod or overflow."""
 
     kind: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Plain):
     """A folder of the host, shown inside a sandbox."""
 
     source: str

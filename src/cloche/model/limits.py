@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cloche.errors import InvalidRun
+from cloche.model.plain import Plain
 
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Plain):
     """Time and resources of one sandbox; each is enforced from outside."""
 
     timeout_s: float | None = 30.0

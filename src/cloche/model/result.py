@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from cloche.model.plain import Plain
 
 KINDS = (
     "syntax",
@@ -20,8 +20,7 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Error:
+class Error(Plain):
     """Why a run did not succeed: its kind (one of KINDS), a sentence, and what to do about it."""
 
     kind: str
@@ -34,8 +33,7 @@ class Error:
         return f"{self.kind}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Plain):
     """The outcome of a program or command: what it printed, how it ended, what it used."""
 
     stdout: str
@@ -46,8 +44,8 @@ class Result:
     memory_peak: int  # bytes
     error: Error | None = None
     truncated: bool = False  # output was cut at the limit
-    stdout_bytes: bytes = field(default=b"", repr=False)  # as they came, whatever the encoding
-    stderr_bytes: bytes = field(default=b"", repr=False)
+    stdout_bytes: bytes = b""  # as they came, whatever the encoding
+    stderr_bytes: bytes = b""
     wall: str = ""  # the isolation that it ran behind
 
     @property
@@ -56,8 +54,7 @@ class Result:
         return self.error is None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Plain):
     """What a sandbox uses at the moment, and has used."""
 
     memory: int  # bytes

@@ -5,35 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from cloche.engine.io import AsyncStream
-from cloche.model.files import Mount
-from cloche.model.limits import Limits
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What the engine wants a sandbox to be."""
-
-    limits: Limits
-    mounts: tuple[Mount, ...] = ()
-    imports: frozenset[str] | None = None  # libraries that the program will use; None when nobody knows
-    lifetime_s: float | None = None  # the wall ends the sandbox by itself after so long
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a sandbox has used, as seen from outside; None where this wall cannot tell."""
-
-    memory: int | None = None
-    memory_peak: int | None = None
-    cpu_time: float | None = None
-    processes: int | None = None
-    oom_kills: int = 0  # processes that were killed for want of memory
-    processes_refused: int = 0  # times that the limit of processes was met
-    reason: str = field(default="")  # why the wall ended it, if it did: "memory", "timeout" …
+from cloche.model.order import Order, Spent
 
 
 class AsyncHold(Protocol):

@@ -115,16 +115,14 @@ class Cgroups:
                 owner = _owner_in(name)
                 if owner is None or (owner != self.owner and _name_of(owner.partition("-")[0]) == owner):
                     continue
-                if name.endswith("-nursery"):
-                    # A leaf that a launcher moved itself into; it holds no sandbox.  Never kill there.
-                    _remove(name, place)
-                    continue
-                fd = _open_directory(name, place)
-                if fd is not None:
-                    _kill_all(fd, version)
-                    os.close(fd)
-                if not _remove(name, place):
-                    busy.append(name)
+                is_leaf = name.endswith("-nursery")  # which a launcher moved itself into; no sandbox: never kill there
+                try:
+                    if not is_leaf:
+                        _kill_in(name, place, version)
+                    if not _remove(name, place) and not is_leaf:
+                        busy.append(name)
+                except OSError:
+                    pass  # another user's, or removed meanwhile
         return busy
 
     def to_description(self) -> dict[str, Any]:
@@ -218,7 +216,8 @@ class Group:
         """
         if self._timer < 0:
             return False
-        if self._oom_kills():  # read first: on version 2 this is also what takes note of the event
+        _set_timer(self._timer, _SHRINK_S)  # also when the answer is yes: until it is dead nobody need be woken
+        if _field(self._read_kept(self._oom_file()), b"oom_kill"):  # on version 2, this takes note of the event
             return True
         used = self._used()
         room, others = self._memory - used, 0
@@ -243,14 +242,15 @@ class Group:
             ("memory", "files", "memory_peak", "cpu_s", "processes", "oom_kills", "processes_refused")
         )
         if "memory" in self._of:
-            statistics = self._statistics()
-            memory, files = statistics[0], statistics[1]
+            memory, files = self._statistics()
             self._most = max(self._most, memory)
             others = max(0, self._used() - memory)
             peak = self._peak()
             if peak is not None and self._memory:
                 self._most = max(self._most, min(peak - others, self._memory))
-            usage.update(memory=memory, files=files, memory_peak=self._most, oom_kills=self._oom_kills())
+            usage.update(memory=memory, files=files, memory_peak=self._most)
+            # Not through the kept descriptor: it would take note of an event that only `check` may.
+            usage["oom_kills"] = _field(self._read("memory", self._oom_file()), b"oom_kill")
         usage["cpu_s"] = self._cpu_s()
         if "pids" in self._of:
             usage["processes"] = int(self._read("pids", "pids.current"))
@@ -317,7 +317,7 @@ class Group:
                 self._epoll = select.epoll()
                 self._epoll.register(self._timer, select.EPOLLIN)
                 self._epoll.register(self._keep("memory.events"), select.EPOLLPRI)
-                self._oom_kills()  # what was before does not count
+                self._read_kept("memory.events")  # what was before does not count
         if version == 1:
             self._delay = _SOONEST_S
             _set_timer(self._timer, _SOONEST_S)
@@ -348,9 +348,8 @@ class Group:
         except FileNotFoundError:
             return None
 
-    def _oom_kills(self) -> int:
-        name = "memory.oom_control" if self._of["memory"][1] == 1 else "memory.events"
-        return _field(self._read_kept(name), b"oom_kill")
+    def _oom_file(self) -> str:
+        return "memory.oom_control" if self._of["memory"][1] == 1 else "memory.events"
 
     def _count(self, files: Callable[[], int] | None) -> tuple[int, int]:
         """What counts as memory, and what else is charged to the group."""
@@ -581,6 +580,14 @@ def _owner_in(name: str) -> str | None:
     if len(parts) < 4 or parts[0] + "-" != PREFIX or not (parts[1].isdigit() and parts[2].isdigit()):
         return None
     return f"{parts[1]}-{parts[2]}"
+
+
+def _kill_in(name: str, place: int, version: int) -> None:
+    directory = os.open(name, _DIRECTORY, dir_fd=place)
+    try:
+        _kill_all(directory, version)
+    finally:
+        os.close(directory)
 
 
 def _kill_all(directory: int, version: int) -> None:

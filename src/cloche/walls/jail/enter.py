@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _INODES_PER_MIB = 256  # of the disk quota: a file of 4 KiB on average
-_MASKED_FILES = ("kcore", "keys", "key-users", "sysrq-trigger", "timer_list", "kallsyms", "kmsg", "config.gz", "cmdline")
-_MASKED_FOLDERS = ("acpi", "scsi", "driver", "fs", "bus", "irq", "tty", "sysvipc")
+_MASKED_FILES = ("kcore", "keys", "key-users", "sysrq-trigger", "timer_list", "kallsyms", "kmsg", "config.gz", "cmdline",
+                 "interrupts", "latency_stats", "sched_debug")
+_MASKED_FOLDERS = ("acpi", "asound", "scsi", "driver", "fs", "bus", "irq", "tty", "sysvipc", "pressure")
+_USER_LIMITS = {"max_inotify_instances": 32, "max_inotify_watches": 16384}
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
@@ -32,7 +34,8 @@ def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
     os.setgroups([]) if plan["privileged"] else None
     linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (0 if "network" in without else linux.NEWNET))
     host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
-    _mount_proc(masked="masks" not in without)
+    masked = "masks" not in without
+    _mount_proc(masked)
     workspace = _mount_workspace(plan, uid)
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     _mount_host_folders(host_folders, uid)
@@ -40,10 +43,20 @@ def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
         _raise_loopback()
     linux.sethostname("cloche")
     os.chdir("/")  # no way out through a working directory
+    user_limits = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)  # before it is read-only, for below
+    if masked:
+        _make_read_only("/proc/sys")
+    if plan["privileged"] and "uid" not in without:
+        # The kernel charges what a user namespace uses (inotify, pending signals …) to whoever made it as well: were it
+        # root, one sandbox could use up what all others, and the host's root, have.
+        os.setresuid(-1, uid, -1)
     linux.unshare(linux.NEWUSER)
     socket.send_fds(nursery, [b"%d %d" % (host_pid, uid)], [workspace])
     if nursery.recv(1) != b"M":  # mapped, and in its control group
         os._exit(1)
+    if "uid" not in without:
+        _limit_namespace(user_limits)
+    os.close(user_limits)
     linux.unshare(linux.NEWCGROUP)  # after it is in its group, which thereby becomes the root of what it sees
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
@@ -66,8 +79,22 @@ def _mount_proc(masked: bool) -> None:
     for name in _MASKED_FOLDERS:
         if os.path.isdir(f"/proc/{name}"):
             linux.mount("/run/empty", f"/proc/{name}", flags=linux.MS_BIND)
-    linux.mount("/proc/sys", "/proc/sys", flags=linux.MS_BIND)
-    linux.mount("none", "/proc/sys", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | flags)
+
+
+def _make_read_only(path: str) -> None:
+    linux.mount(path, path, flags=linux.MS_BIND)
+    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+    linux.mount("none", path, flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | flags)
+
+
+def _limit_namespace(limits: int) -> None:
+    """Bound what the kernel counts per user: run by a user, all sandboxes are that user's, and share what it may have."""
+    for name, value in _USER_LIMITS.items():
+        file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=limits)
+        try:
+            os.write(file, b"%d" % value)
+        finally:
+            os.close(file)
 
 
 def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
@@ -102,7 +129,8 @@ def _open_host_folders(plan: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]
     here = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     linux.setns(plan["host_mounts"], linux.NEWNS)
     try:
-        return [(linux.open_tree(mount["source"]), mount) for mount in plan["mounts"]]
+        # The engine has looked at these paths.  Whoever writes in one of their folders may have put a link there since.
+        return [(linux.open_real_tree(mount["source"]), mount) for mount in plan["mounts"]]
     finally:
         linux.setns(here, linux.NEWNS)
         os.close(here)
@@ -114,8 +142,9 @@ def _mount_host_folders(folders: list[tuple[int, dict[str, Any]]], uid: int) -> 
         if not mount["writable"]:
             flags |= linux.MOUNT_ATTR_RDONLY
         linux.mount_setattr(fd, flags)
-        if uid and mount["owner"] != uid:
-            _map_owner(fd, mount["owner"], uid)
+        owner = os.fstat(fd).st_uid
+        if uid and owner != uid:
+            _map_owner(fd, owner, uid)
         _make_way(mount["target"], os.path.isdir(f"/proc/self/fd/{fd}"), uid)
         linux.move_mount(fd, mount["target"])
         os.close(fd)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from json import dumps, loads
 
 TYPE_CHECKING = False
@@ -29,6 +30,8 @@ def main() -> None:
     os.umask(0o022)
     configuration: dict[str, Any] = loads(sys.argv[1])
     groups = cgroups.detect() if "cgroups" not in configuration["without"] else None
+    if groups is not None:
+        groups.sweep()  # what an earlier keeper, killed together with its nursery, had to leave
     privileged = _enter_namespaces(linux)
     configuration["privileged"] = privileged
     configuration["uid_base"] = _uid_base() if privileged else None
@@ -37,8 +40,9 @@ def main() -> None:
         _become_nursery(configuration, groups, host_mounts)
     os.close(CONTROL)  # its end tells the engine that the nursery is gone
     os.wait()
-    if groups is not None:
-        groups.sweep()
+    deadline = time.monotonic() + 2
+    while groups is not None and groups.sweep() and time.monotonic() < deadline:
+        time.sleep(0.005)  # what was killed takes a moment to go, and nothing tells when it has
 
 
 def _enter_namespaces(linux: Any) -> bool:
@@ -84,8 +88,13 @@ def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int
     for fd in inherited:
         os.set_inheritable(fd, True)
     environment = {**root.environment(configuration), **root.NURSERY_ENVIRONMENT}
-    start = f"import sys; sys.path.insert(0, {root.LIBRARY!r}); from cloche.walls.jail import nursery; nursery.main()"
-    os.execve(root.PYTHON, ["python3", "-c", start, dumps(configuration)], environment)
+    # Not as an argument: that would be for every program to read in /proc/self/cmdline.
+    reading, writing = os.pipe2(os.O_NONBLOCK)
+    os.write(writing, dumps(configuration).encode())
+    os.close(writing)
+    start = f"import sys; sys.path.insert(0, {root.LIBRARY!r}); from cloche.walls.jail import nursery; nursery.main({reading})"
+    os.set_inheritable(reading, True)
+    os.execve(root.PYTHON, ["python3", "-c", start], environment)
 
 
 def report(problem: BaseException) -> None:

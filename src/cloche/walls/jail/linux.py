@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ MNT_DETACH = 2
 
 # New mount API (the same numbers on every architecture, as for all calls since Linux 5.0)
 _SYS_open_tree, _SYS_move_mount, _SYS_mount_setattr = 428, 429, 442
-_SYS_close_range, _SYS_pidfd_open = 436, 434
+_SYS_close_range, _SYS_pidfd_open, _SYS_openat2 = 436, 434, 437
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _AT_RECURSIVE, _AT_EMPTY_PATH = 1, os.O_CLOEXEC, 0x8000, 0x1000
-_MOVE_MOUNT_F_EMPTY_PATH = 4
+_MOVE_MOUNT_F_EMPTY_PATH, _RESOLVE_NO_SYMLINKS = 4, 4
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
 MOUNT_ATTR_IDMAP = 0x00100000
 
@@ -96,6 +97,17 @@ def open_tree(path: str) -> int:
     """A detached copy of the mount at `path` (with what is mounted below it), held by a descriptor."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
     return syscall(_SYS_open_tree, -100, path.encode(), flags, call="open_tree")
+
+
+def open_real_tree(path: str) -> int:
+    """The same for a path that must not lead over any link, not even for a moment."""
+    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+    fd = syscall(_SYS_openat2, -100, path.encode(), how, len(how), call="openat2")
+    try:
+        flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
+        return syscall(_SYS_open_tree, fd, b"", flags, call="open_tree")
+    finally:
+        os.close(fd)
 
 
 def move_mount(fd: int, target: str) -> None:

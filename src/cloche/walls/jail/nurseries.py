@@ -197,7 +197,8 @@ def _spawn(argv: list[str], control: int, debug: bool) -> int:
         if not debug:
             actions.append((os.POSIX_SPAWN_DUP2, null, 2))
         actions.append((os.POSIX_SPAWN_DUP2, high, 3))
-        return os.posix_spawn(argv[0], argv, {}, file_actions=actions)
+        # A session of its own: Ctrl-C, and the end of a terminal, are for the engine alone.
+        return os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsid=True)
     finally:
         os.close(null)
         os.close(high)

@@ -476,9 +476,10 @@ def _import_quietly(name: str) -> None:
         pass  # a program that needs it will see why
 
 
-def main() -> None:
-    """Entered by exec, inside the sandboxes' root."""
-    configuration = loads(sys.argv[1])
+def main(source: int) -> None:
+    """Entered by exec, inside the sandboxes' root; `source` is a descriptor to read the configuration from."""
+    with open(source, "rb") as file:
+        configuration = loads(file.read())
     linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
     sys.path.remove(root.LIBRARY)
     sys.path[:] = [folder for folder in sys.path if folder]

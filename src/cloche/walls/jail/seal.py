@@ -22,8 +22,7 @@ def seal(plan: dict[str, Any]) -> None:
     """Give up everything; fails rather than leave one promised protection out."""
     without = plan["without"]
     _limit(plan)
-    if "dumpable" not in without:
-        set_dumpable(False)  # the agent shares its uid with the programs: they must not look into it
+    set_dumpable("dumpable" in without)  # the agent shares its uid with the programs: they must not look into it
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after the change of uid, which clears it
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if "capabilities" not in without:

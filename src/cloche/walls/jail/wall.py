@@ -6,13 +6,16 @@ import os
 import socket
 from json import dumps, loads
 from time import monotonic
-from typing import Any
 
 from cloche.engine.io import AsyncLock, AsyncStream, send_descriptors
 from cloche.errors import InvalidRun, Refused, SandboxFailed
 from cloche.model.files import Mount
+from cloche.model.order import Order, Spent
 from cloche.walls.jail.nurseries import Nurseries, Nursery, doctor_hint, request
-from cloche.walls.wall import Order, Spent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
 _NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")

@@ -1,0 +1,200 @@
+"""An engine in a process of its own, with settings of its own, asked over a pipe: one JSON line per request and answer.
+
+It times itself, so that the pipe is no part of what is measured.  The client below needs nothing but the standard
+library, and so works under any interpreter; the server runs under ours: `python -m bench.engine`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import cloche
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+IN_FLIGHT = 16
+ANSWER_S = 120.0
+
+# A session as a program: one request per line, one answer per line, the value of a last expression is printed.
+REPL = """\
+import ast, contextlib, io, json, sys
+ns = {"__name__": "__main__"}
+for line in sys.stdin:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        try:
+            tree = ast.parse(json.loads(line))
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            exec(compile(tree, "<cell>", "exec"), ns)
+            if last is not None:
+                value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), ns)
+                if value is not None:
+                    print(repr(value))
+        except BaseException as exc:
+            print(type(exc).__name__, exc)
+    sys.__stdout__.write(json.dumps(out.getvalue()) + "\\n")
+    sys.__stdout__.flush()
+"""
+
+
+class Engine:
+    """The client: any number of threads may ask at once."""
+
+    def __init__(self, python: str, **settings: str) -> None:
+        self._process = subprocess.Popen(
+            [python, "-m", "bench.engine"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=REPOSITORY,
+            env={**os.environ, **settings},
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests: IO[bytes] = self._process.stdin
+        self._answers: IO[bytes] = self._process.stdout
+        self._lock = threading.Lock()
+        self._open: dict[int, Future[dict[str, Any]]] = {}
+        self._asked = 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.ask("warm_up")
+
+    def ask(self, what: str, **details: Any) -> dict[str, Any]:
+        """Have it done, and wait for the answer."""
+        future: Future[dict[str, Any]] = Future()
+        with self._lock:
+            self._asked += 1
+            self._open[self._asked] = future
+            self._requests.write(json.dumps({"id": self._asked, "what": what, **details}).encode() + b"\n")
+            self._requests.flush()
+        answer = future.result(ANSWER_S)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """End it, and all its sandboxes."""
+        with contextlib.suppress(OSError):
+            self._requests.close()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        self._answers.close()
+
+    def _read(self) -> None:
+        for line in self._answers:
+            answer = json.loads(line)
+            self._open.pop(answer["id"]).set_result(answer)
+        for future in self._open.values():
+            future.set_result({"error": "the engine's process has ended"})
+
+
+class Repl:
+    """A live session: a small read-and-run loop in a sandbox, until there are kernels."""
+
+    def __init__(self) -> None:
+        import cloche
+
+        self._box = cloche.Sandbox(timeout=None)
+        # By start_program and not commands.start: it is a fork of the warm interpreter, as a kernel will be.
+        self._process: cloche.Process = self._box.start_program(REPL)
+
+    def run(self, code: str) -> str:
+        """What the code printed."""
+        from cloche.model.events import Output
+
+        self._process.write(json.dumps(code) + "\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            event = self._process.next_event()
+            if event is None:
+                raise RuntimeError(f"the session has ended: {self._process.result}")
+            if isinstance(event, Output) and event.stream == "stdout":
+                answer += event.data
+        return str(json.loads(answer))
+
+    def close(self) -> None:
+        """End it with its sandbox."""
+        self._box.close()
+
+
+class Server:
+    """What the engine's process does."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, Repl] = {}
+        self._write = threading.Lock()
+
+    def serve(self) -> None:
+        """Answer until nobody asks any more."""
+        with ThreadPoolExecutor(IN_FLIGHT) as threads:
+            for line in sys.stdin.buffer:
+                threads.submit(self._answer, json.loads(line))
+        for session in self._sessions.values():
+            session.close()
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        number, what = request.pop("id"), request.pop("what")
+        try:
+            answer = getattr(self, what)(**request)
+        except Exception as problem:  # the asker is told, and goes on with something else
+            answer = {"error": f"{type(problem).__name__}: {problem}"}
+        with self._write:
+            sys.stdout.write(json.dumps({"id": number, **answer}) + "\n")
+            sys.stdout.flush()
+
+    def warm_up(self) -> dict[str, Any]:
+        """Nurseries started, libraries imported, first use over."""
+        import cloche
+
+        cloche.warm_up()
+        cloche.run("pass")
+        return {"version": cloche.__version__}
+
+    def fresh(self, code: str) -> dict[str, Any]:
+        """`cloche.run`, step by step: it lets go of the sandbox, we wait until that is gone."""
+        from cloche.blocking.sandbox import one_shot
+        from cloche.model.limits import Limits
+
+        start = time.perf_counter()
+        box = one_shot(code, "python", Limits.of(), {}, ())
+        try:
+            result = box.start_program(code, stdin=False, ends_sandbox=True).finish(None)
+            seen = time.perf_counter()
+        finally:
+            box.close()
+        if result.error is not None:
+            raise RuntimeError(f"{result.error}: {result.stderr[-300:]}")
+        return {"output": result.stdout, "run": seen - start, "teardown": time.perf_counter() - seen}
+
+    def open(self, session: str) -> dict[str, Any]:
+        """A new session."""
+        self._sessions[session] = Repl()
+        return {}
+
+    def turn(self, session: str, code: str) -> dict[str, Any]:
+        """Code in a live session."""
+        start = time.perf_counter()
+        output = self._sessions[session].run(code)
+        return {"output": output, "run": time.perf_counter() - start}
+
+    def close(self, session: str) -> dict[str, Any]:
+        """The end of a session."""
+        self._sessions.pop(session).close()
+        return {}
+
+
+if __name__ == "__main__":
+    Server().serve()

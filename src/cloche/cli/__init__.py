@@ -1,0 +1,1 @@
+"""The command line: one file per command; each says its options (`add`) and does its work (`main`)."""

@@ -1,0 +1,15 @@
+"""Starts the nursery of a `cloche run` before its command line is even read: it boots while we import the rest."""
+
+from __future__ import annotations
+
+
+def begin() -> None:
+    """Start it; whatever is wrong is told later, by whoever needs it."""
+    from cloche import settings
+    from cloche.errors import ClocheError
+    from cloche.walls.jail.nurseries import of_this_process
+
+    try:
+        of_this_process(settings.load(one_run=True)).choose(frozenset())
+    except ClocheError:
+        pass

@@ -1,0 +1,107 @@
+"""`cloche`: finds the command and calls it.
+
+The imports are where they are needed, and a nursery is started before anything else is looked at: `cloche run` from a
+shell has to be quick although nothing is running yet.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from types import ModuleType
+    from typing import NoReturn
+
+COMMANDS = ("run", "doctor", "demo")
+OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["run"] and not {"-h", "--help"} & set(words):
+        from cloche.cli import head_start
+
+        head_start.begin()
+    from cloche.errors import ClocheError
+
+    try:
+        arguments = parser(words).parse_args(words)
+        module = _module(arguments.command)
+        code: int = module.main(arguments)
+        return code
+    except ClocheError as problem:
+        complain(problem.message, problem.hint)
+        return OWN_FAILURE
+    except BrokenPipeError:
+        return OWN_FAILURE  # whoever read our output has gone
+    except KeyboardInterrupt:
+        return 130
+
+
+def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; only the command that was called gets its options, unless help is asked for."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            complain(message[:1].upper() + message[1:] + ".", f"See `{self.prog} --help`.")
+            sys.exit(2)
+
+    wants_help = bool({"-h", "--help"} & set(words)) or not words
+    shape: dict[str, type[argparse.HelpFormatter]] = {}
+    if wants_help:
+        from rich_argparse import RichHelpFormatter
+
+        shape["formatter_class"] = RichHelpFormatter
+    top = Parser(
+        prog="cloche", description="Runs untrusted code under glass: you see everything, nothing gets out.", **shape
+    )  # type: ignore[arg-type]
+    top.add_argument("--version", action=_Version, help="print the version and exit")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="cloche", parser_class=Parser)
+    for name in COMMANDS:
+        if wants_help or name in words[:1] or words[0] not in COMMANDS:
+            _module(name).add(commands, shape)
+    if not words:
+        top.print_help()
+        sys.exit(0)
+    return top
+
+
+def complain(message: str, hint: str = "") -> None:
+    """Say on standard error what went wrong and what to do."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        Console(stderr=True, highlight=False).print(f"[bold red]cloche:[/] {_plain(message)}", _plain(hint), sep="\n")
+    else:
+        print(f"cloche: {message}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def _module(name: str) -> ModuleType:
+    from importlib import import_module
+
+    return import_module(f"cloche.cli.{name}")
+
+
+def _version() -> str:
+    from cloche import __version__
+
+    return f"cloche {__version__}"
+
+
+def _Version(*arguments: object, **options: object) -> argparse.Action:
+    from argparse import _VersionAction
+
+    return _VersionAction(*arguments, version=_version(), **options)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

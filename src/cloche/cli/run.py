@@ -1,0 +1,177 @@
+"""`cloche run`: a program, in a fresh sandbox, its output as it happens."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cloche.errors import InvalidRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+    from cloche.blocking.commands import Process
+    from cloche.model.result import Result
+
+_BY_ENDING = {".py": "python", ".sh": "bash", ".bash": "bash"}
+# Errors that a program's own output does not tell.
+_SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
+
+
+def add(commands: Any, shape: dict[str, Any]) -> None:
+    """The command's options."""
+    command = commands.add_parser(
+        "run",
+        help="run a program in a fresh sandbox",
+        description="Runs a program in a fresh sandbox and passes its output on as it happens.  Exits with the "
+        "program's exit code; 124 when its time was up, 137 when it needed too much memory, 125 when cloche itself "
+        "failed.",
+        **shape,
+    )
+    command.add_argument("file", nargs="?", metavar="FILE", help="the program; - reads it from standard input")
+    command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
+    command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
+    command.add_argument("-l", "--language", help="python or bash; by default told from FILE's name")
+    command.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="time limit (default 30)")
+    command.add_argument("--memory", default="512M", metavar="SIZE", help="memory limit (default 512M)")
+    command.add_argument("--cpu", type=float, default=1.0, metavar="CORES", help="share of the CPUs (default 1.0)")
+    command.add_argument("--disk", default="1G", metavar="SIZE", help="disk limit (default 1G)")
+    command.add_argument("--processes", type=int, default=64, metavar="N", help="processes and threads (default 64)")
+    command.add_argument("--output", default="10M", metavar="SIZE", help="output limit (default 10M)")
+    command.add_argument(
+        "--file", dest="files", action="append", default=[], metavar="SRC:DEST", help="copy a file in; can be repeated"
+    )
+    command.add_argument(
+        "--mount", dest="mounts", action="append", default=[], metavar="SRC:DEST[:rw]", help="show a host folder inside"
+    )
+    command.add_argument(
+        "--env", action="append", default=[], metavar="K=V", help="set an environment variable; can be repeated"
+    )
+    command.add_argument("--json", action="store_true", help="print the result as JSON, at the end")
+    command.add_argument("--stats", action="store_true", help="say what the run used, on standard error")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run it."""
+    from cloche.blocking.sandbox import checked_mounts, one_shot
+    from cloche.model.limits import Limits
+
+    if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
+        arguments.args.insert(0, arguments.file)
+    code, language, takes_stdin = _program(arguments)
+    limits = Limits.of(
+        arguments.timeout, arguments.memory, arguments.cpu, arguments.disk, arguments.processes, arguments.output
+    )
+    mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mounts))
+    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env)
+    box = one_shot(code, language, limits, env, mounts)
+    try:
+        for text in arguments.files:
+            source, target = _pair(text, "--file", "SRC:DEST")
+            box.files.write(target, _read(source))
+        process = box.start_program(code, language=language, args=arguments.args, stdin=takes_stdin, ends_sandbox=True)
+        if takes_stdin:
+            _feed(process)
+        result = _follow(process, show=not arguments.json)
+    finally:
+        box.let_go()
+    _report(result, arguments)
+    return 137 if result.error is not None and result.error.kind == "memory" else result.exit_code
+
+
+def _program(arguments: argparse.Namespace) -> tuple[str, str, bool]:
+    """The source, its language, and whether standard input is left for the program."""
+    if arguments.code is not None:
+        return arguments.code, arguments.language or "python", True
+    if arguments.file is None:
+        raise InvalidRun("There is nothing to run.", hint="Name a file, give a program with -c, or pass it in with -.")
+    if arguments.file == "-":
+        return _text(sys.stdin.buffer.read()), arguments.language or "python", False
+    ending = os.path.splitext(arguments.file)[1]
+    return _text(_read(arguments.file)), arguments.language or _BY_ENDING.get(ending, "python"), True
+
+
+def _text(source: bytes) -> str:
+    return source.decode("utf-8", "surrogateescape")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise InvalidRun(f"{path} cannot be read: {problem.strerror}.") from problem
+
+
+def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str, str]:
+    first, found, second = text.partition(separator)
+    if not found or not first or (separator == ":" and not second):
+        raise InvalidRun(f"{option} {text!r} is not of the form {shape}.")
+    return first, second
+
+
+def _feed(process: Process) -> None:
+    """Pass our standard input on, for as long as there is any."""
+    import threading
+
+    def feed() -> None:
+        from cloche.errors import ClocheError
+
+        try:
+            while data := os.read(0, 64 << 10):
+                process.write(data)
+            process.close_stdin()
+        except (OSError, ClocheError):
+            pass  # closed on our side, or nobody is there any more to read it
+
+    threading.Thread(target=feed, daemon=True).start()
+
+
+def _follow(process: Process, show: bool) -> Result:
+    """Pass on what happens until it is over."""
+    streams = {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
+    interrupted = False
+    while True:
+        try:
+            event = process.next_event()
+            if event is None:
+                assert process.result is not None
+                return process.result
+            stream = streams.get(event.kind) if show else None
+            if stream is not None:
+                stream.write(event.data)  # type: ignore[union-attr]
+                stream.flush()
+        except KeyboardInterrupt:
+            if interrupted:
+                raise
+            interrupted = True  # the first is for the program, the second for us
+            process.signal("SIGINT")
+
+
+def _report(result: Result, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print(_as_json(result))
+    elif result.error is not None and result.error.kind in _SILENT:
+        from cloche.cli.main import complain
+
+        complain(f"{result.error.kind}: {result.error.message}", result.error.hint)
+    if arguments.stats:
+        parts = [
+            f"exit {result.exit_code}",
+            f"{result.duration * 1000:.1f} ms",
+            f"CPU {result.cpu_time * 1000:.1f} ms",
+            f"peak {result.memory_peak / (1 << 20):.1f} MB",
+            result.wall,
+        ]
+        print(" · ".join(parts), file=sys.stderr)
+
+
+def _as_json(result: Result) -> str:
+    from json import dumps
+
+    told = result.as_dict()
+    for name in ("stdout_bytes", "stderr_bytes"):
+        del told[name]
+    return dumps(told)

@@ -1,0 +1,120 @@
+"""Why user namespaces, or a /proc of one's own, cannot be had here: from an errno to the setting that forbids it."""
+
+from __future__ import annotations
+
+import errno
+
+from cloche.model.plain import Plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.doctor.survey import Check
+
+_CONTAINER = (
+    "Start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+    "--security-opt systempaths=unconfined (Podman: --security-opt unmask=ALL), or run Cloche outside of it."
+)
+
+
+class Facts(Plain):
+    """What the host says about user namespaces; None where it says nothing."""
+
+    max_user_namespaces: int | None = None
+    unprivileged_userns_clone: int | None = None
+    apparmor_restrict: int | None = None
+    under_seccomp: bool = False  # a filter of somebody else's is on this process
+    in_container: bool = False
+    in_chroot: bool = False
+
+
+def read_facts(root: str = "/") -> Facts:
+    """Read them, below `root`."""
+    import os
+
+    status = _text(f"{root}proc/self/status")
+    return Facts(
+        max_user_namespaces=_number(f"{root}proc/sys/user/max_user_namespaces"),
+        unprivileged_userns_clone=_number(f"{root}proc/sys/kernel/unprivileged_userns_clone"),
+        apparmor_restrict=_number(f"{root}proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+        under_seccomp="\nSeccomp:\t2" in status,
+        in_container=any(os.path.exists(f"{root}{name}") for name in (".dockerenv", "run/.containerenv")),
+        in_chroot=_in_chroot(root),
+    )
+
+
+def user_namespaces(told: dict[str, Any], facts: Facts) -> Check:
+    """The row about user namespaces, from what a trial told."""
+    from cloche.doctor.survey import MISSING, OK, Check
+
+    name = "user namespaces"
+    if "failed" not in told:
+        return Check(name, OK, "Allowed: a sandbox's root is nobody on the host.")
+    reason, remedy = why_not(told.get("errno"), str(told.get("step", "")), facts)
+    return Check(name, MISSING, f"{reason} ({told['failed']})", remedy)
+
+
+def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
+    """Which setting forbids user namespaces, and how to change it."""
+    if facts.max_user_namespaces == 0:
+        return "user.max_user_namespaces is 0.", "sysctl -w user.max_user_namespaces=15000"
+    if number == errno.ENOSPC:
+        allowed = facts.max_user_namespaces
+        return (
+            f"All user namespaces that user.max_user_namespaces allows ({allowed}) are in use, or 32 are nested.",
+            f"sysctl -w user.max_user_namespaces={max(15000, (allowed or 0) * 2)}",
+        )
+    if number in (errno.EINVAL, errno.ENOSYS):
+        return "The kernel is built without user namespaces.", "Use a kernel with CONFIG_USER_NS=y."
+    if facts.unprivileged_userns_clone == 0:
+        return "kernel.unprivileged_userns_clone is 0.", "sysctl -w kernel.unprivileged_userns_clone=1, or run as root."
+    # AppArmor lets the namespace be made and takes its capabilities away: the steps after it fail.
+    if facts.apparmor_restrict and (step != "unshare" or not facts.under_seccomp):
+        return (
+            "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1).",
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or give this Python an AppArmor profile with "
+            "`userns,`, or run as root.",
+        )
+    if facts.under_seccomp:
+        return "The system-call filter of an outer container or service refuses unshare.", _CONTAINER
+    if facts.in_chroot:
+        return "Inside a chroot the kernel allows no user namespace.", "Run Cloche outside of the chroot."
+    if facts.in_container:
+        return "The outer container forbids it.", _CONTAINER
+    return (
+        "The kernel or a security module forbids it.",
+        "Look for SELinux or AppArmor denials in the kernel's log, or run as root.",
+    )
+
+
+def proc(told: dict[str, Any]) -> Check:
+    """The row about a /proc of one's own."""
+    from cloche.doctor.survey import MISSING, OK, Check
+
+    name = "own /proc"
+    if "failed" not in told:
+        return Check(name, OK, "A sandbox gets a /proc with its own processes only.")
+    if told.get("errno") in (errno.EPERM, errno.EACCES):
+        reason = "A fresh /proc is refused: an outer container covers parts of /proc, or namespaces are not allowed"
+        return Check(name, MISSING, f"{reason} ({told['failed']}).", _CONTAINER)
+    return Check(name, MISSING, f"It cannot be mounted: {told['failed']}.", "See the row about user namespaces first.")
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _number(path: str) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _in_chroot(root: str) -> bool:
+    """Is our root not the root of a mount?  Only a chroot makes it so."""
+    mounts = _text(f"{root}proc/self/mountinfo")
+    return bool(mounts) and not any(line.split()[4] == "/" for line in mounts.splitlines())

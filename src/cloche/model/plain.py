@@ -1,0 +1,68 @@
+"""Frozen plain data, at a hundredth of what `dataclasses` costs when a program starts.
+
+Importing dataclasses takes as long as a bare Python needs to start, and each class another millisecond; a cold `cloche
+run` cannot afford that (docs/decisions/0004-plain-data.md).  Type checkers see ordinary dataclasses.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        """Means something to type checkers only."""
+        return lambda cls: cls
+
+
+@dataclass_transform(frozen_default=True)
+class Plain:
+    """Base of frozen data: annotate the fields in the class, give defaults, and the rest is there."""
+
+    _fields: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = tuple(name for name in cls.__annotations__ if not name.startswith("_"))
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        fields = self._fields
+        if len(values) > len(fields):
+            raise TypeError(f"{type(self).__name__} takes {len(fields)} values, not {len(values)}")
+        given = dict(zip(fields, values, strict=False))
+        for name, value in named.items():
+            if name not in fields or name in given:
+                raise TypeError(f"{type(self).__name__} has no field {name!r}, or has it twice")
+            given[name] = value
+        missing = [name for name in fields if name not in given and not hasattr(type(self), name)]
+        if missing:
+            raise TypeError(f"{type(self).__name__} lacks {', '.join(missing)}")
+        self.__dict__.update(given)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same with some fields changed."""
+        return type(self)(**{**self.as_dict(), **changes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name; plain data in them likewise."""
+        values = {name: getattr(self, name) for name in self._fields}
+        return {name: value.as_dict() if isinstance(value, Plain) else value for name, value in values.items()}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._values() == other._values()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        # Raw bytes are the same as a text field that is shown already.
+        shown = (f"{name}={getattr(self, name)!r}" for name in self._fields if not name.endswith("_bytes"))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
