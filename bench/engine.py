@@ -121,7 +121,7 @@ class Repl:
             event = self._process.next_event()
             if event is None:
                 raise RuntimeError(f"the session has ended: {self._process.result}")
-            if isinstance(event, Output) and event.stream == "stdout":
+            if isinstance(event, Output) and event.kind == "stdout":
                 answer += event.data
         return str(json.loads(answer))
 

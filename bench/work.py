@@ -152,9 +152,7 @@ def _docker(*args: str) -> str:
 def timed(argv: list[str], env: dict[str, str]) -> tuple[str, float]:
     """Run a command; its output, and the seconds from its start to its end."""
     start = time.perf_counter()
-    done = subprocess.run(
-        argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=CALL_S
-    )
+    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S)
     seconds = time.perf_counter() - start
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]

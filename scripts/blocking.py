@@ -1,7 +1,7 @@
 """Generates `cloche.blocking` from the asynchronous code: one source, two ways to call it.
 
-    python scripts/blocking.py            writes the files
-    python scripts/blocking.py --check    fails when they are not what they should be
+python scripts/blocking.py            writes the files
+python scripts/blocking.py --check    fails when they are not what they should be
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def translate(source: str, path: str) -> str:
         # `from cloche.engine import default`
         package, _, name = module(old).rpartition(".")
         new_package, _, new_name = module(new).rpartition(".")
-        text = re.sub(rf"from {re.escape(package)} import {name}$", f"from {new_package} import {new_name}", text, flags=re.M)
+        text = re.sub(
+            rf"from {re.escape(package)} import {name}$", f"from {new_package} import {new_name}", text, flags=re.M
+        )
     for pattern, replacement in RULES:
         text = re.sub(pattern, replacement, text)
     return f"# Generated from {path} by scripts/blocking.py: edit that instead.\n{text}"
@@ -59,7 +61,11 @@ def formatted(text: str) -> str:
     for arguments in (["check", "--fix-only", "--select", "I", "-"], ["format", "-"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", "src/cloche/blocking/x.py", "-q"],
-            input=text, capture_output=True, text=True, cwd=ROOT, check=True,
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=True,
         )
         text = done.stdout
     return text

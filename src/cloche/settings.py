@@ -20,6 +20,9 @@ class Settings(Plain):
     warm: bool = True
     """CLOCHE_WARM: keep a second nursery that has pandas and the like imported, once a program has asked for them."""
 
+    one_run: bool = False
+    """Not from the environment: `cloche run` makes a single run, so nothing is imported or kept ready for the next."""
+
     debug: bool = False
     """CLOCHE_DEBUG: let the launcher and the nursery write to standard error."""
 
@@ -30,6 +33,7 @@ def load(one_run: bool = False) -> Settings:
         environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
         pool=0 if one_run else _number("CLOCHE_POOL", 2, 0, 64),
         warm=False if one_run else _flag("CLOCHE_WARM", True),
+        one_run=one_run,
         debug=_flag("CLOCHE_DEBUG", False),
     )
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 from collections import deque
 
+from cloche.agent import signals
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -54,8 +54,8 @@ class Agent:
         os.set_blocking(incoming, False)
         os.set_blocking(outgoing, False)
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signals.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signals.signal(signals.SIGCHLD, lambda *_: None)
         for fd, callback in ((incoming, self._receive), (self._wake, self._signalled)):
             self._callbacks[fd] = callback
             self._vital.register(fd, _READ)

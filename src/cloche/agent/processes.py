@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 
-from cloche.agent import python
+from cloche.agent import python, signals
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -146,7 +145,7 @@ class Process:
         if self._end is not None:
             return
         group = self.pid
-        if self._terminal in self._outputs and number != signal.SIGKILL:
+        if self._terminal in self._outputs and number != signals.SIGKILL:
             try:
                 group = os.tcgetpgrp(self._terminal)
             except OSError:
@@ -284,7 +283,7 @@ def end_tree(root: int, started: int, spared: set[int]) -> None:
             return
         for pid in doomed:
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signals.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
         if doomed == {root}:
@@ -327,9 +326,7 @@ def _pipe() -> tuple[int, int]:
     return reading, writing
 
 
-def _start_with_pipes(
-    agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]
-) -> Process:
+def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:
     import subprocess  # loaded by the nursery as soon as it has a moment; a cold start does not wait for it
 
     stdin, feed = _pipe()
@@ -382,7 +379,8 @@ def _start_in_terminal(
     environment.setdefault("TERM", "xterm-256color")
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     fcntl.ioctl(master, 0x40045431, b"\0\0\0\0")  # TIOCSPTLCK: unlock
-    name = "/dev/pts/%d" % int.from_bytes(fcntl.ioctl(master, 0x80045430, b"\0\0\0\0"), "little")  # TIOCGPTN
+    number = int.from_bytes(fcntl.ioctl(master, 0x80045430, b"\0\0\0\0"), "little")  # TIOCGPTN
+    name = f"/dev/pts/{number}"
     _resize(master, int(size["columns"]), int(size["rows"]))
     pid = os.fork()
     if pid == 0:

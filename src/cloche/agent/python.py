@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-from json import dumps, loads
+
+from cloche.agent import signals
+from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ def send_order(fd: int, program: dict[str, Any]) -> None:
 
 def reset_signals() -> None:
     """Signals as a program finds them: nothing blocked, nothing caught."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signals.set_wakeup_fd(-1)
+    signals.signal(signals.SIGCHLD, signals.SIG_DFL)
+    signals.pthread_sigmask(signals.SIG_SETMASK, ())
 
 
 def set_dumpable(dumpable: bool) -> None:
@@ -84,7 +85,7 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
     os.closerange(3, moved)
     os.closerange(moved + 1, 1 << 30)
     reset_signals()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signals.signal(signals.SIGINT, signals.default_int_handler)
     # The agent cannot be looked into; a program may look into itself.  Its memory holds nothing but imports.
     set_dumpable(True)
     with open("/proc/self/oom_score_adj", "w") as file:
@@ -119,13 +120,17 @@ def _reseed() -> None:
 
 def _open_standard_streams() -> None:
     # Line by line also into a pipe: output is seen as it happens, and what was printed before a kill is not lost.
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="strict", closefd=False)  # type: ignore[misc]  # noqa: SIM115
-    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]  # noqa: SIM115
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="strict", closefd=False)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]
         2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
-    for stream, name, mode in ((sys.stdin, "<stdin>", "r"), (sys.stdout, "<stdout>", "w"), (sys.stderr, "<stderr>", "w")):
-        stream.buffer.raw.name = name  # type: ignore[union-attr]
+    for stream, name, mode in (
+        (sys.stdin, "<stdin>", "r"),
+        (sys.stdout, "<stdout>", "w"),
+        (sys.stderr, "<stderr>", "w"),
+    ):
+        stream.buffer.raw.name = name  # type: ignore[attr-defined]
         stream.mode = mode  # type: ignore[misc]
 
 
@@ -139,7 +144,7 @@ def _receive_order(fd: int) -> dict[str, Any]:
             data += part
         return data
 
-    program: dict[str, Any] = loads(exactly(int.from_bytes(exactly(4), "big")))
+    program: dict[str, Any] = loads(exactly(int.from_bytes(exactly(4), "big")).decode())
     os.close(fd)
     return program
 
@@ -168,7 +173,7 @@ def _run(program: dict[str, Any]) -> NoReturn:
         status = _exit_status(exit_)
     except KeyboardInterrupt as interrupt:
         _report(interrupt)
-        status = -signal.SIGINT
+        status = -signals.SIGINT
     except BaseException as problem:
         _report(problem)
     _finish(main, status)
@@ -240,7 +245,7 @@ def _finish(main: ModuleType, status: int) -> NoReturn:
     flushed = _flush(sys.stdout)
     _flush(sys.stderr)
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        signals.signal(-status, signals.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status if status or flushed else 120)
 

@@ -16,6 +16,7 @@ from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.wire import frames
+from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Process:
     def resize(self, columns: int, rows: int) -> None:
         """Change the size of its terminal."""
         size = {"columns": _dimension(columns), "rows": _dimension(rows)}
-        self._send(frames.RESIZE, frames.dumps(size).encode())
+        self._send(frames.RESIZE, dumps(size).encode())
 
     def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
@@ -198,7 +199,7 @@ class Process:
             chosen = signals.Signals[number] if isinstance(number, str) else signals.Signals(number)
         except (KeyError, ValueError):
             raise InvalidRun(f"There is no signal {number!r}.") from None
-        self._send(frames.SIGNAL, frames.dumps({"signal": int(chosen)}).encode())
+        self._send(frames.SIGNAL, dumps({"signal": int(chosen)}).encode())
 
     def kill(self) -> None:
         """Kill it, with everything it has started; `wait` still tells how it ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Sequence
@@ -49,9 +50,10 @@ class Stream:
         self._socket.close()
 
 
-def send_descriptors(sock: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:
-    """Send one message with descriptors attached."""
-    socket.send_fds(sock, [data], descriptors, socket.MSG_NOSIGNAL)
+def send_descriptors(fd: int, data: bytes, descriptors: Sequence[int]) -> None:
+    """Send one message, with descriptors attached, on the message socket behind a descriptor."""
+    with socket.socket(fileno=os.dup(fd)) as copy:
+        socket.send_fds(copy, [data], descriptors, socket.MSG_NOSIGNAL)
 
 
 Lock = threading.Lock

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import Any
 
-_SCENES = (
+_SCENES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     (
         "A program, in a sandbox of its own",
         "python",
@@ -55,7 +55,7 @@ def main(_arguments: argparse.Namespace) -> int:
     for title, language, code, limits in _SCENES:
         console.rule(f"[bold]{title}", align="left")
         console.print(Syntax(code, language, background_color="default"))
-        result = cloche.run(code, language=language, **limits)  # type: ignore[arg-type]
+        result = cloche.run(code, language=language, **limits)
         console.print(Text((result.stdout + result.stderr).rstrip(), style="green" if result.ok else "yellow"))
         if result.error is not None:
             console.print(f"[bold red]{result.error.kind}[/]  {result.error.hint}")

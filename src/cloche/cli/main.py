@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sys
 
+from cloche import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
     from types import ModuleType
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 COMMANDS = ("run", "doctor", "demo")
 OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
@@ -30,8 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         arguments = parser(words).parse_args(words)
-        module = _module(arguments.command)
-        code: int = module.main(arguments)
+        code: int = _module(arguments.command).main(arguments)
+        if arguments.command == "run" and argv is None:
+            _leave_at_once(code)
         return code
     except ClocheError as problem:
         complain(problem.message, problem.hint)
@@ -40,6 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OWN_FAILURE  # whoever read our output has gone
     except KeyboardInterrupt:
         return 130
+
+
+def _leave_at_once(code: int) -> NoReturn:
+    """End without taking the interpreter apart; the nursery notices, and cleans up while the shell goes on."""
+    import os
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def parser(words: Sequence[str]) -> argparse.ArgumentParser:
@@ -51,16 +63,17 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
             complain(message[:1].upper() + message[1:] + ".", f"See `{self.prog} --help`.")
             sys.exit(2)
 
+    # Each option asks for a formatter; one with a width of its own does not import half of the library to find it out.
     wants_help = bool({"-h", "--help"} & set(words)) or not words
-    shape: dict[str, type[argparse.HelpFormatter]] = {}
+    shape: dict[str, Any] = {"formatter_class": lambda prog: argparse.HelpFormatter(prog, width=100)}
     if wants_help:
         from rich_argparse import RichHelpFormatter
 
         shape["formatter_class"] = RichHelpFormatter
     top = Parser(
         prog="cloche", description="Runs untrusted code under glass: you see everything, nothing gets out.", **shape
-    )  # type: ignore[arg-type]
-    top.add_argument("--version", action=_Version, help="print the version and exit")
+    )
+    top.add_argument("--version", action="version", version=f"cloche {__version__}", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="cloche", parser_class=Parser)
     for name in COMMANDS:
         if wants_help or name in words[:1] or words[0] not in COMMANDS:
@@ -89,18 +102,6 @@ def _module(name: str) -> ModuleType:
     from importlib import import_module
 
     return import_module(f"cloche.cli.{name}")
-
-
-def _version() -> str:
-    from cloche import __version__
-
-    return f"cloche {__version__}"
-
-
-def _Version(*arguments: object, **options: object) -> argparse.Action:
-    from argparse import _VersionAction
-
-    return _VersionAction(*arguments, version=_version(), **options)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

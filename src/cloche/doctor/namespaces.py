@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 
+from cloche.doctor.check import MISSING, OK, Check
 from cloche.model.plain import Plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from cloche.doctor.survey import Check
 
 _CONTAINER = (
     "Start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
@@ -31,8 +31,6 @@ class Facts(Plain):
 
 def read_facts(root: str = "/") -> Facts:
     """Read them, below `root`."""
-    import os
-
     status = _text(f"{root}proc/self/status")
     return Facts(
         max_user_namespaces=_number(f"{root}proc/sys/user/max_user_namespaces"),
@@ -46,8 +44,6 @@ def read_facts(root: str = "/") -> Facts:
 
 def user_namespaces(told: dict[str, Any], facts: Facts) -> Check:
     """The row about user namespaces, from what a trial told."""
-    from cloche.doctor.survey import MISSING, OK, Check
-
     name = "user namespaces"
     if "failed" not in told:
         return Check(name, OK, "Allowed: a sandbox's root is nobody on the host.")
@@ -90,8 +86,6 @@ def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
 
 def proc(told: dict[str, Any]) -> Check:
     """The row about a /proc of one's own."""
-    from cloche.doctor.survey import MISSING, OK, Check
-
     name = "own /proc"
     if "failed" not in told:
         return Check(name, OK, "A sandbox gets a /proc with its own processes only.")

@@ -12,6 +12,7 @@ from time import monotonic
 
 from cloche import environment, languages
 from cloche.doctor import namespaces
+from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.errors import ClocheError
 from cloche.model.plain import Plain
 from cloche.settings import Settings
@@ -21,22 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cloche.blocking.wall import Wall
-
-OK, WEAKER, MISSING = "ok", "weaker", "missing"
-
 _KERNEL = (5, 12)  # mount_setattr; everything else that the jail cannot do without is older
 _MACHINES = ("x86_64", "aarch64")
 _TRIALS_S = 20.0
-
-
-class Check(Plain):
-    """One row: a thing, its state (ok, weaker or missing), what that means, and how to get it."""
-
-    name: str
-    state: str
-    meaning: str
-    remedy: str = ""
 
 
 class WallState(Plain):
@@ -97,7 +85,7 @@ def kernel(release: str, machine: str) -> Check:
         return Check("kernel", MISSING, meaning, f"The jail knows {' and '.join(_MACHINES)} only.")
     numbers = tuple(int(part) for part in release.split("-")[0].split("+")[0].split(".")[:2] if part.isdigit())
     if numbers < _KERNEL:
-        return Check("kernel", MISSING, meaning, "The jail needs Linux %d.%d or later." % _KERNEL)
+        return Check("kernel", MISSING, meaning, f"The jail needs Linux {_KERNEL[0]}.{_KERNEL[1]} or later.")
     return Check("kernel", OK, meaning)
 
 
@@ -145,7 +133,8 @@ def control_groups(told: dict[str, Any]) -> list[Check]:
     checks = []
     for name, title in _TITLES.items():
         if name in controllers:
-            checks.append(Check(title, OK, f"By control group (version {controllers[name]}), for a sandbox as a whole."))
+            meaning = f"By control group (version {controllers[name]}), for a sandbox as a whole."
+            checks.append(Check(title, OK, meaning))
         else:
             checks.append(Check(title, WEAKER, _WITHOUT[name], missing.get(name) or told.get("failed", "")))
     return checks
@@ -180,7 +169,8 @@ def page_merging(run: str | None) -> Check:
     """Does the kernel merge equal pages (KSM)?  The time of a write then tells what another has in memory."""
     if run is not None and run.strip() == "1":
         meaning = "KSM is on: by timing writes, one sandbox can learn whether another holds a page that it guesses."
-        return Check("page merging", WEAKER, meaning, "echo 2 > /sys/kernel/mm/ksm/run (and stop ksmtuned, if it runs).")
+        remedy = "echo 2 > /sys/kernel/mm/ksm/run (and stop ksmtuned, if it runs)."
+        return Check("page merging", WEAKER, meaning, remedy)
     return Check("page merging", OK, "KSM is off: memory is never shared by content.")
 
 
@@ -200,7 +190,7 @@ def spoken(found: dict[str, str | None]) -> list[Check]:
     return checks
 
 
-def try_jail(settings: Settings, wall: Wall | None = None) -> tuple[WallState, dict[str, str | None]]:
+def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
     """Really start a sandbox, twice; tell how it went, and which languages were found inside."""
     from cloche.blocking.jail import Jail
     from cloche.blocking.sandbox import Sandbox, run
@@ -211,11 +201,11 @@ def try_jail(settings: Settings, wall: Wall | None = None) -> tuple[WallState, d
         times = []
         for _ in range(2):
             begin = monotonic()
-            result = run("print(1)", wall=wall or Jail(nurseries))
+            result = run("print(1)", wall=Jail(nurseries))
             times.append(monotonic() - begin)
             if result.stdout != "1\n":
                 return WallState("jail", False, f"print(1) did not print 1: {result.error}"), {}
-        with Sandbox(wall=wall or Jail(nurseries)) as box:
+        with Sandbox(wall=Jail(nurseries)) as box:
             found = {name: _path_inside(box, languages.find(name).command[0]) for name in languages.names()}
         return WallState("jail", True, first_s=times[0], next_s=times[1]), found
     except (ClocheError, OSError) as problem:

@@ -15,6 +15,7 @@ from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.wire import frames
+from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class AsyncProcess:
     async def resize(self, columns: int, rows: int) -> None:
         """Change the size of its terminal."""
         size = {"columns": _dimension(columns), "rows": _dimension(rows)}
-        await self._send(frames.RESIZE, frames.dumps(size).encode())
+        await self._send(frames.RESIZE, dumps(size).encode())
 
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
@@ -197,7 +198,7 @@ class AsyncProcess:
             chosen = signals.Signals[number] if isinstance(number, str) else signals.Signals(number)
         except (KeyError, ValueError):
             raise InvalidRun(f"There is no signal {number!r}.") from None
-        await self._send(frames.SIGNAL, frames.dumps({"signal": int(chosen)}).encode())
+        await self._send(frames.SIGNAL, dumps({"signal": int(chosen)}).encode())
 
     async def kill(self) -> None:
         """Kill it, with everything it has started; `wait` still tells how it ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 
@@ -33,26 +34,33 @@ class AsyncStream:
         self._socket.close()
 
 
-async def send_descriptors(sock: socket.socket, data: bytes, descriptors: Sequence[int]) -> None:
-    """Send one message with descriptors attached."""
-    while True:
-        try:
-            socket.send_fds(sock, [data], descriptors, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-            return
-        except BlockingIOError:
-            await _writable(sock)
-
-
-async def _writable(sock: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    copy = sock.dup()  # several may wait for the same socket, and a loop has one callback per descriptor
+async def send_descriptors(fd: int, data: bytes, descriptors: Sequence[int]) -> None:
+    """Send one message, with descriptors attached, on the message socket behind a descriptor."""
+    copy = socket.socket(fileno=os.dup(fd))  # several may wait for it, and a loop has one callback per descriptor
     try:
-        loop.add_writer(copy, lambda: future.done() or future.set_result(None))
+        while True:
+            try:
+                socket.send_fds(copy, [data], descriptors, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                return
+            except BlockingIOError:
+                await _writable(copy)
+    finally:
+        copy.close()
+
+
+async def _writable(copy: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_writer(copy, _wake, future)
         await future
     finally:
         loop.remove_writer(copy)
-        copy.close()
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 AsyncLock = asyncio.Lock

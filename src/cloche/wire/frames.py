@@ -9,8 +9,9 @@ and the receiver grants more as it consumes.  So a slow reader slows the writer,
 
 from __future__ import annotations
 
-from json import dumps, loads
 from struct import Struct
+
+from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ def encode(operation: int, kind: int, payload: bytes = b"") -> bytes:
 
 def encode_json(operation: int, kind: int, value: Any) -> bytes:
     """One frame whose payload is JSON; names that are not UTF-8 travel as lone surrogates."""
-    return encode(operation, kind, dumps(value, separators=(",", ":")).encode())
+    return encode(operation, kind, dumps(value).encode())
 
 
 def decode_json(payload: bytes) -> dict[str, Any]:
     """The JSON object in a payload."""
     try:
-        value = loads(payload)
+        value = loads(payload.decode())
     except (ValueError, RecursionError) as problem:
         raise Garbled(f"not JSON: {problem}") from None
     if not isinstance(value, dict):

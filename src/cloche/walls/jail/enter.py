@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import struct
 
-from cloche.walls.jail import linux, root
+from cloche.agent import signals
+from cloche.walls.jail import linux, root, sockets
 from cloche.walls.jail.seal import seal
 
 TYPE_CHECKING = False
@@ -19,14 +19,26 @@ if TYPE_CHECKING:
     from typing import Any
 
 _INODES_PER_MIB = 256  # of the disk quota: a file of 4 KiB on average
-_MASKED_FILES = ("kcore", "keys", "key-users", "sysrq-trigger", "timer_list", "kallsyms", "kmsg", "config.gz", "cmdline",
-                 "interrupts", "latency_stats", "sched_debug")
+_MASKED_FILES = (
+    "kcore",
+    "keys",
+    "key-users",
+    "sysrq-trigger",
+    "timer_list",
+    "kallsyms",
+    "kmsg",
+    "config.gz",
+    "cmdline",
+    "interrupts",
+    "latency_stats",
+    "sched_debug",
+)
 _MASKED_FOLDERS = ("acpi", "asound", "scsi", "driver", "fs", "bus", "irq", "tty", "sysvipc", "pressure")
 _USER_LIMITS = {"max_inotify_instances": 32, "max_inotify_watches": 16384}
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
-def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
+def enter(plan: dict[str, Any], nursery: sockets.Socket) -> None:
     """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to."""
     without = plan["without"]
     host_pid = int(os.readlink("/proc/self"))  # the nursery's /proc is the host's: out of sight two steps from here
@@ -51,7 +63,7 @@ def enter(plan: dict[str, Any], nursery: socket.socket) -> None:
         # root, one sandbox could use up what all others, and the host's root, have.
         os.setresuid(-1, uid, -1)
     linux.unshare(linux.NEWUSER)
-    socket.send_fds(nursery, [b"%d %d" % (host_pid, uid)], [workspace])
+    sockets.send(nursery, b"%d %d" % (host_pid, uid), [workspace])
     if nursery.recv(1) != b"M":  # mapped, and in its control group
         os._exit(1)
     if "uid" not in without:
@@ -158,7 +170,7 @@ def _map_owner(fd: int, owner: int, uid: int) -> None:
         linux.unshare(linux.NEWUSER)
         os.write(writing, b".")
         while True:
-            signal_pause()
+            signals.pause()
     try:
         os.read(reading, 1)
         for kind in ("uid", "gid"):
@@ -176,13 +188,6 @@ def _map_owner(fd: int, owner: int, uid: int) -> None:
         os.close(writing)
 
 
-def signal_pause() -> None:
-    """Wait to be killed."""
-    import signal
-
-    signal.pause()
-
-
 def _make_way(target: str, is_folder: bool, uid: int) -> None:
     """Make the place to mount at; inside the workspace, which is empty still, so no link can lead astray."""
     path = ""
@@ -198,6 +203,6 @@ def _make_way(target: str, is_folder: bool, uid: int) -> None:
 
 
 def _raise_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        request = struct.pack("16sh14x", b"lo", _IFF_UP)
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, request)
+    any_socket = sockets.for_ioctl()
+    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+    any_socket.close()

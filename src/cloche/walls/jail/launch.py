@@ -1,17 +1,17 @@
 """Starts a nursery, and stays as its keeper.
 
-Run as a script with an empty environment: `python3 -I -S launch.py CONFIGURATION`, with the engine's control socket as
-descriptor 3.  It takes the namespaces that a nursery needs, forks, and waits: the child builds the root file system
-and becomes the nursery (exec, so that nothing of this process is left in it); the parent remains, so that whoever is
-killed first, the control groups are cleaned up.
+Run by start.py, mostly as a script with an empty environment, with the engine's control socket as descriptor 3.  It
+takes the namespaces that a nursery needs, forks, and waits: the child builds the root file system and becomes the
+nursery (exec, so that nothing of this process is left in it); the parent remains, so that whoever is killed first, the
+control groups are cleaned up.
 """
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import time
-from json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,13 +22,23 @@ UID_BASE = 0x70000000  # host uids of sandboxes run by root: this plus the pid, 
 UID_SPAN = 1 << 22  # the largest pid there can be
 
 
-def main() -> None:
+def keep_or_tell(configuration: dict[str, Any]) -> int:
+    """Be the keeper of a nursery, or tell the engine why there will be none; the exit code."""
+    try:
+        keep(configuration)
+    except Exception as problem:
+        report(problem)
+        return 1
+    return 0
+
+
+def keep(configuration: dict[str, Any]) -> None:
     """Become the keeper; the child becomes the nursery."""
     from cloche.walls.jail import cgroups, linux
 
     linux.close_all_but((0, 1, 2, CONTROL))
+    os.setsid()  # Ctrl-C is for the engine to think about
     os.umask(0o022)
-    configuration: dict[str, Any] = loads(sys.argv[1])
     groups = cgroups.detect() if "cgroups" not in configuration["without"] else None
     if groups is not None:
         groups.sweep()  # what an earlier keeper, killed together with its nursery, had to leave
@@ -68,7 +78,7 @@ def _uid_base() -> int:
     with open("/proc/self/uid_map") as file:
         ranges = [[int(field) for field in line.split()] for line in file]
     for first, _, count in ranges:
-        if first <= UID_BASE and UID_BASE + UID_SPAN <= first + count:
+        if first <= UID_BASE and first + count >= UID_BASE + UID_SPAN:
             return UID_BASE
     first, _, count = max(ranges, key=lambda entry: entry[2])
     return first + count // 2
@@ -87,29 +97,26 @@ def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int
     root.build(configuration)
     for fd in inherited:
         os.set_inheritable(fd, True)
-    environment = {**root.environment(configuration), **root.NURSERY_ENVIRONMENT}
+    environment = {**root.environment(), **root.NURSERY_ENVIRONMENT}
     # Not as an argument: that would be for every program to read in /proc/self/cmdline.
     reading, writing = os.pipe2(os.O_NONBLOCK)
-    os.write(writing, dumps(configuration).encode())
+    os.write(writing, marshal.dumps(configuration))
     os.close(writing)
-    start = f"import sys; sys.path.insert(0, {root.LIBRARY!r}); from cloche.walls.jail import nursery; nursery.main({reading})"
+    start = (
+        f"import sys; sys.path.insert(0, {root.LIBRARY!r}); import cloche.walls.jail.nursery as n; n.main({reading})"
+    )
     os.set_inheritable(reading, True)
     os.execve(root.PYTHON, ["python3", "-c", start], environment)
 
 
 def report(problem: BaseException) -> None:
     """Tell the engine why there will be no nursery."""
-    import socket
+    from cloche.walls.jail import sockets
 
     message = {"failed": f"{type(problem).__name__}: {problem}", "errno": getattr(problem, "errno", None)}
-    with socket.socket(fileno=CONTROL) as control:
-        control.send(dumps(message).encode())
+    sockets.send(sockets.adopt(CONTROL), marshal.dumps(message))
 
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__ + "/../../..")))
-    try:
-        main()
-    except Exception as problem:
-        report(problem)
-        sys.exit(1)
+    sys.exit(keep_or_tell(marshal.loads(bytes.fromhex(sys.argv[1]))))

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import marshal
 import os
-import socket
 import sys
-import threading
-from json import dumps, loads
+from _thread import allocate_lock
 
 from cloche import environment
 from cloche.errors import Misconfigured, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.settings import Settings
+from cloche.walls.jail import sockets, start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 # Which libraries are worth having in a nursery, by measurement: docs/performance.md.
-DATA_LIBRARIES = (
-    "numpy pandas matplotlib matplotlib.pyplot matplotlib.backends.backend_agg PIL.Image PIL.PngImagePlugin dateutil"
-).split()
+DATA_LIBRARIES = [
+    *("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg"),
+    *("PIL.Image", "PIL.PngImagePlugin", "dateutil"),
+]
 # A program that names one of these is better off in a nursery that has the libraries.
 DATA_WORDS = frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow"))
 
@@ -28,33 +29,11 @@ DATA_WORDS = frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "se
 class Nursery:
     """A nursery process, seen from the engine: something that claims can be sent to."""
 
-    def __init__(self, settings: Settings, preload: str | list[str], without: frozenset[str]) -> None:
-        home = settings.environment or environment.location()
-        if not environment.is_built(home):
-            raise Misconfigured(
-                f"The sandboxes' Python environment is missing ({home}).",
-                hint="Build it with `make install` in the clone, or with `python -m cloche.environment`.",
-            )
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def __init__(self, settings: Settings, preload: str | list[str], without: frozenset[str], hurry: bool) -> None:
+        begin = start.by_fork if hurry else start.by_exec
+        self.control, self._keeper = begin(configuration(settings, preload, without), settings.debug)
         self._warm = False
         self._failure = ""
-        folder = os.path.dirname(os.path.abspath(__file__))
-        configuration = {
-            "library": os.path.dirname(os.path.dirname(folder)),
-            "environment": home,
-            "base_prefix": sys.base_prefix,
-            "python_version": "%d.%d" % sys.version_info[:2],
-            "preload": preload,
-            "rehearse": preload != "common",
-            "pool": settings.pool,
-            "without": sorted(without),
-            "defaults": request(Limits(), ()),
-        }
-        argv = [sys._base_executable, "-I", "-S", f"{folder}/launch.py", dumps(configuration)]  # type: ignore[attr-defined]
-        try:
-            self._keeper = _spawn(argv, theirs.fileno(), settings.debug)
-        finally:
-            theirs.close()
 
     def is_warm(self) -> bool:
         """Has it imported all that it shall?"""
@@ -96,14 +75,35 @@ class Nursery:
     def _listen(self) -> None:
         while True:
             try:
-                message = self.control.recv(64 << 10, socket.MSG_DONTWAIT)
+                message = self.control.recv(64 << 10, sockets.DONTWAIT)
             except OSError:
                 return
             if not message:
                 return
-            told: dict[str, Any] = loads(message)
+            told: dict[str, Any] = marshal.loads(message)
             self._warm = self._warm or "warm" in told
             self._failure = told.get("failed", self._failure)
+
+
+def configuration(settings: Settings, preload: str | list[str], without: frozenset[str]) -> dict[str, Any]:
+    """All that a launcher and its nursery need to know."""
+    home = settings.environment or environment.location()
+    if not environment.is_built(home):
+        raise Misconfigured(
+            f"The sandboxes' Python environment is missing ({home}).",
+            hint="Build it with `make install` in the clone, or with `python -m cloche.environment`.",
+        )
+    return {
+        "library": os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+        "environment": home,
+        "base_prefix": sys.base_prefix,
+        "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
+        "preload": preload,
+        "rehearse": preload == DATA_LIBRARIES,
+        "pool": settings.pool,
+        "without": sorted(without),
+        "defaults": request(Limits(), ()),
+    }
 
 
 def request(limits: Limits, mounts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Nurseries:
 
     def __init__(self, settings: Settings, without: frozenset[str] = frozenset()) -> None:
         self._settings, self._without = settings, without
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._plain: Nursery | None = None
         self._data: Nursery | None = None
         self._owner = os.getpid()
@@ -162,7 +162,7 @@ class Nurseries:
 
     def forget(self) -> None:
         """In a forked process: what the parent has started is the parent's."""
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         for nursery in (self._plain, self._data):
             if nursery is not None:
                 nursery.forget()
@@ -179,7 +179,9 @@ class Nurseries:
             nursery.close()
             if failure:
                 raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
-        return Nursery(self._settings, preload, self._without)
+        if self._settings.one_run:
+            preload = []
+        return Nursery(self._settings, preload, self._without, hurry=self._settings.one_run)
 
 
 def doctor_hint() -> str:
@@ -187,25 +189,8 @@ def doctor_hint() -> str:
     return "Run `cloche doctor` to see what this host lacks."
 
 
-def _spawn(argv: list[str], control: int, debug: bool) -> int:
-    from fcntl import F_DUPFD_CLOEXEC, fcntl
-
-    null = os.open(os.devnull, os.O_RDWR)
-    high = fcntl(control, F_DUPFD_CLOEXEC, 10)  # out of the way of the numbers that are overwritten below
-    try:
-        actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
-        if not debug:
-            actions.append((os.POSIX_SPAWN_DUP2, null, 2))
-        actions.append((os.POSIX_SPAWN_DUP2, high, 3))
-        # A session of its own: Ctrl-C, and the end of a terminal, are for the engine alone.
-        return os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsid=True)
-    finally:
-        os.close(null)
-        os.close(high)
-
-
 shared: Nurseries | None = None
-_shared_lock = threading.Lock()
+_shared_lock = allocate_lock()
 
 
 def of_this_process(settings: Settings) -> Nurseries:

@@ -1,7 +1,8 @@
 """The nursery: forks sandboxes from a process that has imported much and never runs anyone's code.
 
 Started by launch.py inside the sandboxes' root file system, as pid 1 of a pid namespace of its own: if it dies, every
-sandbox dies with it.  One thread, one loop.  The engine speaks to it on two kinds of sockets, both trusted:
+sandbox dies with it.  One thread, one loop.  The engine speaks to it on two kinds of sockets, both
+trusted (so `marshal` will do, which costs no import; both ends are the same Python):
 
 - the control socket: each message is a claim, with two descriptors: the agent's end of a byte stream, and our end of a
   *leash*;
@@ -12,18 +13,16 @@ sandbox dies with it.  One thread, one loop.  The engine speaks to it on two kin
 from __future__ import annotations
 
 import gc
+import marshal
 import os
 import select
-import signal
-import socket
 import sys
 import time
-from json import dumps, loads
 
-from cloche.agent import files, processes, watch
+from cloche.agent import files, processes, signals, watch
 from cloche.agent.main import Agent
 from cloche.agent.python import Program, note_state
-from cloche.walls.jail import cgroups, filter, landlock, linux, rehearsal, root
+from cloche.walls.jail import cgroups, filter, landlock, linux, rehearsal, root, sockets
 from cloche.walls.jail.enter import enter
 
 TYPE_CHECKING = False
@@ -38,16 +37,17 @@ _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are bui
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
 # every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here: docs/performance.md.
-_COMMON = (
-    "subprocess random datetime string typing heapq copy threading shutil tempfile pathlib dataclasses traceback csv "
-    "hashlib base64 decimal fractions statistics textwrap glob"
-).split()
+_COMMON = [
+    *("subprocess", "random", "datetime", "string", "typing", "heapq", "copy", "threading", "shutil", "tempfile"),
+    *("pathlib", "dataclasses", "traceback", "csv", "hashlib", "base64", "decimal", "fractions", "statistics"),
+    *("textwrap", "glob"),
+]
 
 
 class Newborn(BaseException):
     """Raised in a fork of the nursery: leave its stack, and become a sandbox."""
 
-    def __init__(self, plan: dict[str, Any], parking: socket.socket) -> None:
+    def __init__(self, plan: dict[str, Any], parking: sockets.Socket) -> None:
         super().__init__()
         self._plan, self._parking = plan, parking
 
@@ -68,7 +68,7 @@ class Newborn(BaseException):
             os.set_blocking(parking.fileno(), True)
             agent.spare = processes.Spare(agent)
             agent.rehearse()
-        message, descriptors, _, _ = socket.recv_fds(parking, 64, 1)
+        message, descriptors = sockets.receive(parking, 64, 1)
         if message != b"C" or not descriptors:
             os._exit(0)  # nobody needs us
         stream = descriptors[0]
@@ -84,7 +84,7 @@ class Newborn(BaseException):
 class Ward:
     """A sandbox in the nursery's care."""
 
-    def __init__(self, pid: int, parking: socket.socket, group: Any, shape: str) -> None:
+    def __init__(self, pid: int, parking: sockets.Socket, group: Any, shape: str) -> None:
         self.pid, self.parking, self.group, self.shape = pid, parking, group, shape
         self.host_pid = 0
         self.limits: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class Ward:
 class Claim:
     """What the engine wants a sandbox for."""
 
-    def __init__(self, request: dict[str, Any], stream: int, leash: socket.socket) -> None:
+    def __init__(self, request: dict[str, Any], stream: int, leash: sockets.Socket) -> None:
         self.request, self.stream, self.leash = request, stream, leash
         self.deadline: float | None = None
         self.told_end = False
@@ -106,7 +106,7 @@ class Claim:
     def tell(self, **message: Any) -> None:
         """Send a message up the leash; the engine may be gone, or not be listening."""
         try:
-            self.leash.send(dumps(message).encode(), socket.MSG_DONTWAIT)
+            self.leash.send(marshal.dumps(message), sockets.DONTWAIT)
         except OSError:
             pass
 
@@ -116,12 +116,12 @@ class Nursery:
 
     def __init__(self, configuration: dict[str, Any]) -> None:
         self._configuration = configuration
-        self._control = socket.socket(fileno=CONTROL)
+        self._control = sockets.adopt(CONTROL)
         self._groups: Any = None
         if configuration.get("cgroups"):
             self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self._environment = root.environment(configuration)
+        self._environment = root.environment()
         self._wards: dict[int, Ward] = {}  # by pid
         self._buried: list[Any] = []  # control groups that could not be removed yet
         self._poll = select.epoll()
@@ -133,16 +133,15 @@ class Nursery:
         self._open = True
         self._default_shape = self._shape_of(configuration["defaults"])
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine to think about
+        signals.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signals.signal(signals.SIGCHLD, lambda *_: None)
+        signals.signal(signals.SIGINT, signals.SIG_IGN)  # Ctrl-C is for the engine to think about
         self._watch(self._control.fileno(), self._controlled)
         self._watch(self._wake, self._signalled)
 
     def serve(self) -> None:
         """Work until the engine goes away, then leave nothing behind."""
-        if not self._to_import:
-            self._warm()
+        gc.freeze()
         while self._open:
             events = self._poll.poll(self._patience())
             for fd, _ in events:
@@ -159,14 +158,14 @@ class Nursery:
 
     def _controlled(self) -> None:
         try:
-            message, descriptors, _, _ = socket.recv_fds(self._control, 1 << 20, 2)
+            message, descriptors = sockets.receive(self._control, 1 << 20, 2)
         except OSError:
             message, descriptors = b"", []
         if not message:
             self._open = False
             return
-        request = loads(message)
-        claim = Claim(request, descriptors[0], socket.socket(fileno=descriptors[1]))
+        request = marshal.loads(message)
+        claim = Claim(request, descriptors[0], sockets.adopt(descriptors[1]))
         claim.leash.setblocking(False)
         ward = next((w for w in self._wards.values() if self._suits(w, request)), None)
         if ward is None:
@@ -193,14 +192,14 @@ class Nursery:
             kept.append(request["memory"])
         if self._groups is None or not self._groups.limits("pids"):
             kept.append(request["processes"])
-        return dumps(kept)
+        return repr(kept)
 
     def _hand_over(self, ward: Ward) -> None:
         claim = ward.claim
         assert claim is not None
         self._limit(ward, claim.request)
         try:
-            socket.send_fds(ward.parking, [b"C"], [claim.stream])
+            sockets.send(ward.parking, b"C", [claim.stream])
         except OSError:
             return  # it has died; its burial tells
         os.close(claim.stream)
@@ -226,7 +225,7 @@ class Nursery:
 
     def _fork(self, request: dict[str, Any], spare: bool = False) -> Ward:
         plan = self._plan(request, spare)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = sockets.pair()
         group = self._groups.create() if self._groups is not None else None
         linux.unshare(linux.NEWPID)  # for the next child, which is pid 1 there
         try:
@@ -249,9 +248,9 @@ class Nursery:
     def _disarm(self) -> None:
         """In the child: nothing that the nursery listens to concerns it."""
         self._born = True
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # pid 1 is deaf to signals that it does not handle
+        signals.set_wakeup_fd(-1)
+        signals.signal(signals.SIGCHLD, signals.SIG_DFL)
+        signals.signal(signals.SIGINT, signals.SIG_DFL)  # pid 1 is deaf to signals that it does not handle
 
     def _plan(self, request: dict[str, Any], spare: bool) -> dict[str, Any]:
         by_group = self._groups.limits if self._groups is not None else lambda _: False
@@ -272,7 +271,7 @@ class Nursery:
 
     def _parked(self, ward: Ward) -> None:
         try:
-            message, descriptors, _, _ = socket.recv_fds(ward.parking, 4096, 1)
+            message, descriptors = sockets.receive(ward.parking, 4096, 1)
         except OSError:
             message, descriptors = b"", []
         if message == b"R":
@@ -306,7 +305,7 @@ class Nursery:
             return
         except OSError:
             message = b""
-        request = loads(message) if message else {"end": True}
+        request = marshal.loads(message) if message else {"end": True}
         if "usage" in request:
             claim.tell(usage=self._usage(ward))
         if "deadline" in request:
@@ -332,7 +331,7 @@ class Nursery:
             ward.claim.tell(ended={"reason": reason, **self._usage(ward)})
         ward.reason = ward.reason or reason or "ended"
         if not ward.dead:
-            os.kill(ward.pid, signal.SIGKILL)  # pid 1 of its namespace: all that is in it dies with it
+            os.kill(ward.pid, signals.SIGKILL)  # pid 1 of its namespace: all that is in it dies with it
 
     def _usage(self, ward: Ward) -> dict[str, Any]:
         usage: dict[str, Any] = {"host_pid": ward.host_pid}
@@ -428,7 +427,7 @@ class Nursery:
         if not self._configuration["pool"] or self._failures >= _GIVE_UP:
             return False
         waiting = sum(1 for w in self._wards.values() if w.claim is None and not w.dead and not w.reason)
-        return waiting < self._configuration["pool"]
+        return waiting < int(self._configuration["pool"])
 
     def _idle(self) -> None:
         if not self._warmed:
@@ -445,12 +444,14 @@ class Nursery:
     def _warm(self) -> None:
         """All is imported: make it cheap to fork, and tell."""
         self._warmed = True
+        if not self._configuration["preload"]:
+            return  # there will be one sandbox only
         if self._configuration["rehearse"]:
             rehearsal.rehearse()
         note_state()
         gc.collect()
         gc.freeze()  # what is here now is for ever: the collector need not touch it, so it stays shared after a fork
-        self._control.send(dumps({"warm": True}).encode())
+        self._control.send(marshal.dumps({"warm": True}))
 
     # --- the loop's tools
 
@@ -479,7 +480,7 @@ def _import_quietly(name: str) -> None:
 def main(source: int) -> None:
     """Entered by exec, inside the sandboxes' root; `source` is a descriptor to read the configuration from."""
     with open(source, "rb") as file:
-        configuration = loads(file.read())
+        configuration = marshal.loads(file.read())
     linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
     sys.path.remove(root.LIBRARY)
     sys.path[:] = [folder for folder in sys.path if folder]
@@ -505,4 +506,3 @@ def main(source: int) -> None:
         newborn = None
         program.become()
     os._exit(0)
-

@@ -44,7 +44,7 @@ _ETC_OURS = {
 }
 
 
-def environment(configuration: dict[str, Any]) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The environment that programs find."""
     return {
         "PATH": "/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -62,7 +62,7 @@ def environment(configuration: dict[str, Any]) -> dict[str, str]:
         "MATPLOTLIBRC": "/opt/env/share/matplotlib/matplotlibrc",
         "VIRTUAL_ENV": "/opt/env",
         "CLOCHE": "1",
-    } | configuration.get("environment_variables", {})
+    }
 
 
 def furnish_tmp() -> None:
@@ -89,7 +89,9 @@ def build(configuration: dict[str, Any]) -> None:
         os.close(fd)
     _cover_packages_of_the_host(configuration)
     linux.mount("nursery", f"{top}/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")  # for imports
-    linux.mount("none", top, flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV)
+    linux.mount(
+        "none", top, flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV
+    )
     linux.pivot_root(".", ".")
     linux.umount(".")
     os.chdir("/")
@@ -98,9 +100,8 @@ def build(configuration: dict[str, Any]) -> None:
 def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
     """What is shown of the host: where it is, where it goes, and how."""
     found = [("/usr", "/usr", _READ_ONLY)]
-    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-        if os.path.isdir(f"/{name}") and not os.path.islink(f"/{name}"):
-            found.append((f"/{name}", f"/{name}", _READ_ONLY))
+    tops = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+    found += [(f"/{n}", f"/{n}", _READ_ONLY) for n in tops if os.path.isdir(f"/{n}") and not os.path.islink(f"/{n}")]
     found += [(f"/etc/{n}", f"/etc/{n}", _READ_ONLY) for n in _ETC_FOLDERS if os.path.isdir(f"/etc/{n}")]
     found += [(f"/dev/{n}", f"/dev/{n}", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC) for n in _DEVICES]
     found.append(("/proc", "/proc", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV | linux.MOUNT_ATTR_NOEXEC))

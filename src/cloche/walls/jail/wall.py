@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import socket
-from json import dumps, loads
 from time import monotonic
 
 from cloche.engine.io import AsyncLock, AsyncStream, send_descriptors
@@ -32,13 +32,13 @@ class AsyncJail:
     async def hold(self, order: Order) -> AsyncJailed:
         """Claim a sandbox: it is ready, or being made, when this returns; what is sent to it waits for it."""
         mounts = tuple(give(mount) for mount in order.mounts)
-        message = dumps({**request(order.limits, mounts), "deadline": order.lifetime_s}).encode()
+        message = marshal.dumps({**request(order.limits, mounts), "deadline": order.lifetime_s})
         for _ in range(2):  # a nursery that was killed is replaced, once
             nursery = self._nurseries.choose(order.imports)
             stream, agents_end = socket.socketpair()
             leash, nurserys_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
-                await send_descriptors(nursery.control, message, (agents_end.fileno(), nurserys_end.fileno()))
+                await send_descriptors(nursery.control.fileno(), message, (agents_end.fileno(), nurserys_end.fileno()))
             except OSError:
                 stream.close()
                 leash.close()
@@ -106,7 +106,7 @@ class AsyncJailed:
 
     async def _tell(self, message: dict[str, Any]) -> None:
         try:
-            await self._leash.send(dumps(message).encode())
+            await self._leash.send(marshal.dumps(message))
         except OSError:
             pass  # the nursery has let go: what it had to say is there to be read
 
@@ -125,7 +125,7 @@ class AsyncJailed:
                 if self._nursery.failure():
                     raise SandboxFailed(f"No sandbox can be started here: {self._nursery.failure()}.", doctor_hint())
             return "gone"
-        told: dict[str, Any] = loads(message)
+        told: dict[str, Any] = marshal.loads(message)
         name = next(iter(told))
         if name == "failed":
             self._spent, self._gone = Spent(reason="failed"), True

@@ -1,0 +1,158 @@
+"""What came out: a row for each thing that we promise or want to know, with its limit and whether it holds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from bench.measures import BURST, FILE_MB, GROWTH_RUNS, IN_FLIGHT, Samples
+from bench.work import OUTPUT_MB
+
+Pick = Callable[[list[float]], float]
+
+
+def best_tenth(values: list[float]) -> float:
+    """For work that nothing can make faster and any other program makes slower."""
+    return statistics.mean(sorted(values)[: max(1, len(values) // 10)])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: one side of a contest, compared with another, or with nothing (`other` is empty)."""
+
+    work: str
+    contest: str
+    side: str
+    other: str = ""
+    limit: float | None = None  # of the ratio; of the figure itself when it is compared with nothing
+    at_least: bool = False
+    unit: str = "ms"
+    pick: Pick = statistics.median
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A row with its figures."""
+
+    work: str
+    figure: str
+    other: str
+    ratio: float | None
+    limit: str
+    verdict: str  # "holds", "MISSED", "not measured", or nothing where there is no limit
+    note: str = ""
+
+
+ROWS = (
+    Row("print(1), warm pool", "hello", "cloche", "bare", 0.3),
+    Row("print(1), pool off", "hello", "cold", "bare", 1.0),
+    Row("cloche run -c 'print(1)', nothing running", "hello", "cli", "bare", 4.0),
+    Row("pandas describe(), fresh sandbox", "pandas", "cloche", "bare", 0.05),
+    Row("Matplotlib chart to PNG, fresh sandbox", "chart", "cloche", "bare", 0.2),
+    Row(f"{BURST} x print(1), {IN_FLIGHT} in flight", "burst", "cloche", "bare", 1.0, at_least=True, unit="runs/s"),
+    Row("the same against docker run", "burst", "cloche", "docker", 20.0, at_least=True, unit="runs/s"),
+    Row("memory of one more idle sandbox, fresh", "memory", "fresh", "", 10.0, unit="MB"),
+    Row("memory of one more that has imported pandas", "memory", "pandas", "", 10.0, unit="MB"),
+    Row("CPU-bound loop (best tenth)", "loop", "cloche", "bare", 1.02, pick=best_tenth),
+    Row("NumPy matmul (best tenth)", "matmul", "cloche", "bare", 1.02, pick=best_tenth),
+    Row("Sandbox.close, until nothing is left", "box", "close"),
+    Row('commands.run("true")', "box", "command"),
+    Row(f"files.write of {FILE_MB} MB", "box", "write"),
+    Row(f"files.read of {FILE_MB} MB", "box", "read"),
+    Row(f"{OUTPUT_MB} MB of output", "output", "cloche", "bare"),
+    Row(f"memory gained by the engine in {GROWTH_RUNS} runs", "growth", "cloche", unit="MB"),
+)
+
+
+def outcomes(samples: Samples, contests: set[str]) -> list[Outcome]:
+    """The table's rows, as far as they were asked for."""
+    return [_outcome(row, samples) for row in ROWS if row.contest in contests]
+
+
+def _outcome(row: Row, samples: Samples) -> Outcome:
+    ours, theirs = samples.of(row.contest, row.side), samples.of(row.contest, row.other)
+    ratio = row.pick(ours) / row.pick(theirs) if ours and theirs else None
+    measured = ratio if row.other else (row.pick(ours) if ours else None)
+    sides = (row.side, row.other) if row.other else (row.side,)
+    reasons = [reason for side in sides if (reason := samples.why_not(row.contest, side))]
+    verdict, limit = "", ""
+    if row.limit is not None:
+        limit = f"{'>=' if row.at_least else '<='} {row.limit:g}{'' if row.other else ' ' + row.unit}"
+        verdict = "not measured"
+        if measured is not None and not reasons:
+            verdict = "holds" if (measured >= row.limit if row.at_least else measured <= row.limit) else "MISSED"
+    return Outcome(
+        work=row.work,
+        figure=_figure(ours, row),
+        other=f"{_figure(theirs, row)} {row.other}" if theirs else "",
+        ratio=ratio,
+        limit=limit,
+        verdict=verdict,
+        note="; ".join(reasons),
+    )
+
+
+def _figure(values: list[float], row: Row) -> str:
+    """Middle (10th to 90th percentile) unit."""
+    if not values:
+        return "-"
+    scale = 1e3 if row.unit == "ms" else 1.0
+    ordered = [value * scale for value in sorted(values)]
+    middle = number(row.pick(ordered))
+    if len(ordered) < 3:
+        return f"{middle} {row.unit}"
+    last = len(ordered) - 1
+    return f"{middle} ({number(ordered[int(0.1 * last)])}-{number(ordered[round(0.9 * last)])}) {row.unit}"
+
+
+def number(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -> str:
+    """The whole report."""
+    head = ["work", "Cloche", "beside it", "ratio", "limit", ""]
+    cells = [
+        [row.work, row.figure, row.other, "" if row.ratio is None else f"{row.ratio:.3f}", row.limit, row.verdict]
+        for row in rows
+    ]
+    limited = [row for row in rows if row.limit]
+    count = {verdict: sum(row.verdict == verdict for row in limited) for verdict in ("holds", "MISSED", "not measured")}
+    notes = [f"- {row.work}: {row.note}" for row in rows if row.note]
+    if run["noisy"] > 0.1 or run["stolen"] > 0.01:
+        notes.append("- The machine was busy with other things: take the ratios as a hint, and the rest as noise.")
+    parts = [
+        f"{facts['cpus']} CPUs ({facts['cpu']}), {facts['memory_gb']} GB, Linux {facts['kernel']}, "
+        f"Python {facts['python']}, as {facts['user']}, {facts['date']}",
+        table(head, cells),
+        "Medians (10th to 90th percentile) of samples taken in turns.  bare: a subprocess of the same Python, with\n"
+        "the same libraries in reach.  A sandbox is cleared away after cloche.run has returned; the burst includes it.",
+        f"{run['rounds']:.0f} rounds in {run['seconds']:.0f} s; the machine was not quiet before {run['noisy']:.0%} of "
+        f"the samples; {run['stolen']:.1%} of its CPU time was stolen.",
+        f"Of {len(limited)} limits {count['holds']} hold, {count['MISSED']} are missed, "
+        f"{count['not measured']} could not be measured.",
+    ]
+    return "\n\n".join([*parts, *(["\n".join(["Notes:", *notes])] if notes else [])])
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """In Markdown, and aligned for a terminal."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [head, *rows]]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def as_json(
+    rows: list[Outcome], facts: dict[str, object], run: dict[str, float], samples: Samples
+) -> dict[str, object]:
+    """The same for programs, with every sample."""
+    return {
+        "facts": facts,
+        "run": run,
+        "rows": [asdict(row) for row in rows],
+        "samples": samples.figures,
+        "missing": samples.missing,
+    }

@@ -1,0 +1,31 @@
+"""Signals without the `signal` module, which brings `enum` along: milliseconds that a cold start would wait for."""
+
+from __future__ import annotations
+
+from _signal import (  # type: ignore[import-not-found]
+    SIG_DFL,
+    SIG_IGN,
+    SIG_SETMASK,
+    SIGCHLD,
+    SIGINT,
+    SIGKILL,
+    default_int_handler,
+    pause,
+    pthread_sigmask,
+    set_wakeup_fd,
+    signal,
+)
+
+__all__ = [
+    "SIGCHLD",
+    "SIGINT",
+    "SIGKILL",
+    "SIG_DFL",
+    "SIG_IGN",
+    "SIG_SETMASK",
+    "default_int_handler",
+    "pause",
+    "pthread_sigmask",
+    "set_wakeup_fd",
+    "signal",
+]
