@@ -17,6 +17,7 @@ from bench.measures import Lab, measure
 
 ROUNDS, QUICK_ROUNDS = 25, 3
 BUDGET_S = 180.0  # after this no further round is started
+PEERS_BUDGET_S = 300
 PEERS = REPOSITORY.parent / "shared" / "bench" / "peers.py"
 
 
@@ -41,7 +42,7 @@ def main() -> int:
     run = {
         "rounds": rounds,
         "seconds": time.monotonic() - start,
-        "noisy": quiet.noisy / max(1, quiet.samples),
+        **quiet.report(),
         "stolen": (after[2] - before[2]) / max(1.0, after[1] - before[1]),
     }
     rows, facts = report.outcomes(samples, wanted), machine.facts()
@@ -77,7 +78,8 @@ def peers(reps: int) -> None:
     if not Path(home, "venv").exists():
         print(f"\nOther sandboxes are not installed ({PEERS} setup --home {home}); what is here without that:")
     plugin = Path(__file__).with_name("peer.py")
-    command = [sys.executable, str(PEERS), "run", "--home", home, "--plugin", str(plugin), "--reps", str(reps)]
+    command = [sys.executable, str(PEERS), "run", "--home", home, "--plugin", str(plugin)]
+    command += ["--reps", str(reps), "--budget", str(PEERS_BUDGET_S)]
     print(flush=True)
     subprocess.run(command, check=True)
 

@@ -65,13 +65,20 @@ class Engine:
         self._open: dict[int, Future[dict[str, Any]]] = {}
         self._asked = 0
         self._reader = threading.Thread(target=self._read, daemon=True)
+        self._ended = False
         self._reader.start()
-        self.ask("warm_up")
+        try:
+            self.ask("warm_up")
+        except BaseException:
+            self.close()
+            raise
 
     def ask(self, what: str, **details: Any) -> dict[str, Any]:
         """Have it done, and wait for the answer."""
         future: Future[dict[str, Any]] = Future()
         with self._lock:
+            if self._ended:
+                raise RuntimeError("the engine's process has ended")
             self._asked += 1
             self._open[self._asked] = future
             self._requests.write(json.dumps({"id": self._asked, "what": what, **details}).encode() + b"\n")
@@ -97,8 +104,10 @@ class Engine:
         for line in self._answers:
             answer = json.loads(line)
             self._open.pop(answer["id"]).set_result(answer)
-        for future in self._open.values():
-            future.set_result({"error": "the engine's process has ended"})
+        with self._lock:
+            self._ended = True
+            for future in self._open.values():
+                future.set_result({"error": "the engine's process has ended"})
 
 
 class Repl:

@@ -18,6 +18,7 @@ class Quiet:
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s  # for the whole run
         self.samples = self.noisy = 0
+        self._idle_busy = self._idle_total = 0.0
 
     def wait(self) -> None:
         """Wait, within limits."""
@@ -26,12 +27,22 @@ class Quiet:
             busy, total, _ = cpu_seconds()
             time.sleep(0.05)
             busy_then, total_then, _ = cpu_seconds()
-            if total_then > total and (busy_then - busy) / (total_then - total) < 0.3:
+            busy, total = busy_then - busy, total_then - total
+            self._idle_busy += busy
+            self._idle_total += total
+            if total and busy / total < 0.3:
                 return
             self.noisy += attempt == 0
             self._patience_s -= 0.05
             if self._patience_s < 0:
                 return
+
+    def report(self) -> dict[str, float]:
+        """How quiet it was: the share of samples that had to wait, and how busy the CPUs were between samples."""
+        return {
+            "noisy": self.noisy / max(1, self.samples),
+            "busy_between": self._idle_busy / max(1e-9, self._idle_total),
+        }
 
 
 def cpu_seconds() -> tuple[float, float, float]:

@@ -22,6 +22,7 @@ DOCKER_BURST = 24  # where one start takes half a second, fewer show as much
 MORE_SANDBOXES = 8
 GROWTH_RUNS = 500
 FILE_MB = 1
+ONCE = sys.maxsize  # as Contest.every
 
 Sample = Callable[[], list[float]]
 
@@ -36,7 +37,8 @@ class Contest:
 
     name: str
     sides: dict[str, Sample]
-    every: int = 1  # in each so manieth round: what takes long is done less often
+    every: int = 1  # done in every so manieth round: what takes long is done less often
+    warm_up: bool = True  # once before the first round, to fill caches and to find out what works
 
 
 @dataclass
@@ -74,9 +76,8 @@ def measure(contests: list[Contest], rounds: int, deadline: float, quiet: machin
     """Take all contests through the rounds, or through as many as there is time for; the samples and that number."""
     samples = Samples()
     for contest in contests:
-        if contest.every == 1 or "bare" in contest.sides:
-            for side in contest.sides:
-                samples.take(contest, side, keep=False)  # fills caches, and finds out what works
+        for side in contest.sides if contest.warm_up else ():
+            samples.take(contest, side, keep=False)
     done = 0
     for number in range(rounds):
         if number and time.monotonic() > deadline:
@@ -124,11 +125,11 @@ class Lab:
             Contest("chart", self._both(work.CHART), every=2),
             Contest("loop", self._both(work.LOOP, times_itself=True), every=2),
             Contest("matmul", self._both(work.MATMUL, times_itself=True), every=2),
-            Contest("burst", burst, every=8),
-            Contest("memory", {"fresh": _memory_fresh, "pandas": _memory_pandas}, every=12),
+            Contest("burst", burst, every=8, warm_up=False),
+            Contest("memory", {"fresh": _memory_fresh, "pandas": _memory_pandas}, every=12, warm_up=False),
             Contest("box", {"close": _close, "command": _command, "write": _write, "read": _read}, every=2),
             Contest("output", self._both(work.OUTPUT), every=12),
-            Contest("growth", {"cloche": _growth}, every=1000),
+            Contest("growth", {"cloche": _growth}, every=ONCE, warm_up=False),
         ]
 
     def _both(self, code: str, times_itself: bool = False) -> dict[str, Sample]:
@@ -186,8 +187,15 @@ def _burst(run: Callable[[str], tuple[str, float]], runs: int) -> list[float]:
 
 
 def _settled_pss() -> float:
-    time.sleep(0.5)  # the pool is full again, what has ended is gone
-    return machine.pss_mb(machine.family())
+    """What all takes once no process comes or goes: the pool is full again, what has ended is gone."""
+    before: set[int] = set()
+    for _ in range(20):
+        family = machine.family()
+        if family == before:
+            break
+        before = family
+        time.sleep(0.4)
+    return machine.pss_mb(before)
 
 
 def _memory_fresh() -> list[float]:

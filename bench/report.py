@@ -121,7 +121,7 @@ def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -
     limited = [row for row in rows if row.limit]
     count = {verdict: sum(row.verdict == verdict for row in limited) for verdict in ("holds", "MISSED", "not measured")}
     notes = [f"- {row.work}: {row.note}" for row in rows if row.note]
-    if run["noisy"] > 0.1 or run["stolen"] > 0.01:
+    if run["noisy"] > 0.1 or run["busy_between"] > 0.1 or run["stolen"] > 0.01:
         notes.append("- The machine was busy with other things: take the ratios as a hint, and the rest as noise.")
     parts = [
         f"{facts['cpus']} CPUs ({facts['cpu']}), {facts['memory_gb']} GB, Linux {facts['kernel']}, "
@@ -129,8 +129,9 @@ def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -
         table(head, cells),
         "Medians (10th to 90th percentile) of samples taken in turns.  bare: a subprocess of the same Python, with\n"
         "the same libraries in reach.  A sandbox is cleared away after cloche.run has returned; the burst includes it.",
-        f"{run['rounds']:.0f} rounds in {run['seconds']:.0f} s; the machine was not quiet before {run['noisy']:.0%} of "
-        f"the samples; {run['stolen']:.1%} of its CPU time was stolen.",
+        f"{run['rounds']:.0f} rounds in {run['seconds']:.0f} s.  Between samples the CPUs were "
+        f"{run['busy_between']:.0%} busy, before {run['noisy']:.0%} of them too busy to go on at once;\n"
+        f"{run['stolen']:.1%} of the CPU time was stolen.",
         f"Of {len(limited)} limits {count['holds']} hold, {count['MISSED']} are missed, "
         f"{count['not measured']} could not be measured.",
     ]

@@ -56,14 +56,14 @@ def _write_source(path: str, text: str) -> None:
 class Spare:
     """A Python that is ready to become a program: forked ahead, waiting to be told which."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, early: bool = False) -> None:
         stdin, self.stdin = _pipe()
         self.stdout, stdout = _pipe()
         self.stderr, stderr = _pipe()
         order, self._order = os.pipe2(os.O_CLOEXEC)
         self.pid = os.fork()
         if self.pid == 0:
-            raise python.Program(stdin, stdout, stderr, order)
+            raise python.Program(stdin, stdout, stderr, order, early)
         for fd in (stdin, stdout, stderr, order):
             os.close(fd)
         self.alive = True
@@ -269,7 +269,7 @@ def end_tree(root: int, started: int, spared: set[int]) -> None:
     """
     while True:
         parents, starts = _table()
-        doomed = {root} if root in parents else set()
+        doomed = {root}  # not reaped yet; a main thread that has ended looks dead while others of its threads go on
         grown = True
         while grown:
             grown = False
@@ -279,8 +279,6 @@ def end_tree(root: int, started: int, spared: set[int]) -> None:
                 if parent in doomed or (parent == 1 and pid != root and starts[pid] >= started):
                     doomed.add(pid)
                     grown = True
-        if not doomed:
-            return
         for pid in doomed:
             try:
                 os.kill(pid, signals.SIGKILL)

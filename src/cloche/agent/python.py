@@ -15,24 +15,28 @@ from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType, ModuleType, TracebackType
+    from types import CodeType, TracebackType
     from typing import Any, NoReturn
 
 # Generators that libraries made when they were imported, before the fork; the nursery collects them (see `note_state`).
 _generators: list[Any] = []
+_ours: list[str] = []  # modules that a program must not find
 
 
 class Program(BaseException):
     """Raised in a forked child: leave everything behind and become a program."""
 
-    def __init__(self, stdin: int, stdout: int, stderr: int, order: int) -> None:
+    def __init__(self, stdin: int, stdout: int, stderr: int, order: int, early: bool) -> None:
         super().__init__()
         self._descriptors = (stdin, stdout, stderr, order)
+        self._early = early  # there is time until the order comes
 
     def become(self) -> NoReturn:
         """Called at the bottom of the stack; never returns."""
         try:
             order = _make_clean(*self._descriptors)
+            if self._early:
+                _rehearse()
             program = _receive_order(order)
         except BaseException:
             os._exit(125)
@@ -40,8 +44,10 @@ class Program(BaseException):
 
 
 def wants_an_interpreter_of_its_own(environment: dict[str, str]) -> bool:
-    """Does the environment set what Python reads only when it starts?"""
-    return any(name.startswith("PYTHON") for name in environment)
+    """Does the environment set what Python, or the C library, reads only when it starts?"""
+    if environment.get("LANG") != os.environ.get("LANG"):
+        return True
+    return any(name.startswith(("PYTHON", "LD_", "LC_", "MALLOC_", "GLIBC_")) for name in environment)
 
 
 def send_order(fd: int, program: dict[str, Any]) -> None:
@@ -69,6 +75,7 @@ def set_dumpable(dumpable: bool) -> None:
 
 def note_state() -> None:
     """Remember what a fork must not share; called by the nursery when its imports are done."""
+    _ours[:] = [name for name in sys.modules if name == "cloche" or name.startswith("cloche.")]
     random = sys.modules.get("random")
     if random is not None:
         kinds = (random.Random,)
@@ -90,12 +97,14 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
     set_dumpable(True)
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # programs go before the agent when memory runs out
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.main_thread()._set_native_id()  # Python itself forgets that after a fork
     _reseed()
     _open_standard_streams()
-    for name in [name for name in sys.modules if name == "cloche" or name.startswith("cloche.")]:
-        del sys.modules[name]
+    for name in _ours:
+        sys.modules.pop(name, None)
     gc.enable()
-    _rehearse()
     return moved
 
 
@@ -120,8 +129,11 @@ def _reseed() -> None:
 
 def _open_standard_streams() -> None:
     # Line by line also into a pipe: output is seen as it happens, and what was printed before a kill is not lost.
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="strict", closefd=False)  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+    # What is not UTF-8 passes unchanged, as with any Python in a C locale.
+    sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
+        1, "w", buffering=1, encoding="utf-8", errors="surrogateescape", closefd=False
+    )
     sys.stderr = sys.__stderr__ = open(  # type: ignore[misc]
         2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
@@ -162,28 +174,39 @@ def _run(program: dict[str, Any]) -> NoReturn:
     sys.argv = [script, *program["args"]]
     sys.orig_argv = ["python3", *sys.argv]
     sys.path[:0] = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
-    main = _main_module(script)
-    status = 1
+    _make_main_module(script)
+    _finish(_status_of(_compiled(script)), (folder, program["cwd"]))
+
+
+def _compiled(script: str) -> CodeType:
+    with open(script, "rb") as file:
+        source = file.read()
     try:
-        with open(script, "rb") as file:
-            code = compile(file.read(), script, "exec", dont_inherit=True)
-        _execute(code, main)
-        status = 0
+        return compile(source, script, "exec", dont_inherit=True)
+    except SyntaxError as problem:
+        try:
+            odd = not problem.lineno or "\0" in source.decode("utf-8")
+        except UnicodeDecodeError:
+            odd = True
+        if odd:  # a file is read otherwise than bytes are, with other words for what is wrong: nothing has run yet
+            os.execv(sys.executable, ["python3", *sys.argv])
+        _finish(_report(problem), ())
+
+
+def _status_of(code: CodeType) -> int:
+    """Run the program; the status to end with (negative: by a signal)."""
+    problem: BaseException | None = None
+    try:
+        exec(code, sys.modules["__main__"].__dict__)
     except SystemExit as exit_:
-        status = _exit_status(exit_)
-    except KeyboardInterrupt as interrupt:
-        _report(interrupt)
-        status = -signals.SIGINT
-    except BaseException as problem:
-        _report(problem)
-    _finish(main, status)
+        return _exit_status(exit_)
+    except BaseException as caught:
+        problem = caught
+    # Not within the `except`: an exception in a hook would be told as one that happened while handling this one.
+    return 0 if problem is None else _report(problem)
 
 
-def _execute(code: CodeType, main: ModuleType) -> None:
-    exec(code, main.__dict__)
-
-
-def _main_module(script: str) -> ModuleType:
+def _make_main_module(script: str) -> None:
     from importlib.machinery import SourceFileLoader
 
     main = type(sys)("__main__")
@@ -195,35 +218,57 @@ def _main_module(script: str) -> ModuleType:
         __annotations__={},
     )
     sys.modules["__main__"] = main
-    return main
 
 
 def _exit_status(exit_: SystemExit) -> int:
     if exit_.code is None:
         return 0
     if isinstance(exit_.code, int):
-        return exit_.code & 0xFF
-    print(exit_.code, file=sys.stderr)
+        return exit_.code & 0xFF if -sys.maxsize <= exit_.code <= sys.maxsize else 255
+    _say(f"{exit_.code}\n")
     return 1
 
 
-def _report(problem: BaseException) -> None:
-    """Print the traceback as Python does, without the frames that are ours."""
+def _report(problem: BaseException) -> int:
+    """Print the traceback as Python does, without the frames that are ours; the status to end with."""
+    status = -signals.SIGINT if type(problem) is KeyboardInterrupt else 1
+    trace = _without_ours(problem)
+    _flush_quietly(sys.stdout)
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        _say("sys.excepthook is missing\n")
+        hook = sys.__excepthook__
+    try:
+        hook(type(problem), problem, trace)
+    except SystemExit as exit_:
+        status = _exit_status(exit_)
+    except BaseException as worse:
+        _say("Error in sys.excepthook:\n")
+        sys.__excepthook__(type(worse), worse, _without_ours(worse))
+        _say("\nOriginal exception was:\n")
+        sys.__excepthook__(type(problem), problem, trace)
+    return status
+
+
+def _without_ours(problem: BaseException) -> TracebackType | None:
     trace: TracebackType | None = problem.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     problem.__traceback__ = trace
+    return trace
+
+
+def _say(text: str) -> None:
     try:
-        sys.stdout.flush()
+        if sys.stderr is None:
+            os.write(2, text.encode("utf-8", "backslashreplace"))
+        else:
+            sys.stderr.write(text)
     except Exception:
         pass
-    try:
-        sys.excepthook(type(problem), problem, trace)
-    except BaseException as worse:
-        sys.__excepthook__(type(worse), worse, worse.__traceback__)
 
 
-def _finish(main: ModuleType, status: int) -> NoReturn:
+def _finish(status: int, folders: tuple[str, ...]) -> NoReturn:
     """What the interpreter does at its end, but for taking hundreds of modules apart one by one."""
     try:
         threading = sys.modules.get("threading")
@@ -234,20 +279,36 @@ def _finish(main: ModuleType, status: int) -> NoReturn:
     import atexit
 
     atexit._run_exitfuncs()
-    _flush(sys.stdout)
-    for names in (_private, _public):  # the order in which Python clears a module
-        for name in [name for name in main.__dict__ if names(name)]:
-            try:
-                main.__dict__[name] = None
-            except BaseException:
-                pass
-    gc.collect()
-    flushed = _flush(sys.stdout)
-    _flush(sys.stderr)
+    flushed = _flush(sys.stdout) and _flush_quietly(sys.stderr)
+    sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
+    _take_apart(folders)
+    flushed = flushed and _flush(sys.stdout) and _flush_quietly(sys.stderr)
     if status < 0:
         signals.signal(-status, signals.SIG_DFL)
         os.kill(os.getpid(), -status)
-    os._exit(status if status or flushed else 120)
+    os._exit(status if flushed else 120)
+
+
+def _take_apart(folders: tuple[str, ...]) -> None:
+    """Let go of the program's own modules: what they hold is finalized, and open files are written out."""
+    from _weakref import ref
+
+    ours = tuple(f"{folder}/" for folder in folders if folder != "/")
+    left = []
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, type(sys)) and (
+            name == "__main__" or str(getattr(module, "__file__", None)).startswith(ours)
+        ):
+            left.append(ref(module))
+            del sys.modules[name]
+    del module
+    gc.collect()
+    for reference in reversed(left):  # held by somebody still: emptied in the order in which Python does it
+        names = getattr(reference(), "__dict__", {})
+        for belongs in (_private, _public):
+            for name in [name for name in names if belongs(name)]:
+                names[name] = None
+    gc.collect()
 
 
 def _private(name: str) -> bool:
@@ -262,8 +323,17 @@ def _flush(stream: Any) -> bool:
     try:
         if stream is not None and not stream.closed:
             stream.flush()
-    except (BrokenPipeError, ValueError):
-        pass
-    except OSError:
+    except BaseException as problem:
+        _say(f"Exception ignored in: {stream!r}\n")
+        sys.__excepthook__(type(problem), problem, _without_ours(problem))
+        return False
+    return True
+
+
+def _flush_quietly(stream: Any) -> bool:
+    try:
+        if stream is not None and not stream.closed:
+            stream.flush()
+    except Exception:
         return False
     return True

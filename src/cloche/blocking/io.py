@@ -45,8 +45,15 @@ class Stream:
                 if not waiting.poll(None if deadline is None else max(deadline - monotonic(), 0) * 1000):
                     raise TimeoutError from None
 
+    def shut(self) -> None:
+        """Nothing more comes or goes; whoever waits for something wakes up."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is closed already
+
     def close(self) -> None:
-        """Close it."""
+        """Close it; nobody may wait on it any more."""
         self._socket.close()
 
 

@@ -81,7 +81,7 @@ class Jailed:
         with self._asking:
             if self._spent is None:
                 self._ask({"end": True}, "ended")
-            self.stream.close()
+            self.stream.shut()
             return self._spent or Spent(reason="lost")
 
     def gone(self) -> None:

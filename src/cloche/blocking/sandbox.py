@@ -11,6 +11,7 @@ from cloche import languages
 from cloche.blocking import default
 from cloche.blocking.commands import Commands, Process, checked_env
 from cloche.blocking.files import Files
+from cloche.blocking.io import Lock
 from cloche.blocking.link import Link, Lost
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
@@ -59,6 +60,7 @@ class Sandbox:
         self.wall = self._wall.name
         self.files = Files(self)
         self.commands = Commands(self)
+        self._opening = Lock()
         self._hold: Hold | None = None
         self._link: Link | None = None
         self._ended = False
@@ -75,11 +77,15 @@ class Sandbox:
         """Start it; done by `with`, and by the first use."""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
-        if self._hold is None:
-            self._hold = self._wall.hold(self._order)
-            self._link = Link(self._hold.stream)
-            # An owner who forgets it lets go of the leash, and that ends it.
-            weakref.finalize(self, self._hold.abandon)
+        if self._hold is not None:
+            return
+        with self._opening:
+            if self._hold is None:
+                hold = self._wall.hold(self._order)
+                self._link = Link(hold.stream)
+                # An owner who forgets it lets go of the leash, and that ends it.
+                weakref.finalize(self, hold.abandon)
+                self._hold = hold
 
     def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
@@ -164,6 +170,12 @@ class Sandbox:
             disk=disk["total"] - disk["free"],
             processes=max((spent.processes or 1) - 1, 0),
         )
+
+    def set_lifetime(self, seconds: float | None) -> None:
+        """Have the sandbox end by itself so long from now; None: not before it is closed."""
+        self.open()
+        assert self._hold is not None
+        self._hold.set_lifetime(seconds)
 
     # What commands and files build on
 

@@ -51,7 +51,8 @@ class Probe(Plain):
     program: str
     judge: Callable[[Seen], tuple[str, str]] | None = None  # verdict and detail; by default: nothing was gained
     limits: Mapping[str, Any] = {}
-    look: Callable[[Sandbox, Scene], list[str]] | None = None  # from outside, after the program; what was gained
+    look: Callable[[Scene, Sandbox | None], list[str]] | None = None  # from outside; what was gained
+    when: str = "after"  # to look: "during" (it said that it is done, and lives on), "after" it, or when all is "gone"
 
 
 def judge_attempts(seen: Seen) -> tuple[str, str]:
@@ -94,8 +95,13 @@ def read_attempts(stdout: str) -> tuple[tuple[tuple[str, str, str], ...], bool]:
         if told == "done":
             finished = True
         elif isinstance(told, list) and len(told) == 3 and all(isinstance(part, str) for part in told):
-            attempts.append((told[0], told[1], told[2][:200]))
+            attempts.append((_shown(told[0]), told[1], _shown(told[2])))
     return tuple(attempts), finished
+
+
+def _shown(text: str) -> str:
+    """What comes from inside may end up on a terminal: no escape sequences, and not too much of it."""
+    return "".join(character if character.isprintable() else "?" for character in text[:200])
 
 
 def _why_unfinished(result: Result) -> str:

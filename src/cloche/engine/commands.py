@@ -120,9 +120,8 @@ class AsyncProcess:
         self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
         self._stopping: float | None = None  # when we lose patience, once it has been told to end
         self._pid: int | None = None
-        self._kept: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        self._kept_bytes = 0
-        self._tail = b""
+        self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._tail = bytearray()
         self._timed_out = self._cut = False
         self._next = AsyncLock()
         self._missed: deque[Event] = deque()  # what happened while somebody waited for something else
@@ -246,7 +245,7 @@ class AsyncProcess:
         return None  # credit for more input: whoever writes looks at it
 
     async def _keep(self, stream: str, data: bytes) -> Event | None:
-        room = self._limits.output_bytes - self._kept_bytes
+        room = self._limits.output_bytes - sum(map(len, self._kept.values()))
         if len(data) > room:
             data_kept = data[: max(room, 0)]
             if self._stop_at_output_limit and not self._cut:
@@ -254,11 +253,11 @@ class AsyncProcess:
             self._cut = True
         else:
             data_kept = data
-        if data_kept:
-            self._kept[stream].append(data_kept)
-            self._kept_bytes += len(data_kept)
+        self._kept[stream] += data_kept
         if stream == "stderr":
-            self._tail = (self._tail + data)[-TAIL:]
+            self._tail += data
+            if len(self._tail) > 2 * TAIL:
+                del self._tail[:-TAIL]
         shown = data_kept if self._stop_at_output_limit else data
         return Output(stream, shown) if shown else None
 
@@ -307,7 +306,7 @@ class AsyncProcess:
             cpu = spent.cpu_time if spent.cpu_time is not None else cpu
             peak = spent.memory_peak if spent.memory_peak is not None else peak
         error = judge(facts, self._limits)
-        out, err = b"".join(self._kept["stdout"]), b"".join(self._kept["stderr"])
+        out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
         self.result = Result(
             stdout=out.decode(errors="replace"),
             stderr=err.decode(errors="replace"),

@@ -29,8 +29,15 @@ class AsyncStream:
         async with asyncio.timeout(timeout):
             await loop.sock_sendall(self._socket, data)
 
+    def shut(self) -> None:
+        """Nothing more comes or goes; whoever waits for something wakes up."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is closed already
+
     def close(self) -> None:
-        """Close it."""
+        """Close it; nobody may wait on it any more."""
         self._socket.close()
 
 

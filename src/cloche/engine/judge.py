@@ -10,10 +10,11 @@ from cloche.model.plain import Plain
 from cloche.model.result import Error
 
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
-# The last line of a traceback: the exception's class, with its module unless it is a builtin, and its message.
-_LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$", re.DOTALL)
-_BUILTIN_OR_DOTTED = re.compile(r"^([A-Z]\w*|[a-z_]\w*(\.\w+)+)$")
-TAIL = 64 << 10  # of standard error, where a traceback is looked for
+_HEADER = "Traceback (most recent call last):"
+_GROUP = f"  + Exception Group {_HEADER}"
+# What a traceback ends with: the exception's class, with its module unless it is a builtin, and its message.
+_RAISED = re.compile(r"^([^\W\d][\w.<>]*)(?:: (.*))?$", re.DOTALL)
+TAIL = 256 << 10  # of standard error, where a traceback is looked for
 
 
 class Facts(Plain):
@@ -56,7 +57,10 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         )
     if facts.exit_code == 0:
         return None
-    trace = find_traceback(facts.stderr_tail) if facts.is_python else None
+    # Python ends so after an exception (120: its last output could not be written either); with another code, what it
+    # printed earlier is not why it ended.
+    failed = facts.is_python and facts.exit_code in (1, 120, -Signals.SIGINT)
+    trace = find_traceback(facts.stderr_tail) if failed else None
     if trace is not None and trace.name == "MemoryError":
         return _memory(limits, trace)
     if _disk_full(facts):
@@ -97,46 +101,50 @@ class Traceback(Plain):
 
 def find_traceback(stderr: str) -> Traceback | None:
     """The traceback that standard error ends with, if it does."""
-    lines = stderr.rstrip("\n").split("\n")
-    start = None
-    for number in range(len(lines) - 1, -1, -1):
-        if lines[number].startswith("Traceback (most recent call last):"):
-            start = number
+    lines = stderr.split("\n")
+    for start in range(len(lines) - 1, -1, -1):
+        if lines[start].startswith((_HEADER, _GROUP)):
+            raised = _raised_by(lines, start)
+            if raised is not None:
+                first = _first_of_chain(lines, start)
+                return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[first:]))
+    return _find_syntax_error(lines)
+
+
+def _raised_by(lines: list[str], start: int) -> re.Match[str] | None:
+    """The exception and its message, which may have several lines, after the frames of a traceback."""
+    body = lines[start + 1 :]
+    if lines[start].startswith(_GROUP):
+        end = next((n for n, line in enumerate(body) if line.startswith("  +-+-")), len(body))
+        body = [line.removeprefix("  | ") for line in body[:end]]
+    elif body[-1:] == [""]:
+        body.pop()
+    last = next((n for n, line in enumerate(body) if line and not line.startswith(" ")), len(body))
+    return _RAISED.match("\n".join(body[last:]))
+
+
+def _first_of_chain(lines: list[str], start: int) -> int:
+    """Where the first traceback starts of those that led to this one."""
+    while start > 0:
+        if lines[start - 1] == '"""' and start > 1:  # a traceback from another process, quoted in a message
+            start -= 2
+        before = [line for line in lines[max(0, start - 3) : start] if line]
+        if not before or not before[-1].startswith(
+            ("During handling of the above exception", "The above exception was the direct cause")
+        ):
             break
-        if lines[number].startswith("  | ") or lines[number].startswith("  + "):
-            continue
-    if start is None:
-        return _find_syntax_error(lines)
-    last = next((n for n in range(start + 1, len(lines)) if lines[n] and not lines[n].startswith(" ")), None)
-    if last is None:
-        return None
-    found = _LAST_LINE.match("\n".join(lines[last:]))
-    if found is None or not _BUILTIN_OR_DOTTED.match(found.group(1)):
-        return None
-    while start > 0 and _belongs(lines, start):
-        start = next(
-            (n for n in range(start - 1, -1, -1) if lines[n].startswith("Traceback (most recent call last):")), 0
-        )
-    return Traceback(found.group(1), found.group(2) or "", "\n".join(lines[start:]) + "\n")
-
-
-def _belongs(lines: list[str], start: int) -> bool:
-    """Is the traceback that starts here the follow-up of an earlier one?"""
-    before = [line for line in lines[max(0, start - 3) : start] if line]
-    return bool(before) and before[-1].startswith(
-        ("During handling of the above exception", "The above exception was the direct cause")
-    )
+        start = next((n for n in range(start - 1, -1, -1) if lines[n].startswith((_HEADER, _GROUP))), 0)
+    return start
 
 
 def _find_syntax_error(lines: list[str]) -> Traceback | None:
-    """A program that could not even be compiled: no `Traceback` line, just the place."""
-    found = _LAST_LINE.match(lines[-1])
-    if found is None or found.group(1) not in _SYNTAX:
+    """A program that could not even be compiled: no `Traceback` line, just the place, if there is one."""
+    last = len(lines) - 1 if lines[-1] else len(lines) - 2
+    raised = _RAISED.match(lines[max(last, 0)])
+    if raised is None or raised.group(1) not in _SYNTAX:
         return None
-    for number in range(len(lines) - 1, -1, -1):
-        if lines[number].startswith('  File "'):
-            return Traceback(found.group(1), found.group(2) or "", "\n".join(lines[number:]) + "\n")
-    return None
+    start = next((n for n in range(last, -1, -1) if lines[n].startswith('  File "')), last)
+    return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[start:]))
 
 
 def _with(trace: Traceback | None, kind: str, message: str, hint: str) -> Error:

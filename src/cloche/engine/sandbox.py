@@ -10,6 +10,7 @@ from cloche import languages
 from cloche.engine import default
 from cloche.engine.commands import AsyncCommands, AsyncProcess, checked_env
 from cloche.engine.files import AsyncFiles
+from cloche.engine.io import AsyncLock
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
@@ -58,6 +59,7 @@ class AsyncSandbox:
         self.wall = self._wall.name
         self.files = AsyncFiles(self)
         self.commands = AsyncCommands(self)
+        self._opening = AsyncLock()
         self._hold: AsyncHold | None = None
         self._link: AsyncLink | None = None
         self._ended = False
@@ -74,11 +76,15 @@ class AsyncSandbox:
         """Start it; done by `with`, and by the first use."""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
-        if self._hold is None:
-            self._hold = await self._wall.hold(self._order)
-            self._link = AsyncLink(self._hold.stream)
-            # An owner who forgets it lets go of the leash, and that ends it.
-            weakref.finalize(self, self._hold.abandon)
+        if self._hold is not None:
+            return
+        async with self._opening:
+            if self._hold is None:
+                hold = await self._wall.hold(self._order)
+                self._link = AsyncLink(hold.stream)
+                # An owner who forgets it lets go of the leash, and that ends it.
+                weakref.finalize(self, hold.abandon)
+                self._hold = hold
 
     async def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
@@ -163,6 +169,12 @@ class AsyncSandbox:
             disk=disk["total"] - disk["free"],
             processes=max((spent.processes or 1) - 1, 0),
         )
+
+    async def set_lifetime(self, seconds: float | None) -> None:
+        """Have the sandbox end by itself so long from now; None: not before it is closed."""
+        await self.open()
+        assert self._hold is not None
+        await self._hold.set_lifetime(seconds)
 
     # What commands and files build on
 

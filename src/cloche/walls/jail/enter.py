@@ -131,7 +131,7 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
 def _furnish() -> None:
     """The folders that every workspace has; made by its owner, so that they are its own."""
     for name in root.FOLDERS:
-        os.mkdir(f"{root.WORKSPACE}/{name}")
+        os.makedirs(f"{root.WORKSPACE}/{name}", exist_ok=True)  # a folder of the host may be mounted below it
     root.furnish_tmp()
 
 

@@ -34,6 +34,7 @@ def keep_or_tell(configuration: dict[str, Any]) -> int:
 
 def keep(configuration: dict[str, Any]) -> None:
     """Become the keeper; the child becomes the nursery."""
+    from cloche.agent import signals
     from cloche.walls.jail import cgroups, linux
 
     linux.close_all_but((0, 1, 2, CONTROL))
@@ -46,9 +47,11 @@ def keep(configuration: dict[str, Any]) -> None:
     configuration["privileged"] = privileged
     configuration["uid_base"] = _uid_base() if privileged else None
     host_mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    if os.fork() == 0:
+    nursery = os.fork()
+    if nursery == 0:
         _become_nursery(configuration, groups, host_mounts)
     os.close(CONTROL)  # its end tells the engine that the nursery is gone
+    signals.signal(signals.SIGTERM, lambda *_: os.kill(nursery, signals.SIGKILL))  # the engine has no more patience
     os.wait()
     deadline = time.monotonic() + 2
     while groups is not None and groups.sweep() and time.monotonic() < deadline:

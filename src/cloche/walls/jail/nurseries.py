@@ -26,6 +26,10 @@ DATA_LIBRARIES = [
 DATA_WORDS = frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow"))
 
 
+_PATIENCE_S = 0.2  # for a nursery to end by itself when we do
+_SIGTERM = 15
+
+
 class Nursery:
     """A nursery process, seen from the engine: something that claims can be sent to."""
 
@@ -60,12 +64,29 @@ class Nursery:
     def close(self) -> None:
         """Let it go: it ends its sandboxes and itself."""
         self.control.close()
-        if self._keeper:
-            try:
-                os.waitpid(self._keeper, 0)
-            except ChildProcessError:
-                pass
-            self._keeper = 0
+        if not self._keeper:
+            return
+        if not self._ended_within(_PATIENCE_S):  # it imports something, or is stuck: the keeper can end it all the same
+            os.kill(self._keeper, _SIGTERM)
+        try:
+            os.waitpid(self._keeper, 0)
+        except ChildProcessError:
+            pass
+        self._keeper = 0
+
+    def _ended_within(self, seconds: float) -> bool:
+        from select import POLLIN, poll
+
+        try:
+            process = os.pidfd_open(self._keeper)
+        except OSError:
+            return not self.is_alive()
+        waiting = poll()
+        waiting.register(process, POLLIN)
+        try:
+            return bool(waiting.poll(seconds * 1000))
+        finally:
+            os.close(process)
 
     def forget(self) -> None:
         """In a forked process: this is the parent's."""

@@ -66,7 +66,7 @@ class Newborn(BaseException):
         if self._plan["spare"]:
             agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
             os.set_blocking(parking.fileno(), True)
-            agent.spare = processes.Spare(agent)
+            agent.spare = processes.Spare(agent, early=True)
             agent.rehearse()
         message, descriptors = sockets.receive(parking, 64, 1)
         if message != b"C" or not descriptors:
@@ -487,6 +487,7 @@ def main(source: int) -> None:
     sys.argv[:] = ["python3"]
     gc.disable()
     root.furnish_tmp()
+    note_state()
     filter.program(without=frozenset())  # compiled once, for every sandbox
     if configuration["preload"] == "common":
         configuration["preload"] = list(_COMMON)
@@ -494,7 +495,8 @@ def main(source: int) -> None:
     newborn: Newborn | None = None
     program: Program | None = None
     try:
-        Nursery(configuration).serve()
+        nursery = Nursery(configuration)  # held on to: a fork has better things to do than to take it apart
+        nursery.serve()
     except Newborn as child:
         newborn = child.with_traceback(None)
     if newborn is not None:

@@ -80,7 +80,7 @@ class AsyncJailed:
         async with self._asking:
             if self._spent is None:
                 await self._ask({"end": True}, "ended")
-            self.stream.close()
+            self.stream.shut()
             return self._spent or Spent(reason="lost")
 
     async def gone(self) -> None:

@@ -1,0 +1,104 @@
+"""Attacks the walls that are available here with every probe, and keeps score."""
+
+from __future__ import annotations
+
+from json import dumps
+from time import monotonic
+
+from cloche.blocking.sandbox import Sandbox, run
+from cloche.blocking.wall import Wall
+from cloche.doctor.attacks import PROBES
+from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts
+from cloche.doctor.scene import Scene
+from cloche.errors import ClocheError
+from cloche.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from cloche.blocking.commands import Process
+
+_TIMEOUT_S = 30
+
+
+class Scorecard:
+    """What became of each probe behind one wall."""
+
+    def __init__(self, wall: str, findings: tuple[Finding, ...]) -> None:
+        self.wall, self.findings = wall, findings
+
+    @property
+    def broken(self) -> list[Finding]:
+        """The probes that got through."""
+        return [finding for finding in self.findings if finding.verdict == NOT_HELD]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {"wall": self.wall, "findings": [finding.as_dict() for finding in self.findings]}
+
+
+def attack_jail(settings: Settings, report: Callable[[Finding], None] = lambda _: None) -> Scorecard:
+    """Attack the jail, in nurseries of the probes' own; `report` hears each finding as it is made."""
+    from cloche.blocking.jail import Jail
+    from cloche.walls.jail.nurseries import Nurseries
+
+    nurseries = Nurseries(settings)
+    try:
+        return attack(Jail(nurseries), report=report)
+    finally:
+        nurseries.close()
+
+
+def attack(
+    wall: Wall, probes: Sequence[Probe] = PROBES, report: Callable[[Finding], None] = lambda _: None
+) -> Scorecard:
+    """Try every probe behind a wall that nobody has used yet: the canary has to be in place before it starts."""
+    findings = []
+    try:
+        with Scene(wall) as scene:
+            for probe in probes:
+                findings.append(attempt(probe, scene))
+                report(findings[-1])
+    except (ClocheError, OSError) as problem:
+        for probe in probes[len(findings) :]:
+            findings.append(Finding(probe.row, probe.name, NOT_TRIED, f"No sandbox starts: {problem}"))
+            report(findings[-1])
+    return Scorecard(wall.name, tuple(findings))
+
+
+def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Finding:
+    """One probe, in a sandbox of its own; `env` is for tests that put a canary where it does not belong."""
+    source = TOOLS + probe.program + END
+    options: dict[str, Any] = {"timeout": _TIMEOUT_S, **probe.limits, "env": env, "wall": scene.wall}
+    given = [dumps(scene.given())]
+    begin = monotonic()
+    try:
+        if probe.look is None or probe.when == "gone":
+            result = run(source, args=given, **options)
+            elapsed = monotonic() - begin
+            looked = probe.look(scene, None) if probe.look is not None else []
+        else:
+            with Sandbox(**options) as box:
+                process = box.start_program(source, args=given, stdin=False)
+                if probe.when == "after":
+                    process.wait()
+                else:
+                    _wait_until_done(process)
+                looked = probe.look(scene, box)
+                result = process.wait()
+                elapsed = monotonic() - begin
+    except (ClocheError, OSError) as problem:
+        return Finding(probe.row, probe.name, NOT_TRIED, str(problem))
+    attempts, finished = read_attempts(result.stdout)
+    seen = Seen(result, attempts, finished, elapsed, scene, tuple(looked))
+    verdict, detail = (probe.judge or judge_attempts)(seen)
+    return Finding(probe.row, probe.name, verdict, detail)
+
+
+def _wait_until_done(process: Process) -> None:
+    """Until the program says so, or ends."""
+    for event in process:
+        if b'"done"' in getattr(event, "data", b""):
+            return

@@ -1,0 +1,153 @@
+"""T12: two sandboxes share nothing that can be written, and cannot use up what the other needs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+import pytest
+
+import cloche
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="run by a user, all sandboxes are that user's")
+
+LEAVE = """
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for folder in ("/tmp", "/dev/shm", "/sandbox", "/sandbox/data", "/var/tmp", "/tmp/.config/matplotlib"):
+    open(folder + "/left", "w").write("secret")
+print("shm", libc.shmget(4711, 4096, 0o1666), flush=True)
+print("queue", libc.msgget(4711, 0o1666) >= 0, flush=True)
+print("semaphore", libc.semget(4711, 1, 0o1666) >= 0, flush=True)
+try:
+    print("posix queue", ctypes.CDLL("librt.so.1").mq_open(b"/left", os.O_CREAT | os.O_RDWR, 0o666, None) >= 0, flush=True)
+except OSError:
+    pass
+unix = socket.socket(socket.AF_UNIX); unix.bind("\\0left"); unix.listen()
+tcp = socket.create_server(("127.0.0.1", 5555))
+os.environ["LEFT"] = "secret"
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+FIND = """
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+for folder in ("/tmp", "/dev/shm", "/sandbox", "/sandbox/data", "/var/tmp", "/tmp/.config/matplotlib"):
+    if os.path.exists(folder + "/left"): print(folder)
+if libc.shmget(4711, 0, 0) >= 0: print("shm")
+if libc.msgget(4711, 0) >= 0: print("queue")
+if libc.semget(4711, 0, 0) >= 0: print("semaphore")
+if ctypes.CDLL("librt.so.1").mq_open(b"/left", os.O_RDONLY) >= 0: print("posix queue")
+for family, address in ((socket.AF_UNIX, "\\0left"), (socket.AF_INET, ("127.0.0.1", 5555))):
+    try:
+        socket.socket(family).connect(address)
+        print(address)
+    except OSError:
+        pass
+print(len([pid for pid in os.listdir("/proc") if pid.isdigit()]), "processes")
+"""
+
+
+def test_nothing_of_one_is_seen_by_the_other():
+    with cloche.Sandbox() as one, cloche.Sandbox() as other:
+        running = one.start_program(LEAVE)
+        while "ready" not in str(running.next_event()):
+            pass
+        assert other.run_program(FIND).stdout == "2 processes\n"
+        assert len(one.run_program(FIND).stdout.splitlines()) >= 11  # the proof: inside, all of it can be found
+        running.kill()
+
+
+def test_a_workspace_is_gone_with_its_sandbox():
+    with cloche.Sandbox() as one:
+        one.files.write("/tmp/left", b"x")
+        one.files.write("/sandbox/left", b"x")
+    with cloche.Sandbox() as other:
+        assert other.run_program(FIND).stdout == "2 processes\n"
+
+
+def host_processes(mark: str) -> list[Path]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(Path(f"/proc/{pid}"))
+        except OSError:
+            continue
+    return found
+
+
+@ROOT
+def test_no_two_sandboxes_share_a_uid_of_the_host():
+    marks = ["mark-" + secrets.token_hex(8) for _ in range(3)]
+    boxes = [cloche.Sandbox() for _ in marks]
+    uids = []
+    for box, mark in zip(boxes, marks, strict=True):
+        box.commands.start(["sleep", "60", mark][:2] + [], env={}).pid  # noqa: B018
+        box.commands.start(["bash", "-c", f"exec -a {mark} sleep 60"])
+    for mark in marks:
+        deadline = time.monotonic() + 5
+        while not (found := [p for p in host_processes(mark) if "sleep" in (p / "comm").read_text()]):
+            assert time.monotonic() < deadline
+        status = dict(line.split(":", 1) for line in (found[0] / "status").read_text().splitlines() if ":" in line)
+        uids += {int(text) for text in status["Uid"].split()} | {int(text) for text in status["Gid"].split()}
+        assert status["Groups"].split() == []
+    for box in boxes:
+        box.close()
+    assert len(uids) == len(set(uids)) == 3
+    assert all(uid >= 0x70000000 for uid in uids)
+
+
+INOTIFY = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+count = 0
+while libc.inotify_init1(0) >= 0:
+    count += 1
+print(count, flush=True)
+sys.stdin.read()
+"""
+
+
+def inotify_left(wall: object = None) -> int:
+    """How many a neighbour can still have while one takes all that it can get."""
+    with cloche.Sandbox(wall=wall) as greedy:  # type: ignore[arg-type]
+        running = greedy.start_program(INOTIFY)
+        while getattr(running.next_event(), "kind", "") != "stdout":
+            pass
+        left = int(cloche.run(INOTIFY, wall=wall).stdout)  # type: ignore[arg-type]
+        running.kill()
+    return left
+
+
+def test_one_cannot_use_up_the_inotify_instances_of_all(attack):
+    assert inotify_left() >= 32
+    if os.geteuid() == 0:
+        assert inotify_left(attack.jail("uid")) == 0
+
+
+SIGNALS = """
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
+info, count = (ctypes.c_int * 32)(), 0
+info[0], info[2] = signal.SIGRTMIN, -1
+while libc.syscall(ctypes.c_long(129 if os.uname().machine == "x86_64" else 138), os.getpid(), int(signal.SIGRTMIN), info) == 0:
+    count += 1
+print(count, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_pending_signals_are_each_ones_own():
+    with cloche.Sandbox() as greedy:
+        running = greedy.start_program(SIGNALS)
+        while getattr(event := running.next_event(), "kind", "") != "stdout":
+            pass
+        taken = int(event.data)
+        assert 0 < taken <= 4096
+        assert int(cloche.run(SIGNALS).stdout) >= taken - 10
+        running.kill()

@@ -1,0 +1,123 @@
+"""Knowledge flows one way: the imports in src/cloche, read and compared with what each part may know."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cloche
+
+SOURCE = Path(cloche.__file__).parent
+MODULES = {
+    ".".join(("cloche", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+# Run inside the nursery, where nothing but the standard library and our own few modules are.
+INSIDE = [
+    name
+    for name in MODULES
+    if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail"))
+    and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nurseries")
+]
+
+
+def imports(module: str) -> Iterator[str]:
+    """What a module imports, wherever in it, but for types alone."""
+    tree = ast.parse(MODULES[module].read_text())
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            assert node.module is not None
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in MODULES else node.module
+
+
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def is_ours(name: str) -> bool:
+    return within(name, "cloche")
+
+
+def is_standard(name: str) -> bool:
+    return name.partition(".")[0] in sys.stdlib_module_names
+
+
+def of(package: str) -> list[str]:
+    return [name for name in MODULES if within(name, package)]
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(MODULES) > 30
+    assert "cloche.engine.link" in set(imports("cloche.engine.sandbox"))
+
+
+@pytest.mark.parametrize("module", of("cloche.agent"))
+def test_the_agent_knows_the_standard_library_the_wire_and_itself(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.agent", "cloche.wire")
+
+
+@pytest.mark.parametrize("module", of("cloche.wire"))
+def test_the_wire_knows_the_standard_library_alone(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.wire")
+
+
+@pytest.mark.parametrize("module", [*of("cloche.model"), "cloche.errors"])
+def test_the_words_know_nothing_of_what_is_done_with_them(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.model", "cloche.errors")
+
+
+@pytest.mark.parametrize("module", of("cloche.walls"))
+def test_walls_know_nothing_of_the_engine_but_how_to_wait(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.engine", "cloche.blocking") or name == "cloche.engine.io"
+
+
+@pytest.mark.parametrize("module", of("cloche.languages"))
+def test_languages_know_neither_engine_nor_walls(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.languages", "cloche.errors", "cloche.model")
+
+
+@pytest.mark.parametrize("module", [name for name in of("cloche.engine") if name != "cloche.engine.default"])
+def test_the_engine_knows_walls_by_their_interface(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.walls") or name == "cloche.walls.wall"
+        assert not within(name, "cloche.blocking", "cloche.agent", "cloche.environment")
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if not within(name, "cloche.cli")])
+def test_nobody_below_the_command_line_knows_it(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.cli")
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if not within(name, "cloche.cli", "cloche.doctor")])
+def test_only_the_command_line_needs_other_peoples_packages(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or is_ours(name) or within(name, "fontTools", "matplotlib")
+
+
+@pytest.mark.parametrize("module", INSIDE)
+def test_what_runs_in_the_nursery_needs_nothing_of_the_engines_side(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or name in INSIDE or name in ("cloche", "cloche.walls")
