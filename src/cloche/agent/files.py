@@ -86,20 +86,25 @@ def _list(agent: Agent, operation: int, request: dict[str, Any]) -> dict[str, An
 
 
 def _walk(folder: str, depth: int) -> Iterator[dict[str, Any]]:
-    with os.scandir(folder) as scan:
-        names = sorted(item.name for item in scan)
-    for name in names:
-        path = os.path.join(folder, name)
+    # With a list of what is still to come instead of a call for each folder: they can be nested deeper than calls.
+    ahead = [(path, 1) for path in _paths_in(folder)]
+    while ahead:
+        path, level = ahead.pop()
         try:
             found = entry(path)
-        except FileNotFoundError:
-            continue  # it went away meanwhile
+        except OSError:
+            continue  # it went away meanwhile, or lies deeper than a path can tell
         yield found
-        if found["kind"] == "directory" and depth > 1:
+        if found["kind"] == "directory" and level < depth:
             try:
-                yield from _walk(path, depth - 1)
-            except (PermissionError, FileNotFoundError):
-                continue
+                ahead += [(below, level + 1) for below in _paths_in(path)]
+            except OSError:
+                continue  # not to be read
+
+
+def _paths_in(folder: str) -> list[str]:
+    with os.scandir(folder) as scan:
+        return sorted((item.path for item in scan), reverse=True)  # to be taken from the end
 
 
 def _mkdir(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:

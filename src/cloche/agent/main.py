@@ -160,6 +160,8 @@ class Agent:
             starter(self, operation, request)
         except (OSError, ValueError) as problem:
             self.fail(operation, problem)
+        except RecursionError:
+            self.fail(operation, OSError(36, "folders are nested too deeply"))
 
     def _flush(self) -> None:
         while self._queue:

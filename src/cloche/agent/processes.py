@@ -6,6 +6,7 @@ import fcntl
 import os
 
 from cloche.agent import python, signals
+from cloche.agent.files import resolve
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -19,7 +20,7 @@ _PIPE_SIZE = 256 << 10
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     """Start what a RUN frame asks for."""
-    cwd = request.get("cwd") or agent.home
+    cwd = resolve(agent, request, "cwd") if request.get("cwd") else agent.home
     environment = {**agent.environment, **request.get("env", {})}
     terminal = request.get("terminal")
     if not os.path.isdir(cwd):
@@ -47,10 +48,19 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     agent.send(frames.encode_json(operation, frames.STARTED, {"pid": process.pid}))
 
 
+def write_file(path: str, data: bytes) -> None:
+    """Write a small file in one go; `open` would touch a hundred pages that are shared with the nursery until then."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+
+
 def _write_source(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(text)
+    write_file(path, text.encode("utf-8", "surrogateescape"))
 
 
 class Spare:
@@ -300,10 +310,15 @@ def _table() -> tuple[dict[int, int], dict[int, int]]:
 
 def _stat(pid: int) -> list[str]:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].decode().split()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
+    try:
+        return os.read(fd, 4096).rpartition(b")")[2].decode().split()
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
 
 
 def _start_time(pid: int) -> int:
@@ -325,34 +340,32 @@ def _pipe() -> tuple[int, int]:
 
 
 def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:
-    import subprocess  # loaded by the nursery as soon as it has a moment; a cold start does not wait for it
-
+    executable = _find(argv[0], cwd, environment)
     stdin, feed = _pipe()
     stdout_end, stdout = _pipe()
     stderr_end, stderr = _pipe()
     try:
-        # Popen and not a fork: it uses vfork, which costs the same however large this process is.
-        child = subprocess.Popen(
+        os.chdir(cwd)  # for the child, which inherits it
+        # Not a fork: this costs the same however large the agent is.  Descriptors close themselves at exec.
+        pid = os.posix_spawn(
+            executable,
             argv,
-            executable=_find(argv[0], cwd, environment),
-            cwd=cwd,
-            env=environment,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-            restore_signals=True,
+            environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),  # Python ignores them, programs do not expect that
         )
     except BaseException:
         for fd in (feed, stdout_end, stderr_end):
             os.close(fd)
         raise
     finally:
+        os.chdir("/")
         for fd in (stdin, stdout, stderr):
             os.close(fd)
-    child.returncode = 0  # it is reaped here, not by Popen
-    _expose_to_oom(child.pid)
-    return Process(agent, operation, child.pid, feed, stdout_end, stderr_end)
+    _expose_to_oom(pid)
+    return Process(agent, operation, pid, feed, stdout_end, stderr_end)
 
 
 def _find(program: str, cwd: str, environment: dict[str, str]) -> str:
@@ -407,8 +420,7 @@ def _resize(terminal: int, columns: int, rows: int) -> None:
 def _expose_to_oom(pid: int) -> None:
     # When memory runs out, programs go before the agent that has to tell about it.
     try:
-        with open(f"/proc/{pid}/oom_score_adj", "w") as file:
-            file.write("1000")
+        write_file(f"/proc/{pid}/oom_score_adj", b"1000")
     except OSError:
         pass
 

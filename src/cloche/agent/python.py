@@ -95,8 +95,9 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
     signals.signal(signals.SIGINT, signals.default_int_handler)
     # The agent cannot be looked into; a program may look into itself.  Its memory holds nothing but imports.
     set_dumpable(True)
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # programs go before the agent when memory runs out
+    exposed = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    os.write(exposed, b"1000")  # programs go before the agent when memory runs out
+    os.close(exposed)
     threading = sys.modules.get("threading")
     if threading is not None:
         threading.main_thread()._set_native_id()  # Python itself forgets that after a fork

@@ -169,5 +169,4 @@ def give(mount: Mount) -> dict[str, Any]:
         "source": source,
         "target": mount.target,
         "writable": mount.writable,
-        "owner": os.stat(source).st_uid,
     }

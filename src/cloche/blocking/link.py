@@ -14,7 +14,12 @@ from cloche.blocking.io import Condition, Lock, Stream
 from cloche.wire import frames
 
 MAX_WAITING = 4096  # frames of one operation that nobody has taken yet
+MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
 STALLED_S = 30.0  # an agent that takes nothing for so long is lost
+
+
+# What comes of it when an answer is not of the form that it should have.
+NONSENSE = (frames.Garbled, AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
 class Lost(Exception):
@@ -27,6 +32,7 @@ class Operation:
     def __init__(self, number: int) -> None:
         self.number = number
         self.inbox: deque[tuple[int, bytes]] = deque()
+        self.waiting = 0  # bytes in it
         self.input_credit = frames.WINDOW  # bytes that we may send
         self.allowance = frames.WINDOW  # bytes that the agent may send
         self.consumed = 0  # bytes taken from the inbox and not granted anew
@@ -82,6 +88,7 @@ class Link:
                 else:
                     self._read(timeout)
             kind, payload = operation.inbox.popleft()
+            operation.waiting -= len(payload)
         if kind in frames.BULK or kind == frames.EVENT:
             operation.consumed += len(payload)
             if operation.consumed >= frames.WINDOW // 2:
@@ -126,6 +133,7 @@ class Link:
             operation.allowance -= len(payload)
             if operation.allowance < 0:
                 raise frames.Garbled("more data than was allowed")
-        if len(operation.inbox) >= MAX_WAITING:
-            raise frames.Garbled("too many frames")
+        operation.waiting += len(payload)
+        if len(operation.inbox) >= MAX_WAITING or operation.waiting > MAX_WAITING_BYTES:
+            raise frames.Garbled("more than anybody asked for")
         operation.inbox.append((kind, payload))

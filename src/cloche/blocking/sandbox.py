@@ -9,15 +9,16 @@ from posixpath import normpath
 
 from cloche import languages
 from cloche.blocking import default
-from cloche.blocking.commands import Commands, Process, checked_env
+from cloche.blocking.commands import Commands, Data, Process
 from cloche.blocking.files import Files
 from cloche.blocking.io import Lock
 from cloche.blocking.link import Link, Lost
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_files
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
 from cloche.model.events import Event
 from cloche.model.files import Mount
-from cloche.model.limits import Limits
+from cloche.model.limits import Limits, within
 from cloche.model.order import Order, Spent
 from cloche.model.result import Result, Usage
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.wall import Hold, Wall
 
-MAX_INLINE_SOURCE = 512 << 10  # characters of a program that travel with the request to run it
+MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
 
 
@@ -52,6 +53,8 @@ class Sandbox:
         wall: Wall | None = None,
     ) -> None:
         limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        if lifetime is not None:
+            lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
         self._prepare(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
 
     def _prepare(self, order: Order, env: dict[str, str], wall: Wall | None) -> None:
@@ -114,10 +117,11 @@ class Sandbox:
         timeout: float | None = None,
     ) -> Result:
         """Run a program to its end, in this sandbox, in a process of its own."""
+        data = None if stdin is None else checked_data("stdin", stdin)
         process = self.start_program(
-            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=stdin is not None
+            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=data is not None
         )
-        return process.finish(stdin)
+        return process.finish(data)
 
     def start_program(
         self,
@@ -133,14 +137,12 @@ class Sandbox:
     ) -> Process:
         """Start a program and return at once."""
         spoken = languages.find(language)
-        if not isinstance(code, str):
-            raise InvalidRun("code is a text.")
-        request: dict[str, Any] = {"env": checked_env(env), "cwd": cwd, "input": stdin}
-        request["source"] = [spoken.source, code]
+        request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
+        request["source"] = [spoken.source, checked_code(code)]
+        request.update(_how(spoken, checked_args(args)))
         if len(code) > MAX_INLINE_SOURCE:
             self.files.write(spoken.source, code.encode("utf-8", "surrogateescape"))
             del request["source"]
-        request.update(_how(spoken, _checked_args(args)))
         limits = self.limits_with(timeout)
         return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
 
@@ -157,7 +159,7 @@ class Sandbox:
     ) -> Events:
         """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
         options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
-        return Events(self, code, stdin, options)
+        return Events(self, code, None if stdin is None else checked_data("stdin", stdin), options)
 
     def usage(self) -> Usage:
         """What the sandbox uses now."""
@@ -239,7 +241,7 @@ class Sandbox:
 class Events:
     """The events of one run, in order; it starts with the first and ends with its exit."""
 
-    def __init__(self, box: Sandbox, code: str, stdin: str | bytes | None, options: dict[str, Any]) -> None:
+    def __init__(self, box: Sandbox, code: str, stdin: Data | None, options: dict[str, Any]) -> None:
         self._box, self._code, self._stdin, self._options = box, code, stdin, options
         self._process: Process | None = None
 
@@ -251,8 +253,7 @@ class Events:
             has_input = self._stdin is not None
             self._process = self._box.start_program(self._code, stdin=has_input, **self._options)
             if self._stdin is not None:
-                self._process.write(self._stdin)
-                self._process.close_stdin()
+                self._process.feed(self._stdin)
         event = self._process.next_event()
         if event is None:
             raise StopIteration
@@ -278,12 +279,13 @@ def run(
 ) -> Result:
     """Run a program in a fresh sandbox, which is destroyed with it."""
     limits = Limits.of(timeout, memory, cpu, disk, processes, output)
-    box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), wall)
+    given = None if stdin is None else checked_data("stdin", stdin)
+    box = one_shot(checked_code(code), language, limits, checked_env(env), checked_mounts(mounts), wall)
     try:
-        for path, data in (files or {}).items():
+        for path, data in checked_files(files):
             box.files.write(path, data)
-        process = box.start_program(code, language=language, args=args, stdin=stdin is not None, ends_sandbox=True)
-        return process.finish(stdin)
+        process = box.start_program(code, language=language, args=args, stdin=given is not None, ends_sandbox=True)
+        return process.finish(given)
     finally:
         box.let_go()
 
@@ -297,7 +299,7 @@ def one_shot(
     wall: Wall | None = None,
 ) -> OneShot:
     """A sandbox for one program: chosen by what that program imports."""
-    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset()
+    imports = languages.find(language).imports(code)
     lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
     return OneShot(Order(limits, mounts, imports, lifetime), env, wall)
 
@@ -321,21 +323,16 @@ def _how(language: Language, args: list[str]) -> dict[str, Any]:
     return {"argv": [*language.command, language.source, *args]}
 
 
-def _checked_args(args: Sequence[str]) -> list[str]:
-    checked = [text for text in args if isinstance(text, str) and "\0" not in text]
-    if isinstance(args, str) or len(checked) != len(args):
-        raise InvalidRun("args is a list of texts without NUL characters.")
-    return checked
-
-
 def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:
     """Mounts from `{"/host/dir": "/sandbox/data/in"}` (read-only; append `:rw` to the target for more)."""
     if isinstance(mounts, Mapping):
         mounts = [
             Mount(source, target.removesuffix(":rw").removesuffix(":ro"), target.endswith(":rw"))
-            for source, target in mounts.items()
+            for source, target in checked_env(mounts).items()
         ]
     for mount in mounts:
+        if not isinstance(mount, Mount):
+            raise InvalidRun(f"mounts is a mapping of folders to places in the sandbox, not {mounts!r:.100}.")
         target = normpath(mount.target)
         if not target.startswith("/sandbox/") or target != mount.target.rstrip("/"):
             raise InvalidRun(

@@ -22,7 +22,7 @@ _SCENES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
         'print(df.to_string(index=False)); print("mean:", round(df.july.mean(), 1))',
         {},
     ),
-    ("Bash, as nobody, with nothing of this machine in sight", "bash", "id; ls /home/user; ls /root; ls /sys", {}),
+    ("Bash, as nobody, with nothing of this machine in sight", "bash", "id; ls /home/user; ls /root /sys; true", {}),
     (
         "No way out: the network",
         "python",

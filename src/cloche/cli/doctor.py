@@ -72,12 +72,15 @@ def _as_tables(settings: Settings, probe: bool) -> int:
     console, progress = Console(highlight=False), Console(stderr=True, highlight=False)
     with progress.status("Looking around …") as status:
         found = survey(settings, lambda what: status.update(f"{what} …"))
-    console.print(_checks_table(found), _walls_table(found), sep="\n")
     cards: list[Scorecard] = []
+    for table in (_checks_table(found), _walls_table(found)):
+        console.print(table)
+        console.print()
     if probe and found.can_run:
         cards = _attack_with_progress(found, settings, progress)
         for card in cards:
             console.print(_score_table(card))
+            console.print()
     console.print(_verdict(found, cards))
     return _exit_code(found, cards)
 
@@ -108,27 +111,26 @@ def _exit_code(found: Survey, cards: list[Scorecard]) -> int:
 
 
 def _checks_table(found: Survey) -> Table:
-    table = _table("", "", "This host")
+    table = _table("This host")
     for check in found.checks:
         table.add_row(_sign(check.state), check.name, _words(check.meaning, check.remedy))
     return table
 
 
 def _walls_table(found: Survey) -> Table:
-    table = _table("", "", "Walls")
+    table = _table("Walls")
     for wall in found.walls:
         if wall.available and wall.first_s is not None and wall.next_s is not None:
-            meaning = (
-                f"available: first print(1) in {wall.first_s * 1000:.0f} ms, the next in {wall.next_s * 1000:.0f} ms"
-            )
-            table.add_row(_sign("ok"), wall.name, _words(meaning))
+            first, following = f"{wall.first_s * 1000:.0f} ms", f"{wall.next_s * 1000:.0f} ms"
+            words = _words(f"available: the first print(1) took {first}, the next {following}")
+            table.add_row(_sign("ok"), wall.name, words)
         else:
             table.add_row(_sign("missing"), wall.name, _words(f"not available: {wall.reason}", wall.hint))
     return table
 
 
 def _score_table(card: Scorecard) -> Table:
-    table = _table("", "", f"Probes against the {card.wall}")
+    table = _table(f"Probes against the {card.wall}")
     for finding in card.findings:
         detail = finding.detail if len(finding.detail) <= _DETAIL else finding.detail[:_DETAIL] + " …"
         verdict = "" if finding.verdict == "held" else f"{finding.verdict}: "
@@ -159,15 +161,13 @@ def _verdict(found: Survey, cards: list[Scorecard]) -> Text:
     return Text(text, style="bold green")
 
 
-def _table(*columns: str) -> Table:
+def _table(title: str) -> Table:
     from rich.table import Table
 
-    table = Table(
-        box=None, padding=(0, 1), title=columns[-1], title_justify="left", title_style="bold", show_header=False
-    )
-    for _ in columns:
-        table.add_column(overflow="fold")
-    table.columns[1].no_wrap = True
+    table = Table(box=None, padding=(0, 1), title=title, title_justify="left", title_style="bold", show_header=False)
+    table.add_column()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     return table
 
 

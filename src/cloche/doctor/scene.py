@@ -128,12 +128,20 @@ class Scene:
             "port": self.port,
             "abstract": self.abstract,
             "pid": os.getpid(),
+            "since": _start_time(),
+            # Below /usr and /opt a sandbox has folders of the same names.
             "paths": [
                 path
-                for path in (os.path.dirname(cloche.__file__), sys.prefix, environment.location(), os.getcwd())
-                if not (path + "/").startswith("/usr/") and path != "/"
+                for path in (os.path.dirname(cloche.__file__), sys.prefix, environment.location())
+                if not path.startswith(("/usr", "/opt"))
             ],
             "home": os.path.expanduser("~"),
             "neighbour_mark": self.neighbour_mark,
             "neighbour_port": self.neighbour_port,
         }
+
+
+def _start_time() -> int:
+    """Of this process, in the kernel's ticks: with the pid, no other has the same."""
+    with open("/proc/self/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[19])

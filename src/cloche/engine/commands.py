@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
+from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env
 from cloche.engine.io import AsyncLock
 from cloche.engine.judge import TAIL, Facts, judge
-from cloche.engine.link import Lost
-from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
+from cloche.engine.link import NONSENSE, Lost
+from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
 from cloche.model.result import Result
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
     from cloche.engine.sandbox import AsyncSandbox
 
+Data = bytes | bytearray | memoryview
+
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
+_PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody listens
 
 
 class AsyncCommands:
@@ -45,8 +49,9 @@ class AsyncCommands:
         """Run a command (a shell line, or a list of arguments) to its end."""
         limits = self._box.limits_with(timeout)
         request = {**command_request(command, cwd, env), "input": stdin is not None}
+        data = None if stdin is None else checked_data("stdin", stdin)
         process = await self._box.launch(request, limits, stop_at_output_limit=True)
-        return await process.finish(stdin)
+        return await process.finish(data)
 
     async def start(
         self,
@@ -62,7 +67,7 @@ class AsyncCommands:
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**command_request(command, cwd, env), "input": stdin}
         if pty:
-            request["terminal"] = {"columns": _dimension(size[0]), "rows": _dimension(size[1])}
+            request["terminal"] = _terminal_size(size)
         process = await self._box.launch(request, self._box.limits_with(timeout, unlimited=True))
         await process.started()
         return process
@@ -70,31 +75,14 @@ class AsyncCommands:
 
 def command_request(command: str | Sequence[str], cwd: str | None, env: Mapping[str, str] | None) -> dict[str, Any]:
     """What the agent is asked for, checked."""
-    if isinstance(command, str):
-        argv = ["/bin/sh", "-c", command]
-    else:
-        argv = [text for text in command if isinstance(text, str)]
-        if len(argv) != len(command) or not argv or not argv[0]:
-            raise InvalidRun("A command is a shell line, or a list of texts with the program first.")
-    if any("\0" in text for text in argv):
-        raise InvalidRun("A command cannot contain a NUL character.")
-    return {"argv": argv, "cwd": cwd, "env": checked_env(env)}
+    return {"argv": checked_command(command), "cwd": checked_cwd(cwd), "env": checked_env(env)}
 
 
-def checked_env(env: Mapping[str, str] | None) -> dict[str, str]:
-    """Environment variables that can be set."""
-    for name, value in (env or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidRun(f"Environment variables are texts, and {name!r} is not.")
-        if not name or "=" in name or "\0" in name + value:
-            raise InvalidRun(f"{name!r} cannot be an environment variable.")
-    return dict(env or {})
-
-
-def _dimension(value: int) -> int:
-    if not isinstance(value, int) or not 1 <= value <= 10_000:
-        raise InvalidRun(f"A terminal of {value!r} columns or rows is not possible.")
-    return value
+def _terminal_size(size: tuple[int, int]) -> dict[str, int]:
+    possible = isinstance(size, tuple | list) and len(size) == 2
+    if not possible or not all(type(number) is int and 1 <= number <= 10_000 for number in size):
+        raise InvalidRun(f"A terminal cannot have the size {size!r:.100}.", "Say columns and rows: (80, 24).")
+    return {"columns": size[0], "rows": size[1]}
 
 
 class AsyncProcess:
@@ -120,6 +108,7 @@ class AsyncProcess:
         self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
         self._stopping: float | None = None  # when we lose patience, once it has been told to end
         self._pid: int | None = None
+        self._input: memoryview | None = None  # what is still to be sent of the input that was given as a whole
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._timed_out = self._cut = False
@@ -136,7 +125,12 @@ class AsyncProcess:
 
     async def begin(self) -> None:
         """Ask for it."""
-        await self._box.tell(frames.encode_json(self._operation.number, frames.RUN, self._request))
+        try:
+            frame = frames.encode_json(self._operation.number, frames.RUN, self._request)
+        except ValueError:
+            self._box.link.close(self._operation)
+            raise _too_long() from None
+        await self._box.tell(frame)
 
     async def started(self) -> None:
         """Wait until it runs; what it prints meanwhile is kept."""
@@ -155,28 +149,37 @@ class AsyncProcess:
             return None
 
     async def wait(self) -> Result:
-        """Wait for its end."""
-        while await self.next_event() is not None:
-            pass
+        """Wait for its end; its events are kept for whoever iterates over them, up to the output limit."""
+        while self.result is None:
+            async with self._next:
+                if self.result is None:
+                    await self._advance_aside()
+        return self.result
+
+    async def finish(self, stdin: Data | None) -> Result:
+        """Give it all its input, and wait for its end; nobody else listens."""
+        try:
+            if stdin is not None:
+                await self.feed(stdin)
+            while await self.next_event() is not None:
+                pass
+        except BaseException:  # interrupted: nobody will ask for it any more, so it shall not go on
+            await self._give_up()
+            raise
         assert self.result is not None
         return self.result
 
-    async def finish(self, stdin: str | bytes | None) -> Result:
-        """Give it all its input, and wait for its end."""
-        if stdin is not None:
-            await self.write(stdin)
-            await self.close_stdin()
-        return await self.wait()
+    async def feed(self, data: Data) -> None:
+        """Have all of its standard input sent, as fast as it takes it, while its events are asked for."""
+        self._input = memoryview(data)
+        await self._feed()
 
-    async def write(self, data: str | bytes) -> None:
+    async def write(self, data: str | Data) -> None:
         """Write to its standard input; waits when it does not read, and throws away what it will never read."""
-        rest = memoryview(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
+        rest = memoryview(checked_data("input", data))
         while rest and self.result is None:
             if self._operation.input_credit > 0:
-                part = bytes(rest[: min(frames.CHUNK, self._operation.input_credit)])
-                self._operation.input_credit -= len(part)
-                rest = rest[len(part) :]
-                await self._box.tell(frames.encode(self._operation.number, frames.INPUT, part))
+                rest = await self._send_input(rest)
             else:
                 async with self._next:
                     if self.result is None and self._operation.input_credit <= 0:
@@ -188,8 +191,7 @@ class AsyncProcess:
 
     async def resize(self, columns: int, rows: int) -> None:
         """Change the size of its terminal."""
-        size = {"columns": _dimension(columns), "rows": _dimension(rows)}
-        await self._send(frames.RESIZE, dumps(size).encode())
+        await self._send(frames.RESIZE, dumps(_terminal_size((columns, rows))).encode())
 
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
@@ -216,20 +218,53 @@ class AsyncProcess:
         if self.result is None:
             await self._box.tell(frames.encode(self._operation.number, kind, payload))
 
+    async def _send_input(self, data: memoryview) -> memoryview:
+        """Send as much as is allowed in one frame; the rest."""
+        part = bytes(data[: min(frames.CHUNK, self._operation.input_credit)])
+        self._operation.input_credit -= len(part)
+        await self._box.tell(frames.encode(self._operation.number, frames.INPUT, part))
+        return data[len(part) :]
+
+    async def _feed(self) -> None:
+        try:
+            while self._input and self._operation.input_credit > 0:
+                self._input = await self._send_input(self._input)
+            if self._input is not None and not self._input:
+                self._input = None
+                await self.close_stdin()
+        except Gone:
+            self._input = None  # what became of the program is told by its events
+
     async def _advance_aside(self) -> None:
         """Take one frame although nobody asks for events just now: they are told later, as far as they are kept."""
         event = await self._advance()
-        if event is not None and not (self._cut and isinstance(event, Output)):
+        if event is None or (self._cut and isinstance(event, Output)):
+            return
+        last = self._missed[-1] if self._missed else None
+        small = isinstance(last, Output) and last.kind == event.kind and len(last.data) < _PIECE
+        if small and isinstance(event, Output) and isinstance(last, Output):
+            self._missed[-1] = Output(event.kind, last.data + event.data)  # one by one they would cost too much
+        else:
             self._missed.append(event)
+
+    async def _give_up(self) -> None:
+        if self.result is None:
+            try:
+                await self.kill()
+            except ClocheError:
+                pass  # the sandbox is gone, and the program with it
+            self._box.link.close(self._operation)
 
     async def _advance(self) -> Event | None:
         """Take one frame and act on it."""
         try:
             kind, payload = await self._box.link.receive(self._operation, self._stopping or self._deadline)
             return await self._take(kind, payload)
+        except ClocheError:
+            raise
         except TimeoutError:
             return await self._overdue()
-        except (Lost, frames.Garbled, KeyError, TypeError, ValueError) as problem:
+        except (Lost, *NONSENSE) as problem:
             return await self._conclude(None, problem)
 
     async def _take(self, kind: int, payload: bytes) -> Event | None:
@@ -242,7 +277,9 @@ class AsyncProcess:
             return await self._conclude(frames.decode_json(payload), None)
         if kind == frames.FAIL:
             raise await self._refusal(frames.decode_json(payload))
-        return None  # credit for more input: whoever writes looks at it
+        if kind == frames.CREDIT:
+            await self._feed()
+        return None
 
     async def _keep(self, stream: str, data: bytes) -> Event | None:
         room = self._limits.output_bytes - sum(map(len, self._kept.values()))
@@ -327,6 +364,12 @@ class AsyncProcess:
         """The program could not even be started."""
         self._box.link.close(self._operation)
         message = str(told.get("message", ""))[:1000]
+        if told.get("errno") == 7:  # E2BIG
+            return _too_long()
         if told.get("errno") == 2:
             return FileMissing(f"The program could not be started: {message}.")
         return FileProblem(f"The program could not be started: {message}.", number=int(told.get("errno", 0)))
+
+
+def _too_long() -> InvalidRun:
+    return InvalidRun("The arguments and the environment are too long.", "Pass large data as stdin or as files.")

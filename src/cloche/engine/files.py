@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from time import monotonic
 
-from cloche.engine.link import Lost, Operation
-from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
+from cloche.engine.checks import checked_data
+from cloche.engine.checks import checked_path as _checked
+from cloche.engine.link import NONSENSE, Lost, Operation
+from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun, SandboxFailed
 from cloche.model.files import Change, Entry
 from cloche.wire import frames
 
@@ -25,9 +27,18 @@ class AsyncFiles:
     def __init__(self, box: AsyncSandbox) -> None:
         self._box = box
 
-    async def write(self, path: str, data: str | bytes, *, mode: int | None = None, append: bool = False) -> Entry:
+    async def write(
+        self,
+        path: str,
+        data: str | bytes | bytearray | memoryview,
+        *,
+        mode: int | None = None,
+        append: bool = False,
+    ) -> Entry:
         """Write a file; folders on the way are made."""
-        rest = memoryview(data.encode() if isinstance(data, str) else data)
+        rest = memoryview(checked_data("data", data))
+        if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
+            raise InvalidRun(f"mode must be between 0o000 and 0o777, not {mode!r:.100}.")
         request = {"method": "write", "path": _checked(path), "mode": mode, "append": append}
         operation = await self._ask(request)
         try:
@@ -40,12 +51,15 @@ class AsyncFiles:
                 else:
                     await self._answer(operation, path)
             await self._box.tell(frames.encode(operation.number, frames.INPUT_END))
-            return _entry((await self._reply(operation, path))["entry"])
+            return _entry((await self._reply(operation, path)).get("entry"))
         finally:
             self._box.link.close(operation)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """The contents of a file, or a part of them."""
+        for name, value in (("offset", offset), ("length", 0 if length is None else length)):
+            if type(value) is not int or not 0 <= value < 1 << 62:
+                raise InvalidRun(f"{name} must be a whole number of bytes, not {value!r:.100}.")
         request = {"method": "read", "path": _checked(path), "offset": offset, "length": length}
         operation = await self._ask(request)
         parts: list[bytes] = []
@@ -74,7 +88,7 @@ class AsyncFiles:
 
     async def list(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
         """What is in a folder, and in the folders below it when `depth` says so."""
-        if not isinstance(depth, int) or depth < 1:
+        if type(depth) is not int or depth < 1:
             raise InvalidRun("depth must be 1 or more.")
         operation = await self._ask({"method": "list", "path": _checked(path), "depth": depth})
         entries: list[Entry] = []
@@ -82,7 +96,7 @@ class AsyncFiles:
             while True:
                 kind, payload = await self._answer(operation, path)
                 if kind in (frames.EVENT, frames.REPLY):
-                    entries += [_entry(entry) for entry in _told(payload, "entries", list)]
+                    entries += _entries(_told(payload).get("entries"))
                 if kind == frames.REPLY:
                     return entries
         finally:
@@ -90,7 +104,7 @@ class AsyncFiles:
 
     async def stat(self, path: str) -> Entry:
         """What is at a path; a link is told as a link."""
-        return _entry((await self._call({"method": "stat", "path": _checked(path)}, path))["entry"])
+        return _entry((await self._call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
 
     async def exists(self, path: str) -> bool:
         """Is there something at this path?"""
@@ -107,7 +121,7 @@ class AsyncFiles:
     async def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
         request = {"method": "rename", "path": _checked(path), "new_path": _checked(new_path)}
-        return _entry((await self._call(request, path))["entry"])
+        return _entry((await self._call(request, path)).get("entry"))
 
     async def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it."""
@@ -117,13 +131,17 @@ class AsyncFiles:
         """Be told what changes in a folder: iterate over what this returns, and close it."""
         operation = await self._ask({"method": "watch", "path": _checked(path), "recursive": recursive})
         kind, _ = await self._answer(operation, path)
-        assert kind == frames.STARTED
+        if kind != frames.STARTED:
+            raise _nonsense()
         return AsyncWatch(self._box, operation)
 
     async def disk(self) -> dict[str, int]:
         """The workspace's file system: total and free, in bytes and in files."""
         told = await self._call({"method": "disk"}, "/sandbox")
-        return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
+        try:
+            return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
+        except NONSENSE as problem:
+            raise _nonsense() from problem
 
     async def _ask(self, request: dict[str, Any]) -> Operation:
         await self._box.open()
@@ -142,7 +160,7 @@ class AsyncFiles:
         while True:
             kind, payload = await self._answer(operation, path)
             if kind == frames.REPLY:
-                return frames.decode_json(payload)
+                return _told(payload)
 
     async def _answer(self, operation: Operation, path: str) -> tuple[int, bytes]:
         try:
@@ -151,7 +169,7 @@ class AsyncFiles:
             await self._box.explain_loss(problem)
             raise
         if kind == frames.FAIL:
-            raise _problem(frames.decode_json(payload), path)
+            raise _problem(_told(payload), path)
         return kind, payload
 
 
@@ -171,7 +189,7 @@ class AsyncWatch:
             except (TimeoutError, Lost):
                 return None
             if kind == frames.EVENT:
-                told = frames.decode_json(payload)
+                told = _told(payload)
                 return Change(str(told.get("kind")), str(told.get("path")))
             if kind in (frames.REPLY, frames.FAIL):
                 self._open = False
@@ -203,33 +221,36 @@ class AsyncWatch:
         await self.close()
 
 
-def _checked(path: str) -> str:
-    if not isinstance(path, str) or not path:
-        raise InvalidRun(f"A path is a text, not {path!r}.")
-    if "\0" in path:
-        raise InvalidRun("A path cannot contain a NUL character.")
-    if len(path) > 4096:
-        raise InvalidRun("A path has at most 4096 characters.")
-    return path
+def _told(payload: bytes) -> dict[str, Any]:
+    try:
+        return frames.decode_json(payload)
+    except frames.Garbled as problem:
+        raise _nonsense() from problem
 
 
-def _entry(told: dict[str, Any]) -> Entry:
-    target = told.get("target")
-    return Entry(
-        path=str(told["path"]),
-        kind=str(told["kind"]),
-        size=int(told["size"]),
-        mode=int(told["mode"]),
-        modified=float(told["modified"]),
-        target=None if target is None else str(target),
-    )
+def _entries(told: Any) -> list[Entry]:
+    if not isinstance(told, list):
+        raise _nonsense()
+    return [_entry(entry) for entry in told]
 
 
-def _told(payload: bytes, name: str, kind: type) -> Any:
-    value = frames.decode_json(payload).get(name)
-    if not isinstance(value, kind):
-        raise frames.Garbled(f"{name} is missing")
-    return value
+def _entry(told: Any) -> Entry:
+    try:
+        target = told.get("target")
+        return Entry(
+            path=str(told["path"]),
+            kind=str(told["kind"]),
+            size=int(told["size"]),
+            mode=int(told["mode"]),
+            modified=float(told["modified"]),
+            target=None if target is None else str(target),
+        )
+    except NONSENSE as problem:
+        raise _nonsense() from problem
+
+
+def _nonsense() -> SandboxFailed:
+    return SandboxFailed("The sandbox's answer makes no sense.", hint="Make a new one.")
 
 
 def _problem(told: dict[str, Any], path: str) -> Exception:

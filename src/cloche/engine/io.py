@@ -14,20 +14,27 @@ class AsyncStream:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock
+        self._unsent = bytearray()
 
     async def receive(self, size: int, timeout: float | None = None) -> bytes:
         """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
-        loop = asyncio.get_running_loop()
-        if timeout is None:
-            return await loop.sock_recv(self._socket, size)
-        async with asyncio.timeout(max(timeout, 0)):
-            return await loop.sock_recv(self._socket, size)
+        # Wait first and read then: a read that is cancelled at the wrong moment would lose what it has read.
+        async with asyncio.timeout(None if timeout is None else max(timeout, 0)):
+            while True:
+                try:
+                    return self._socket.recv(size)
+                except BlockingIOError:
+                    await _readable(self._socket)
 
     async def send(self, data: bytes, timeout: float | None = None) -> None:
-        """Send all of it."""
-        loop = asyncio.get_running_loop()
+        """Send all of it; what is left when this is cancelled goes before what is sent next."""
+        self._unsent += data
         async with asyncio.timeout(timeout):
-            await loop.sock_sendall(self._socket, data)
+            while self._unsent:
+                try:
+                    del self._unsent[: self._socket.send(self._unsent, socket.MSG_NOSIGNAL)]
+                except BlockingIOError:
+                    await _writable(self._socket)
 
     def shut(self) -> None:
         """Nothing more comes or goes; whoever waits for something wakes up."""
@@ -55,14 +62,26 @@ async def send_descriptors(fd: int, data: bytes, descriptors: Sequence[int]) -> 
         copy.close()
 
 
-async def _writable(copy: socket.socket) -> None:
+async def _readable(sock: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
+    fd = sock.fileno()
     try:
-        loop.add_writer(copy, _wake, future)
+        loop.add_reader(fd, _wake, future)
         await future
     finally:
-        loop.remove_writer(copy)
+        loop.remove_reader(fd)
+
+
+async def _writable(sock: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    fd = sock.fileno()
+    try:
+        loop.add_writer(fd, _wake, future)
+        await future
+    finally:
+        loop.remove_writer(fd)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -8,7 +8,8 @@ from posixpath import normpath
 
 from cloche import languages
 from cloche.engine import default
-from cloche.engine.commands import AsyncCommands, AsyncProcess, checked_env
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_files
+from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
 from cloche.engine.files import AsyncFiles
 from cloche.engine.io import AsyncLock
 from cloche.engine.link import AsyncLink, Lost
@@ -16,7 +17,7 @@ from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
 from cloche.model.events import Event
 from cloche.model.files import Mount
-from cloche.model.limits import Limits
+from cloche.model.limits import Limits, within
 from cloche.model.order import Order, Spent
 from cloche.model.result import Result, Usage
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from cloche.walls.wall import AsyncHold, AsyncWall
 
-MAX_INLINE_SOURCE = 512 << 10  # characters of a program that travel with the request to run it
+MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
 
 
@@ -51,6 +52,8 @@ class AsyncSandbox:
         wall: AsyncWall | None = None,
     ) -> None:
         limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        if lifetime is not None:
+            lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
         self._prepare(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
 
     def _prepare(self, order: Order, env: dict[str, str], wall: AsyncWall | None) -> None:
@@ -113,10 +116,11 @@ class AsyncSandbox:
         timeout: float | None = None,
     ) -> Result:
         """Run a program to its end, in this sandbox, in a process of its own."""
+        data = None if stdin is None else checked_data("stdin", stdin)
         process = await self.start_program(
-            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=stdin is not None
+            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=data is not None
         )
-        return await process.finish(stdin)
+        return await process.finish(data)
 
     async def start_program(
         self,
@@ -132,14 +136,12 @@ class AsyncSandbox:
     ) -> AsyncProcess:
         """Start a program and return at once."""
         spoken = languages.find(language)
-        if not isinstance(code, str):
-            raise InvalidRun("code is a text.")
-        request: dict[str, Any] = {"env": checked_env(env), "cwd": cwd, "input": stdin}
-        request["source"] = [spoken.source, code]
+        request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
+        request["source"] = [spoken.source, checked_code(code)]
+        request.update(_how(spoken, checked_args(args)))
         if len(code) > MAX_INLINE_SOURCE:
             await self.files.write(spoken.source, code.encode("utf-8", "surrogateescape"))
             del request["source"]
-        request.update(_how(spoken, _checked_args(args)))
         limits = self.limits_with(timeout)
         return await self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
 
@@ -156,7 +158,7 @@ class AsyncSandbox:
     ) -> AsyncEvents:
         """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
         options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
-        return AsyncEvents(self, code, stdin, options)
+        return AsyncEvents(self, code, None if stdin is None else checked_data("stdin", stdin), options)
 
     async def usage(self) -> Usage:
         """What the sandbox uses now."""
@@ -240,7 +242,7 @@ class AsyncSandbox:
 class AsyncEvents:
     """The events of one run, in order; it starts with the first and ends with its exit."""
 
-    def __init__(self, box: AsyncSandbox, code: str, stdin: str | bytes | None, options: dict[str, Any]) -> None:
+    def __init__(self, box: AsyncSandbox, code: str, stdin: Data | None, options: dict[str, Any]) -> None:
         self._box, self._code, self._stdin, self._options = box, code, stdin, options
         self._process: AsyncProcess | None = None
 
@@ -252,8 +254,7 @@ class AsyncEvents:
             has_input = self._stdin is not None
             self._process = await self._box.start_program(self._code, stdin=has_input, **self._options)
             if self._stdin is not None:
-                await self._process.write(self._stdin)
-                await self._process.close_stdin()
+                await self._process.feed(self._stdin)
         event = await self._process.next_event()
         if event is None:
             raise StopAsyncIteration
@@ -279,14 +280,15 @@ async def run(
 ) -> Result:
     """Run a program in a fresh sandbox, which is destroyed with it."""
     limits = Limits.of(timeout, memory, cpu, disk, processes, output)
-    box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), wall)
+    given = None if stdin is None else checked_data("stdin", stdin)
+    box = one_shot(checked_code(code), language, limits, checked_env(env), checked_mounts(mounts), wall)
     try:
-        for path, data in (files or {}).items():
+        for path, data in checked_files(files):
             await box.files.write(path, data)
         process = await box.start_program(
-            code, language=language, args=args, stdin=stdin is not None, ends_sandbox=True
+            code, language=language, args=args, stdin=given is not None, ends_sandbox=True
         )
-        return await process.finish(stdin)
+        return await process.finish(given)
     finally:
         await box.let_go()
 
@@ -300,7 +302,7 @@ def one_shot(
     wall: AsyncWall | None = None,
 ) -> AsyncOneShot:
     """A sandbox for one program: chosen by what that program imports."""
-    imports = languages.find(language).imports(code) if isinstance(code, str) else frozenset()
+    imports = languages.find(language).imports(code)
     lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
     return AsyncOneShot(Order(limits, mounts, imports, lifetime), env, wall)
 
@@ -324,21 +326,16 @@ def _how(language: Language, args: list[str]) -> dict[str, Any]:
     return {"argv": [*language.command, language.source, *args]}
 
 
-def _checked_args(args: Sequence[str]) -> list[str]:
-    checked = [text for text in args if isinstance(text, str) and "\0" not in text]
-    if isinstance(args, str) or len(checked) != len(args):
-        raise InvalidRun("args is a list of texts without NUL characters.")
-    return checked
-
-
 def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:
     """Mounts from `{"/host/dir": "/sandbox/data/in"}` (read-only; append `:rw` to the target for more)."""
     if isinstance(mounts, Mapping):
         mounts = [
             Mount(source, target.removesuffix(":rw").removesuffix(":ro"), target.endswith(":rw"))
-            for source, target in mounts.items()
+            for source, target in checked_env(mounts).items()
         ]
     for mount in mounts:
+        if not isinstance(mount, Mount):
+            raise InvalidRun(f"mounts is a mapping of folders to places in the sandbox, not {mounts!r:.100}.")
         target = normpath(mount.target)
         if not target.startswith("/sandbox/") or target != mount.target.rstrip("/"):
             raise InvalidRun(

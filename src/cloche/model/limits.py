@@ -30,12 +30,12 @@ class Limits(Plain):
     ) -> Limits:
         """Limits from what a person writes: `memory="512M"`."""
         return cls(
-            timeout_s=None if timeout is None else float(_within("timeout", timeout, 0.001, 7 * 86400, "seconds")),
-            memory_bytes=int(_within("memory", size("memory", memory), 16 << 20, 1 << 44, "bytes")),
-            cpu=float(_within("cpu", cpu, 0.01, 1024, "cores")),
-            disk_bytes=int(_within("disk", size("disk", disk), 1 << 20, 1 << 44, "bytes")),
-            processes=int(_within("processes", processes, 1, 1 << 20, "processes")),
-            output_bytes=int(_within("output", size("output", output), 0, 1 << 34, "bytes")),
+            timeout_s=None if timeout is None else float(within("timeout", timeout, 0.001, 7 * 86400, "seconds")),
+            memory_bytes=int(within("memory", size("memory", memory), 16 << 20, 1 << 44, "bytes")),
+            cpu=float(within("cpu", cpu, 0.01, 1024, "cores")),
+            disk_bytes=int(within("disk", size("disk", disk), 1 << 20, 1 << 44, "bytes")),
+            processes=_whole("processes", within("processes", processes, 1, 1 << 20, "processes")),
+            output_bytes=int(within("output", size("output", output), 0, 1 << 34, "bytes")),
         )
 
 
@@ -55,7 +55,14 @@ def size(name: str, value: int | str) -> int:
         ) from None
 
 
-def _within(name: str, value: float, low: float, high: float, unit: str) -> float:
+def _whole(name: str, value: float) -> int:
+    if value != int(value):
+        raise InvalidRun(f"{name} must be a whole number, not {value!r}")
+    return int(value)
+
+
+def within(name: str, value: float, low: float, high: float, unit: str) -> float:
+    """A number that is one, and not out of range."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRun(f"{name} must be a number of {unit}, not {value!r}")
     if not low <= value <= high:

@@ -5,11 +5,6 @@ from __future__ import annotations
 from cloche.doctor.attacks import files, kernel, leaks, limits, neighbours, power
 from cloche.doctor.probe import Probe
 
-PROBES: tuple[Probe, ...] = (
-    *files.PROBES,
-    *power.PROBES,
-    *kernel.PROBES,
-    *leaks.PROBES,
-    *neighbours.PROBES,
-    *limits.PROBES,
-)
+_ALL = (*files.PROBES, *power.PROBES, *kernel.PROBES, *leaks.PROBES, *neighbours.PROBES, *limits.PROBES)
+
+PROBES: tuple[Probe, ...] = tuple(sorted(_ALL, key=lambda probe: int(probe.row[1:])))

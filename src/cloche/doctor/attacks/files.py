@@ -43,9 +43,16 @@ for pid in sorted(seen - mine):
     # What else is here must be a child of ours or of the agent, which keeps one in reserve.
     parent = int(read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[1])
     tell(f"process {pid}", "refused" if parent in mine else "gained", parent)
-if GIVEN["pid"] not in seen:
-    attempt("the prober's process", os.stat, f"/proc/{GIVEN['pid']}")
+
+def since(pid):
+    return int(read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
+
+if GIVEN["pid"] in seen and since(GIVEN["pid"]) != GIVEN["since"]:
+    tell("the prober's process", "refused", "another has its number")
+else:
+    attempt("the prober's process", since, GIVEN["pid"])
     attempt("a signal to the prober", os.kill, GIVEN["pid"], 0)
+tell("processes in sight", "refused" if len(seen) < 10 else "gained", len(seen))
 attempt("the agent's root", os.listdir, "/proc/1/root/")
 attempt("the agent's working directory", os.listdir, "/proc/1/cwd/")
 """

@@ -41,13 +41,13 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 def enter(plan: dict[str, Any], nursery: sockets.Socket) -> None:
     """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to."""
     without = plan["without"]
-    host_pid = int(os.readlink("/proc/self"))  # the nursery's /proc is the host's: out of sight two steps from here
+    host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
     uid = plan["uid_base"] + host_pid % (1 << 22) if plan["privileged"] else 0
     os.setgroups([]) if plan["privileged"] else None
     linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (0 if "network" in without else linux.NEWNET))
     host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
     masked = "masks" not in without
-    _mount_proc(masked)
+    _mount_proc(masked, plan["privileged"])
     workspace = _mount_workspace(plan, uid)
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     _mount_host_folders(host_folders, uid)
@@ -77,20 +77,29 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> None:
     seal(plan)
 
 
-def _mount_proc(masked: bool) -> None:
-    # The kernel allows a fresh proc only where an unmasked one is in sight, so the nursery's goes after, not before.
+_masks: list[tuple[str, str]] = []  # what covers it, and where it is
+
+
+def find_masks(proc: int) -> None:
+    """Which of the things to hide does this kernel have?  `proc` is a descriptor of any /proc."""
+    there = set(os.listdir(proc))
+    _masks[:] = [("/dev/null", f"/proc/{name}") for name in _MASKED_FILES if name in there]
+    _masks.extend(("/run/empty", f"/proc/{name}") for name in _MASKED_FOLDERS if name in there)
+
+
+def _mount_proc(masked: bool, privileged: bool) -> None:
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-    linux.mount("proc", "/run/proc", "proc", flags)
-    linux.umount("/proc")
-    linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)
+    if privileged:
+        linux.mount("proc", "/proc", "proc", flags)
+    else:
+        # The kernel allows a user a fresh proc only where an unmasked one is in sight: the host's goes after, not before.
+        linux.mount("proc", "/run/proc", "proc", flags)
+        linux.umount("/proc")
+        linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)
     if not masked:
         return
-    for name in _MASKED_FILES:
-        if os.path.exists(f"/proc/{name}"):
-            linux.mount("/dev/null", f"/proc/{name}", flags=linux.MS_BIND)
-    for name in _MASKED_FOLDERS:
-        if os.path.isdir(f"/proc/{name}"):
-            linux.mount("/run/empty", f"/proc/{name}", flags=linux.MS_BIND)
+    for cover, path in _masks:
+        linux.mount(cover, path, flags=linux.MS_BIND)
 
 
 def _make_read_only(path: str) -> None:
@@ -100,7 +109,7 @@ def _make_read_only(path: str) -> None:
 
 
 def _limit_namespace(limits: int) -> None:
-    """Bound what the kernel counts per user: run by a user, all sandboxes are that user's, and share what it may have."""
+    """Bound what the kernel counts per user: all sandboxes of an ordinary user share what that user may have."""
     for name, value in _USER_LIMITS.items():
         file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=limits)
         try:
@@ -124,7 +133,7 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
         os.chown(folder, uid, uid)
         linux.mount(folder, target, flags=linux.MS_BIND)
     workspace = os.open(root.SCRATCH, os.O_PATH | os.O_CLOEXEC)
-    linux.umount(root.SCRATCH)
+    linux.mount("/run/empty", root.SCRATCH, flags=linux.MS_BIND)  # hidden, not unmounted: that waits for every processor
     return workspace
 
 
@@ -138,7 +147,7 @@ def _furnish() -> None:
 def _open_host_folders(plan: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     if not plan["mounts"]:
         return []
-    here = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    here = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=plan["host_proc"])
     linux.setns(plan["host_mounts"], linux.NEWNS)
     try:
         # The engine has looked at these paths.  Whoever writes in one of their folders may have put a link there since.

@@ -92,8 +92,9 @@ def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int
 
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)
     linux.unshare(linux.NEWNS)
-    inherited = [0, 1, 2, CONTROL, host_mounts]
-    configuration["host_mounts"] = host_mounts
+    host_proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
+    inherited = [0, 1, 2, CONTROL, host_mounts, host_proc]
+    configuration.update(host_mounts=host_mounts, host_proc=host_proc)
     if groups is not None:
         configuration["cgroups"] = groups.to_description()
         inherited += groups.descriptors()

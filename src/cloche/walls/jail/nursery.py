@@ -23,7 +23,7 @@ from cloche.agent import files, processes, signals, watch
 from cloche.agent.main import Agent
 from cloche.agent.python import Program, note_state
 from cloche.walls.jail import cgroups, filter, landlock, linux, rehearsal, root, sockets
-from cloche.walls.jail.enter import enter
+from cloche.walls.jail.enter import enter, find_masks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
-# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here: docs/performance.md.
+# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading, nor
+# what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
 _COMMON = [
-    *("subprocess", "random", "datetime", "string", "typing", "heapq", "copy", "threading", "shutil", "tempfile"),
-    *("pathlib", "dataclasses", "traceback", "csv", "hashlib", "base64", "decimal", "fractions", "statistics"),
-    *("textwrap", "glob"),
+    *("re", "random", "datetime", "string", "typing", "heapq", "copy", "shutil", "tempfile", "pathlib", "dataclasses"),
+    *("traceback", "csv", "hashlib", "base64", "decimal", "fractions", "statistics", "textwrap", "glob", "json"),
 ]
 
 
@@ -120,8 +120,13 @@ class Nursery:
         self._groups: Any = None
         if configuration.get("cgroups"):
             self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
-        self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._pid_namespace = os.open(
+            "self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"]
+        )
         self._environment = root.environment()
+        proc = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
+        find_masks(proc)
+        os.close(proc)
         self._wards: dict[int, Ward] = {}  # by pid
         self._buried: list[Any] = []  # control groups that could not be removed yet
         self._poll = select.epoll()
@@ -259,6 +264,7 @@ class Nursery:
             "privileged": configuration["privileged"],
             "uid_base": configuration["uid_base"],
             "host_mounts": configuration["host_mounts"],
+            "host_proc": configuration["host_proc"],
             "without": configuration["without"],
             "environment": self._environment,
             "landlock": landlock.abi() > 0,
@@ -293,8 +299,10 @@ class Nursery:
 
     def _map(self, host_pid: int, uid: int) -> None:
         for kind in ("gid", "uid"):
-            with open(f"/proc/{host_pid}/{kind}_map", "w") as file:
-                file.write(f"{root.UID} {uid} 1")
+            flags = os.O_WRONLY | os.O_CLOEXEC
+            file = os.open(f"{host_pid}/{kind}_map", flags, dir_fd=self._configuration["host_proc"])
+            os.write(file, b"%d %d 1" % (root.UID, uid))
+            os.close(file)
 
     def _leashed(self, ward: Ward) -> None:
         claim = ward.claim
@@ -448,6 +456,7 @@ class Nursery:
             return  # there will be one sandbox only
         if self._configuration["rehearse"]:
             rehearsal.rehearse()
+            linux.umount("/tmp")
         note_state()
         gc.collect()
         gc.freeze()  # what is here now is for ever: the collector need not touch it, so it stays shared after a fork
@@ -486,9 +495,11 @@ def main(source: int) -> None:
     sys.path[:] = [folder for folder in sys.path if folder]
     sys.argv[:] = ["python3"]
     gc.disable()
-    root.furnish_tmp()
     note_state()
     filter.program(without=frozenset())  # compiled once, for every sandbox
+    if configuration["rehearse"]:  # some libraries want to write while they are imported
+        linux.mount("nursery", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
+        root.furnish_tmp()
     if configuration["preload"] == "common":
         configuration["preload"] = list(_COMMON)
     # Each of these ends by raising the next: so a program runs at the bottom of the stack, not on top of ours.

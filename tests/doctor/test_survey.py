@@ -1,0 +1,171 @@
+"""The rows of `cloche doctor`: each state is reached from what a host may say."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from cloche.doctor import namespaces, survey, trials
+from cloche.doctor.check import MISSING, OK, WEAKER, Check
+from cloche.doctor.namespaces import Facts
+from cloche.settings import Settings
+
+EPERM = {"step": "unshare", "errno": errno.EPERM, "failed": "unshare: Operation not permitted"}
+
+
+@pytest.mark.parametrize(
+    ("release", "machine", "state"),
+    [
+        ("6.18.44-fc-v445", "x86_64", OK),
+        ("5.12.0", "aarch64", OK),
+        ("5.10.0-28-amd64", "x86_64", MISSING),
+        ("4.19+", "x86_64", MISSING),
+        ("6.1.0", "riscv64", MISSING),
+    ],
+)
+def test_an_old_kernel_or_an_unknown_machine_is_missing(release, machine, state):
+    assert survey.kernel(release, machine).state == state
+
+
+@pytest.mark.parametrize(
+    ("number", "step", "facts", "named"),
+    [
+        (errno.ENOSPC, "unshare", Facts(max_user_namespaces=0), "user.max_user_namespaces"),
+        (errno.ENOSPC, "unshare", Facts(max_user_namespaces=100), "user.max_user_namespaces"),
+        (errno.EPERM, "unshare", Facts(100, unprivileged_userns_clone=0), "kernel.unprivileged_userns_clone"),
+        (errno.EPERM, "use", Facts(100, apparmor_restrict=1), "kernel.apparmor_restrict_unprivileged_userns"),
+        (errno.EPERM, "use", Facts(100, apparmor_restrict=1, under_seccomp=True), "AppArmor"),
+        (errno.EPERM, "unshare", Facts(100, apparmor_restrict=1, under_seccomp=True), "system-call filter of an outer"),
+        (errno.EPERM, "unshare", Facts(100, apparmor_restrict=0, under_seccomp=True), "system-call filter of an outer"),
+        (errno.EPERM, "unshare", Facts(100, in_chroot=True), "chroot"),
+        (errno.EPERM, "unshare", Facts(100, in_container=True), "outer container"),
+        (errno.EINVAL, "unshare", Facts(), "built without user namespaces"),
+        (errno.EPERM, "unshare", Facts(100), "security module"),
+    ],
+)
+def test_what_forbids_user_namespaces_is_named_with_a_remedy(number, step, facts, named):
+    reason, remedy = namespaces.why_not(number, step, facts)
+    assert named in reason
+    assert remedy
+
+
+def test_a_failed_trial_makes_user_namespaces_missing():
+    check = namespaces.user_namespaces(EPERM, Facts(100, unprivileged_userns_clone=0))
+    assert check.state == MISSING
+    assert "Operation not permitted" in check.meaning
+    assert "sysctl -w kernel.unprivileged_userns_clone=1" in check.remedy
+    assert namespaces.user_namespaces({}, Facts()).state == OK
+
+
+def test_facts_are_read_from_proc(tmp_path: Path):
+    (tmp_path / "proc/sys/user").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel").mkdir()
+    (tmp_path / "proc/self").mkdir()
+    (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
+    (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
+    (tmp_path / "proc/self/status").write_text("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n")
+    (tmp_path / "proc/self/mountinfo").write_text("22 1 8:1 /x /proc rw - proc proc rw\n")
+    (tmp_path / ".dockerenv").touch()
+    assert namespaces.read_facts(f"{tmp_path}/") == Facts(
+        max_user_namespaces=0, apparmor_restrict=1, under_seccomp=True, in_container=True, in_chroot=True
+    )
+
+
+def test_nothing_is_assumed_where_proc_says_nothing(tmp_path: Path):
+    assert namespaces.read_facts(f"{tmp_path}/") == Facts()
+
+
+def test_a_covered_proc_points_at_the_outer_container():
+    check = namespaces.proc({"errno": errno.EPERM, "failed": "mount: Operation not permitted"})
+    assert check.state == MISSING
+    assert "systempaths=unconfined" in check.remedy
+    assert namespaces.proc({"pid": "1"}).state == OK
+
+
+def test_seccomp_that_fails_is_missing():
+    assert survey.seccomp({"failed": "PermissionError: seccomp"}).state == MISSING
+    assert survey.seccomp({}).state == OK
+
+
+@pytest.mark.parametrize(("abi", "state"), [(0, WEAKER), (1, WEAKER), (2, OK), (7, OK)])
+def test_landlock_is_judged_by_its_version(abi, state):
+    assert survey.landlock({"abi": abi}).state == state
+
+
+def test_the_first_landlock_says_that_renames_fail():
+    assert "renamed" in survey.landlock({"abi": 1}).meaning
+
+
+def test_what_no_control_group_limits_is_weaker_and_says_why():
+    told = {"controllers": {"memory": 2}, "missing": {"cpu": "Delegate=yes", "pids": "Delegate=yes"}}
+    memory, cpu, processes = survey.control_groups(told)
+    assert (memory.state, cpu.state, processes.state) == (OK, WEAKER, WEAKER)
+    assert cpu.remedy == "Delegate=yes"
+    assert "resource limit" in processes.meaning
+
+
+def test_limits_are_weaker_when_control_groups_could_not_even_be_looked_for():
+    assert [check.state for check in survey.control_groups({"failed": "OSError"})] == [WEAKER] * 3
+
+
+def test_an_ordinary_user_is_weaker_than_root_and_told_so():
+    assert survey.identity(0, {"privileged": True}).state == OK
+    user = survey.identity(1000, {"privileged": False})
+    assert user.state == WEAKER
+    assert "share the caller's user (1000)" in user.meaning
+    assert "CAP_SYS_ADMIN" in survey.identity(0, {"privileged": False}).meaning
+
+
+def test_a_missing_environment_says_how_to_build_it(tmp_path: Path):
+    check = survey.python_environment(str(tmp_path))
+    assert check.state == MISSING
+    assert "make install" in check.remedy
+
+
+@pytest.mark.parametrize(("run", "state"), [("1\n", WEAKER), ("0\n", OK), ("2\n", OK), (None, OK)])
+def test_page_merging_is_weaker(run, state):
+    assert survey.page_merging(run).state == state
+
+
+def test_a_language_without_its_program_is_missing():
+    rows = {check.name: check for check in survey.spoken({"python": "/opt/env/bin/python3", "bash": None})}
+    assert rows["python"].state == OK
+    assert rows["bash"].state == MISSING
+    assert "Install bash" in rows["bash"].remedy
+    assert all(check.state == MISSING for check in survey.spoken({}))
+
+
+def test_every_trial_tells_something_and_leaves_this_process_alone():
+    groups = Path("/proc/self/cgroup").read_text()
+    told = survey.try_all()
+    assert told.keys() == trials.TRIALS.keys()
+    assert all("could not be tried" not in answer.get("failed", "") for answer in told.values())
+    assert Path("/proc/self/cgroup").read_text() == groups
+
+
+def test_trials_that_cannot_be_run_are_all_failures(monkeypatch):
+    monkeypatch.setattr("sys._base_executable", "/nonexistent/python")
+    assert all("failed" in answer for answer in survey.try_all().values())
+
+
+def test_the_decisive_check_starts_a_sandbox(jail):
+    wall, found = survey.try_jail(Settings(pool=0, warm=False))
+    assert wall.available
+    assert wall.first_s is not None
+    assert found == {"bash": "/usr/bin/bash", "python": "/opt/env/bin/python3"}
+
+
+def test_without_an_environment_no_wall_is_available():
+    wall, found = survey.try_jail(Settings(environment="/nowhere"))
+    assert not wall.available
+    assert "/nowhere" in wall.reason
+    assert found == {}
+
+
+def test_cloche_can_run_when_one_wall_can():
+    checks = (Check("a", MISSING, ""),)
+    yes, no = survey.WallState("jail", True), survey.WallState("docker", False)
+    assert survey.Survey(checks, (no, yes)).can_run
+    assert not survey.Survey(checks, (no,)).can_run
