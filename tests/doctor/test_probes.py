@@ -69,7 +69,7 @@ def test_the_jail_holds(probe: Probe, scene, has_control_groups: bool):
         ("dumpable", "The agent's memory", "/proc/1/environ"),
         ("dumpable", "slowed down", "chosen first when memory runs out"),
         ("dumpable", "Other processes", "the agent's root"),
-        ("dumpable", "imitated", "the agent's stream"),
+        ("dumpable call:pidfd_getfd", "imitated", ""),  # who can write to the stream decides what is seen
         ("filter", "No namespace", "unshare user"),
         ("filter", "bpf", "io_uring_setup"),
         ("filter", "slowed down", "fewer descriptors"),
@@ -85,7 +85,7 @@ def test_the_jail_holds(probe: Probe, scene, has_control_groups: bool):
     ],
 )
 def test_a_missing_wall_is_noticed(removed: str, words: str, gained: str, scene):
-    finding = attempt(probe(words), scene(removed))
+    finding = attempt(probe(words), scene(*removed.split()))
     assert finding.verdict == NOT_HELD
     assert gained in finding.detail
 

@@ -39,6 +39,7 @@ def test_an_old_kernel_or_an_unknown_machine_is_missing(release, machine, state)
         (errno.EPERM, "use", Facts(100, apparmor_restrict=1, under_seccomp=True), "AppArmor"),
         (errno.EPERM, "unshare", Facts(100, apparmor_restrict=1, under_seccomp=True), "system-call filter of an outer"),
         (errno.EPERM, "unshare", Facts(100, apparmor_restrict=0, under_seccomp=True), "system-call filter of an outer"),
+        (errno.EPERM, "map", Facts(100, without_setfcap=True), "CAP_SETFCAP"),
         (errno.EPERM, "unshare", Facts(100, in_chroot=True), "chroot"),
         (errno.EPERM, "unshare", Facts(100, in_container=True), "outer container"),
         (errno.EINVAL, "unshare", Facts(), "built without user namespaces"),

@@ -41,7 +41,7 @@ EXCESSES = {
         "import re; re.match('(a+)+$', 'a' * 60 + 'b')", ("timeout",), {"timeout": 0.5}, 1.5
     ),
     "memory, on the heap": Excess("kept = []\nwhile True: kept.append(bytes(1 << 20))", ("memory",), MEMORY),
-    "memory, at once": Excess("bytes(8 << 30)", ("memory",), MEMORY),
+    "memory, at once": Excess("b'x' * (8 << 30)", ("memory",), MEMORY),
     "memory, in small objects": Excess("kept = []\nwhile True: kept.append([object() for _ in range(1000)])", ("memory",), MEMORY),
     "memory, mapped": Excess(
         "import mmap\nkept = []\nwhile True:\n    m = mmap.mmap(-1, 4 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\n"

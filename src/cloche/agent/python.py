@@ -6,6 +6,7 @@ waits to be told which program to become.  All that can be done before the order
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import sys
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
     from types import CodeType, TracebackType
     from typing import Any, NoReturn
 
+_libc = ctypes.CDLL(None)
+
 # Generators that libraries made when they were imported, before the fork; the nursery collects them (see `note_state`).
 _generators: list[Any] = []
 _ours: list[str] = []  # modules that a program must not find
+_modules_before = 0  # how many there are when the program begins
+_kept: list[ModuleType] = []  # the same, kept alive: taking them apart would copy pages that are shared until then
 
 
 class Program(BaseException):
@@ -67,9 +72,7 @@ def reset_signals() -> None:
 
 def set_dumpable(dumpable: bool) -> None:
     """May other processes of the same user trace this one, and read its memory and descriptors?"""
-    import ctypes
-
-    if ctypes.CDLL(None).prctl(4, ctypes.c_ulong(dumpable), *(ctypes.c_ulong(0),) * 3):  # PR_SET_DUMPABLE
+    if _libc.prctl(4, ctypes.c_ulong(dumpable), *(ctypes.c_ulong(0),) * 3):  # PR_SET_DUMPABLE
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
@@ -103,8 +106,9 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
         threading.main_thread()._set_native_id()  # Python itself forgets that after a fork
     _reseed()
     _open_standard_streams()
-    for name in _ours:
-        sys.modules.pop(name, None)
+    _kept.extend(sys.modules.pop(name) for name in _ours if name in sys.modules)
+    global _modules_before
+    _modules_before = len(sys.modules)
     gc.enable()
     return moved
 
@@ -165,8 +169,7 @@ def _receive_order(fd: int) -> dict[str, Any]:
 def _run(program: dict[str, Any]) -> NoReturn:
     script: str = program["script"]
     os.chdir(program["cwd"])
-    os.environ.clear()
-    os.environ.update(program["env"])
+    _set_environment(program["env"])
     if "TZ" in os.environ:
         import time
 
@@ -177,6 +180,14 @@ def _run(program: dict[str, Any]) -> NoReturn:
     sys.path[:0] = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
     _make_main_module(script)
     _finish(_status_of(_compiled(script)), (folder, program["cwd"]))
+
+
+def _set_environment(wanted: dict[str, str]) -> None:
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
 
 
 def _compiled(script: str) -> CodeType:
@@ -296,7 +307,8 @@ def _take_apart(folders: tuple[str, ...]) -> None:
 
     ours = tuple(f"{folder}/" for folder in folders if folder != "/")
     left = []
-    for name, module in list(sys.modules.items()):
+    for name in ("__main__", *reversed(_imported_by_the_program())):
+        module = sys.modules.get(name)
         if isinstance(module, type(sys)) and (
             name == "__main__" or str(getattr(module, "__file__", None)).startswith(ours)
         ):
@@ -304,12 +316,20 @@ def _take_apart(folders: tuple[str, ...]) -> None:
             del sys.modules[name]
     del module
     gc.collect()
+    if not any(reference() for reference in left):
+        return
     for reference in reversed(left):  # held by somebody still: emptied in the order in which Python does it
         names = getattr(reference(), "__dict__", {})
         for belongs in (_private, _public):
             for name in [name for name in names if belongs(name)]:
                 names[name] = None
     gc.collect()
+
+
+def _imported_by_the_program() -> list[str]:
+    """The newest entries of `sys.modules`, without a look at the hundreds before: a look is enough to copy a page."""
+    newest = reversed(sys.modules)
+    return [name for _, name in zip(range(len(sys.modules) - _modules_before), newest, strict=False)]
 
 
 def _private(name: str) -> bool:

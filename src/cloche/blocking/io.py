@@ -25,6 +25,8 @@ class Stream:
         # A poll and not settimeout: that would be seen by a thread that sends on the same socket.
         from select import POLLIN, poll
 
+        if self._socket.fileno() < 0:
+            raise OSError(9, "it is closed")
         waiting = poll()
         waiting.register(self._socket, POLLIN)
         return bool(waiting.poll(max(timeout, 0) * 1000))

@@ -17,6 +17,8 @@ _CONTAINER = (
     "--security-opt systempaths=unconfined (Podman: --security-opt unmask=ALL), or run Cloche outside of it."
 )
 
+_CAP_SETFCAP = 31
+
 
 class Facts(Plain):
     """What the host says about user namespaces; None where it says nothing."""
@@ -27,6 +29,7 @@ class Facts(Plain):
     under_seccomp: bool = False  # a filter of somebody else's is on this process
     in_container: bool = False
     in_chroot: bool = False
+    without_setfcap: bool = False  # root, but without the capability that mapping root takes since Linux 5.12
 
 
 def read_facts(root: str = "/") -> Facts:
@@ -39,6 +42,7 @@ def read_facts(root: str = "/") -> Facts:
         under_seccomp="\nSeccomp:\t2" in status,
         in_container=any(os.path.exists(f"{root}{name}") for name in (".dockerenv", "run/.containerenv")),
         in_chroot=_in_chroot(root),
+        without_setfcap="\nUid:\t0\t0\t" in status and not _capabilities(status) >> _CAP_SETFCAP & 1,
     )
 
 
@@ -65,6 +69,11 @@ def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
         return "The kernel is built without user namespaces.", "Use a kernel with CONFIG_USER_NS=y."
     if facts.unprivileged_userns_clone == 0:
         return "kernel.unprivileged_userns_clone is 0.", "sysctl -w kernel.unprivileged_userns_clone=1, or run as root."
+    if facts.without_setfcap and step == "map":
+        return (
+            "Root without CAP_SETFCAP may not map itself into a user namespace.",
+            "Give the container CAP_SETFCAP, or run Cloche there as an ordinary user.",
+        )
     # AppArmor lets the namespace be made and takes its capabilities away: the steps after it fail.
     if facts.apparmor_restrict and (step != "unshare" or not facts.under_seccomp):
         return (
@@ -101,6 +110,10 @@ def _text(path: str) -> str:
             return file.read()
     except OSError:
         return ""
+
+
+def _capabilities(status: str) -> int:
+    return int(status.partition("\nCapEff:")[2].split(maxsplit=1)[0] or "0", 16)
 
 
 def _number(path: str) -> int | None:

@@ -147,8 +147,10 @@ def identity(uid: int, told: dict[str, Any]) -> Check:
         return Check(name, OK, "Run by root: each sandbox has a host user of its own, who owns nothing else.")
     whose = f"the caller's user ({uid})"
     if uid == 0:
-        meaning = f"Root without CAP_SYS_ADMIN, as in most containers: sandboxes share {whose} on the host."
-        remedy = "Give the container CAP_SYS_ADMIN, or accept that namespaces alone part sandboxes from each other."
+        meaning = (
+            f"Root without CAP_SYS_ADMIN or with few users mapped, as in most containers: sandboxes share {whose}."
+        )
+        remedy = "Give the container both, or accept that namespaces alone part sandboxes from each other."
         return Check(name, WEAKER, meaning, remedy)
     meaning = f"Run by an ordinary user: sandboxes share {whose} and its kernel quotas; namespaces alone part them."
     return Check(name, WEAKER, meaning, "Run Cloche as root to give each sandbox a host user of its own.")

@@ -150,6 +150,7 @@ _FORGED = b"".join(
     frames.encode_json(operation, kind, {"code": 0, "pid": 1}) for operation in range(4) for kind in range(1, 32)
 )
 _AGENT_IMITATED = f"""
+import atexit, stat
 forged = {_FORGED!r}
 for fd in range(3, 64):
     try:
@@ -157,14 +158,20 @@ for fd in range(3, 64):
         tell(f"write to descriptor {{fd}}", "gained")
     except OSError:
         pass
-try:
-    for number in os.listdir("/proc/1/fd"):
-        with open(f"/proc/1/fd/{{number}}", "wb", buffering=0) as stream:
-            stream.write(forged)
-        tell("the agent's stream", "gained", number)
-except OSError as problem:
-    tell("the agent's stream", "refused", name_of(problem))
-import atexit
+
+def take(number):
+    stream = call("pidfd_getfd", os.pidfd_open(1), number, 0)
+    if not stat.S_ISSOCK(os.fstat(stream).st_mode):
+        raise OSError("not a socket")
+    tell(f"the agent's stream {{number}}", "gained")
+    os.write(stream, forged)
+
+for number in range(64):
+    try:
+        take(number)
+    except OSError as problem:
+        if problem.errno != errno.EBADF:
+            tell(f"the agent's stream {{number}}", "refused", name_of(problem))
 os.write(1, b"\\n" + forged + b"\\n")
 os.write(2, forged)
 atexit.register(lambda: os.write(1, forged))

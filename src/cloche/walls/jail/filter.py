@@ -17,6 +17,8 @@ import struct
 
 from cloche.walls.jail import linux, syscalls
 
+_SECCOMP = syscalls.numbers(os.uname().machine)["seccomp"]
+
 __all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "load", "program", "refused"]
 
 
@@ -42,8 +44,7 @@ def load(program: bytes) -> None:
         raise OSError(errno.EPERM, "seccomp: no_new_privs is not set")
     instructions = ctypes.create_string_buffer(program, len(program))
     fprog = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
-    seccomp = syscalls.numbers(os.uname().machine)["seccomp"]
-    outside = linux.syscall(seccomp, _SET_MODE_FILTER, _FLAG_TSYNC, fprog, call="seccomp")
+    outside = linux.syscall(_SECCOMP, _SET_MODE_FILTER, _FLAG_TSYNC, fprog, call="seccomp")
     if outside:
         raise OSError(errno.EBUSY, f"seccomp: thread {outside} has a filter of its own and cannot take ours")
 

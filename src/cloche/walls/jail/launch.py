@@ -53,6 +53,7 @@ def keep(configuration: dict[str, Any]) -> None:
     os.close(CONTROL)  # its end tells the engine that the nursery is gone
     signals.signal(signals.SIGTERM, lambda *_: os.kill(nursery, signals.SIGKILL))  # the engine has no more patience
     os.wait()
+    signals.signal(signals.SIGTERM, signals.SIG_IGN)  # its number may be another's by now; what follows is short
     deadline = time.monotonic() + 2
     while groups is not None and groups.sweep() and time.monotonic() < deadline:
         time.sleep(0.005)  # what was killed takes a moment to go, and nothing tells when it has
@@ -60,7 +61,7 @@ def keep(configuration: dict[str, Any]) -> None:
 
 def _enter_namespaces(linux: Any) -> bool:
     """As root: a mount and a pid namespace.  As anyone else: a user namespace first, which allows the others."""
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and _uid_base() is not None:
         try:
             linux.unshare(linux.NEWNS | linux.NEWPID)
             linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
@@ -76,15 +77,15 @@ def _enter_namespaces(linux: Any) -> bool:
     return False
 
 
-def _uid_base() -> int:
-    """The first of the host uids for sandboxes; lower where a container maps only some."""
+def _uid_base() -> int | None:
+    """The first of the host uids for sandboxes; None where a container maps too few to give each its own."""
     with open("/proc/self/uid_map") as file:
         ranges = [[int(field) for field in line.split()] for line in file]
     for first, _, count in ranges:
         if first <= UID_BASE and first + count >= UID_BASE + UID_SPAN:
             return UID_BASE
     first, _, count = max(ranges, key=lambda entry: entry[2])
-    return first + count // 2
+    return first + count - UID_SPAN if count > 2 * UID_SPAN else None
 
 
 def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int) -> None:

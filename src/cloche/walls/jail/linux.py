@@ -36,6 +36,7 @@ MOUNT_ATTR_IDMAP = 0x00100000
 
 # prctl
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
+_PR_CAPBSET_READ = 23
 PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 15, 38, 47, 4
 
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}[os.uname().machine]
@@ -154,20 +155,25 @@ class _CapData(ctypes.Structure):
 def drop_capabilities() -> None:
     """Give up every capability, for good: bounding, ambient, permitted, effective and inheritable."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    for capability in range(_last_capability() + 1):
+    for capability in range(last_capability() + 1):
         prctl(PR_CAPBSET_DROP, capability)
     header = _CapHeader(0x20080522, 0)
     _check(_libc.capset(ctypes.byref(header), (_CapData * 2)()), "capset")
 
 
-_last: int | None = None
+_last = -1
 
 
-def _last_capability() -> int:
+def last_capability() -> int:
+    """The highest capability that this kernel knows."""
     global _last
-    if _last is None:
-        with open("/proc/sys/kernel/cap_last_cap") as file:
-            _last = int(file.read())
+    if _last < 0:
+        try:
+            while True:
+                prctl(_PR_CAPBSET_READ, _last + 1)
+                _last += 1
+        except OSError:
+            pass  # beyond the last
     return _last
 
 

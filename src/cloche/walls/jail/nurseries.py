@@ -97,6 +97,8 @@ class Nursery:
         while True:
             try:
                 message = self.control.recv(64 << 10, sockets.DONTWAIT)
+            except ConnectionResetError:
+                continue  # told once, when it went without reading a claim; what it had to say comes after
             except OSError:
                 return
             if not message:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import marshal
 import os
+import resource
 import select
 import sys
 import time
@@ -169,6 +170,10 @@ class Nursery:
         if not message:
             self._open = False
             return
+        if len(descriptors) < 2:  # we are out of them: to have nobody at the other end tells the engine
+            for fd in descriptors:
+                os.close(fd)
+            return
         request = marshal.loads(message)
         claim = Claim(request, descriptors[0], sockets.adopt(descriptors[1]))
         claim.leash.setblocking(False)
@@ -244,8 +249,12 @@ class Nursery:
         theirs.close()
         ward = Ward(pid, ours, group, self._shape_of(request))
         self._wards[pid] = ward
-        self._limit(ward, request)
-        self._watch(ours.fileno(), lambda: self._parked(ward))
+        try:
+            self._limit(ward, request)
+            self._watch(ours.fileno(), lambda: self._parked(ward))
+        except OSError:
+            self._end(ward, "failed")  # nothing runs without its limits
+            raise
         return ward
 
     _born = False  # True in a newborn, which was the nursery a moment ago
@@ -495,7 +504,10 @@ def main(source: int) -> None:
     sys.path[:] = [folder for folder in sys.path if folder]
     sys.argv[:] = ["python3"]
     gc.disable()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a dozen for each sandbox: the usual 1024 are soon used up
     note_state()
+    linux.last_capability()  # known once, for every sandbox
     filter.program(without=frozenset())  # compiled once, for every sandbox
     if configuration["rehearse"]:  # some libraries want to write while they are imported
         linux.mount("nursery", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
@@ -509,13 +521,12 @@ def main(source: int) -> None:
         nursery = Nursery(configuration)  # held on to: a fork has better things to do than to take it apart
         nursery.serve()
     except Newborn as child:
-        newborn = child.with_traceback(None)
+        newborn = child
     if newborn is not None:
         try:
             newborn.live()
         except Program as child_:
-            program = child_.with_traceback(None)
+            program = child_
     if program is not None:
-        newborn = None
         program.become()
     os._exit(0)

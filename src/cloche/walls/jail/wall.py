@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import socket
@@ -33,22 +34,41 @@ class AsyncJail:
         """Claim a sandbox: it is ready, or being made, when this returns; what is sent to it waits for it."""
         mounts = tuple(give(mount) for mount in order.mounts)
         message = marshal.dumps({**request(order.limits, mounts), "deadline": order.lifetime_s})
+        reason = ""
         for _ in range(2):  # a nursery that was killed is replaced, once
-            nursery = self._nurseries.choose(order.imports)
-            stream, agents_end = socket.socketpair()
-            leash, nurserys_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                nursery = self._nurseries.choose(order.imports)
+                stream, agents_end, leash, nurserys_end = _connections()
+            except OSError as problem:
+                raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.", _remedy(problem)) from problem
             try:
                 await send_descriptors(nursery.control.fileno(), message, (agents_end.fileno(), nurserys_end.fileno()))
-            except OSError:
+                return AsyncJailed(nursery, stream, leash)
+            except OSError as problem:
                 stream.close()
                 leash.close()
-                continue
+                reason = nursery.failure() or f"the nursery does not answer ({problem.strerror})"
             finally:
                 agents_end.close()
                 nurserys_end.close()
-            return AsyncJailed(nursery, stream, leash)
-        reason = nursery.failure() or "the nursery does not answer"
         raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=doctor_hint())
+
+
+def _connections() -> tuple[socket.socket, ...]:
+    """The two ends of a stream, and the two ends of a leash."""
+    stream = socket.socketpair()
+    try:
+        return (*stream, *socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    except OSError:
+        for end in stream:
+            end.close()
+        raise
+
+
+def _remedy(problem: OSError) -> str:
+    if problem.errno in (errno.EMFILE, errno.ENFILE):
+        return "Close sandboxes and files that are no longer needed, or allow more open files: ulimit -n."
+    return doctor_hint()
 
 
 class AsyncJailed:
@@ -116,6 +136,8 @@ class AsyncJailed:
             message = await self._leash.receive(64 << 10, deadline - monotonic())
         except TimeoutError:
             message = b""
+        except ConnectionResetError:
+            return ""  # told once, when it let go without reading all of ours; what it had to say comes after
         except OSError:
             message = b""
         if not message:
