@@ -1,4 +1,4 @@
-# The two commands of the README are `make install` and `make run`; the rest is for those who change the code.
+# The two commands of the README are `make run` and `make test`; the rest is for those who change the code.
 # Every target installs what it misses. PYTHON=/path/to/python3 chooses the interpreter (3.11 or later).
 
 PYTHON ?= python3

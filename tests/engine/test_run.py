@@ -465,22 +465,20 @@ DRAWS = {
     "secrets": "import secrets; print(secrets.token_hex(), secrets.randbelow(1 << 60))",
     "tempfile": "import tempfile; print(tempfile.mktemp(), tempfile.mkdtemp())",
     "os": "import os; print(os.urandom(8).hex())",
-    "hash": "print(hash('a'))",
     "numpy": "import numpy as np; print(np.random.rand(), np.random.default_rng().random(), np.random.RandomState().rand())",
     "numpy old": "import numpy.random; print(numpy.random.randint(1 << 60), numpy.random.standard_normal())",
     "pandas": "import pandas as pd; print(list(pd.Series(range(100)).sample(10)))",
     "scipy": "from scipy import stats; print(stats.norm.rvs())",
     "sklearn": "from sklearn.model_selection import train_test_split as t; print(t(range(100))[1])",
     "sympy": "import sympy.core.random as r; print(r.random(), r.rng.random())",
-    "sympy prepared": "import sympy, numpy; from sympy.core.random import random; print(random())",
 }
 
 
-@pytest.mark.parametrize("name", [name for name in DRAWS if name != "hash"])
+@pytest.mark.parametrize("name", DRAWS)
 def test_two_sandboxes_never_draw_the_same_numbers(name: str) -> None:
-    drawn = [cloche.run(DRAWS[name]).stdout for _ in range(4)]
-    assert all(drawn)
-    assert len(set(drawn)) == 4
+    drawn = [cloche.run(DRAWS[name]) for _ in range(3)]
+    assert all(result.ok for result in drawn), drawn
+    assert len({result.stdout for result in drawn}) == 3
 
 
 def test_two_programs_of_one_sandbox_never_draw_the_same_numbers_either(box: cloche.Sandbox) -> None:

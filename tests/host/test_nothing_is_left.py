@@ -9,68 +9,87 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import cloche
+from cloche import settings
+from cloche.blocking.jail import Jail
+from cloche.settings import Settings
+from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.wall import AsyncJail
 
 MANY, AT_ONCE = 1000, 50
 
 
+@pytest.fixture
+def nurseries() -> Iterator[Nurseries]:
+    nurseries = Nurseries(Settings(settings.load().environment, warm=False))
+    yield nurseries
+    nurseries.close()
+
+
 @pytest.mark.timeout(150)
-def test_a_thousand_sandboxes_with_kills_in_between_leave_nothing(host):
-    assert cloche.run("print(1)").stdout == "1\n"
-    nursery = host.nursery(host.keepers()[0])
-    time.sleep(0.3)  # until the pool is full again
+def test_a_thousand_sandboxes_with_kills_in_between_leave_nothing(host, nurseries):
+    others = host.keepers()
+    assert cloche.run("print(1)", wall=Jail(nurseries)).stdout == "1\n"
+    (keeper,) = set(host.keepers()) - set(others)
+    nursery = host.nursery(keeper)
+    time.sleep(0.5)  # until the pool is full again
     before = host.count()
     begin = time.monotonic()
-    outcomes = asyncio.run(_many(host, nursery))
+    outcomes = asyncio.run(_many(host, nursery, AsyncJail(nurseries)))
     took = time.monotonic() - begin
     gc.collect()
     print(f"{MANY} sandboxes in {took:.1f} s: {dict(outcomes)}")
-    assert host.settles(lambda: host.count() == before, 3), (before, host.count())
+    host.settles(lambda: host.count() == before, 3)
+    assert host.count() == before
     assert sum(outcomes.values()) == MANY
     assert outcomes["fine"] > MANY // 2
     assert not outcomes.keys() - {"fine", "closed", "forgotten", "lost", "killed", "unmade"}
     assert took < 90
 
 
-async def _many(host, nursery: int) -> Counter[str]:
+async def _many(host, nursery: int, wall: AsyncJail) -> Counter[str]:
     chance = random.Random(4711)
     gate = asyncio.Semaphore(AT_ONCE)
     outcomes: Counter[str] = Counter()
 
     async def one(number: int) -> None:
         async with gate:
-            outcomes[await _one(number, chance.random(), chance.randrange(1000))] += 1
+            outcomes[await _one(wall, number, chance.random(), chance.randrange(1000))] += 1
 
     async def kill_some() -> None:
         while True:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.1)
             inits = host.inits(nursery)
             if inits:
                 try:
                     os.kill(chance.choice(inits), signal.SIGKILL)
+                    outcomes["kills"] += 1
                 except ProcessLookupError:
                     pass
 
     killing = asyncio.create_task(kill_some())
     await asyncio.gather(*(one(number) for number in range(MANY)))
     killing.cancel()
+    assert outcomes["lost"] + outcomes["unmade"] <= outcomes.pop("kills")  # nobody else was harmed
     return outcomes
 
 
-async def _one(number: int, what: float, delay_ms: int) -> str:
+async def _one(wall: AsyncJail, number: int, what: float, delay_ms: int) -> str:
     if what < 0.8:
         try:
-            result = await cloche.async_run(f"print({number})", timeout=30)
+            result = await cloche.async_run(f"print({number})", timeout=30, wall=wall)
         except cloche.SandboxFailed:
             return "unmade"  # killed while it was made
         if result.error is None:
             assert result.stdout == f"{number}\n"
             return "fine"
         return result.error.kind
-    box = cloche.AsyncSandbox(timeout=30)
+    box = cloche.AsyncSandbox(timeout=30, wall=wall)
     try:
         process = await box.commands.start("sleep 60")
     except (cloche.Gone, cloche.SandboxFailed):
@@ -83,21 +102,26 @@ async def _one(number: int, what: float, delay_ms: int) -> str:
     return "forgotten"
 
 
-def test_a_forgotten_sandbox_ends(host):
-    cloche.run("print(1)")
-    nursery = host.nursery(host.keepers()[0])
-    time.sleep(0.3)
-    usual = len(host.inits(nursery))
-    box = cloche.Sandbox()
-    box.files.write("x", b"1")
-    assert len(host.inits(nursery)) >= usual
-    started = set(host.descendants(nursery))
-    box.commands.start("sleep 600")
-    assert host.settles(lambda: bool(host.descendants(nursery) - started))
-    sleeping = host.descendants(nursery) - started
+def test_a_forgotten_sandbox_ends(nurseries):
+    box = cloche.Sandbox(wall=Jail(nurseries))
+    box.commands.start("exec sleep 612.34")
+    assert _sleepers() == 1
     del box
     gc.collect()
-    assert host.settles(lambda: not host.descendants(nursery) & sleeping)
+    deadline = time.monotonic() + 2
+    while _sleepers() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert _sleepers() == 0
+
+
+def _sleepers() -> int:
+    found = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found += b"612.34" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+    return found
 
 
 def test_the_engines_memory_is_flat():

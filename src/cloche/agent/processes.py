@@ -102,7 +102,7 @@ class Process:
         self._started = _start_time(pid)
         self._stdin: int | None = stdin
         self._pending = bytearray()
-        self._feeding = self._input_ended = False
+        self._feeding = self._input_ended = self._within_line = False
         self._outputs = {stdout: frames.STDOUT}
         if stderr is not None:
             self._outputs[stderr] = frames.STDERR
@@ -120,6 +120,7 @@ class Process:
         """Input, its end, credit, a signal, a new window size, or the wish to be rid of it."""
         if kind == frames.INPUT:
             self._pending += payload
+            self._within_line = payload[-1:] != b"\n"
             self._feed()
         elif kind == frames.INPUT_END:
             self._input_ended = True
@@ -189,10 +190,19 @@ class Process:
         if self._input_ended and not self._pending:
             if self._terminal is None:
                 self.close_input()
-            else:  # what a person types to say so; the terminal itself stays open for output
-                self._input_ended = False
-                self._pending += b"\x04"
-                self._feed()
+            else:
+                self._type_end()
+
+    def _type_end(self) -> None:
+        """What a person types to say that nothing more comes (twice within a line); the terminal stays open."""
+        try:
+            os.write(self._stdin or -1, b"\x04\x04" if self._within_line else b"\x04")
+            self._input_ended = False
+        except BlockingIOError:
+            self._feeding = True
+            self._agent.watch_writable(self._stdin or -1, self._feed)
+        except OSError:
+            self._input_ended = False  # nobody reads it any more
 
     def _take(self, count: int) -> None:
         if count:

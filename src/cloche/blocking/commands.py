@@ -101,8 +101,9 @@ class Process:
         *,
         stop_at_output_limit: bool,
         ends_sandbox: bool,
+        source: str | None = None,
     ) -> None:
-        self._box, self._request, self._limits = box, request, limits
+        self._box, self._request, self._limits, self._source = box, request, limits, source
         self._stop_at_output_limit, self._ends_sandbox = stop_at_output_limit, ends_sandbox
         self._operation = box.link.open()
         self._begin = monotonic()
@@ -129,7 +130,7 @@ class Process:
         try:
             frame = frames.encode_json(self._operation.number, frames.RUN, self._request)
         except ValueError:
-            self._box.link.close(self._operation)
+            self._forget()
             raise _too_long() from None
         self._box.tell(frame)
 
@@ -248,13 +249,18 @@ class Process:
         else:
             self._missed.append(event)
 
+    def _forget(self) -> None:
+        self._box.link.close(self._operation)
+        if self._source is not None:
+            self._box.sources.pop(self._source, None)
+
     def _give_up(self) -> None:
         if self.result is None:
             try:
                 self.kill()
             except ClocheError:
                 pass  # the sandbox is gone, and the program with it
-            self._box.link.close(self._operation)
+            self._forget()
 
     def _advance(self) -> Event | None:
         """Take one frame and act on it."""
@@ -358,12 +364,12 @@ class Process:
             stderr_bytes=err,
             wall=self._box.wall,
         )
-        self._box.link.close(self._operation)
+        self._forget()
         return Exit(self.result)
 
     def _refusal(self, told: dict[str, Any]) -> Exception:
         """The program could not even be started."""
-        self._box.link.close(self._operation)
+        self._forget()
         message = str(told.get("message", ""))[:1000]
         if told.get("errno") == 7:  # E2BIG
             return _too_long()

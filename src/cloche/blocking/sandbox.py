@@ -67,6 +67,7 @@ class Sandbox:
         self._hold: Hold | None = None
         self._link: Link | None = None
         self._ended = False
+        self.sources: dict[str, object] = {}  # of the programs that run
         self.oom_kills_seen = self.refusals_seen = 0
 
     def __enter__(self) -> Sandbox:
@@ -138,13 +139,27 @@ class Sandbox:
         """Start a program and return at once."""
         spoken = languages.find(language)
         request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
-        request["source"] = [spoken.source, checked_code(code)]
-        request.update(_how(spoken, checked_args(args)))
-        if len(code) > MAX_INLINE_SOURCE:
-            self.files.write(spoken.source, code.encode("utf-8", "surrogateescape"))
-            del request["source"]
-        limits = self.limits_with(timeout)
-        return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
+        words, text, limits = checked_args(args), checked_code(code), self.limits_with(timeout)
+        source = self._reserve(spoken.source)
+        try:
+            request.update(_how(spoken, source, words))
+            if len(text) > MAX_INLINE_SOURCE:
+                self.files.write(source, text)
+            else:
+                request["source"] = [source, text]
+            return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox, source=source)
+        except BaseException:
+            self.sources.pop(source, None)
+            raise
+
+    def _reserve(self, source: str) -> str:
+        """`main.py`, or another name while a program of that name runs: two at once do not overwrite each other."""
+        stem, dot, suffix = source.rpartition(".")
+        number, ours = 1, object()
+        while self.sources.setdefault(source, ours) is not ours:
+            number += 1
+            source = f"{stem}_{number}{dot}{suffix}"
+        return source
 
     def stream(
         self,
@@ -195,11 +210,14 @@ class Sandbox:
         *,
         stop_at_output_limit: bool = False,
         ends_sandbox: bool = False,
+        source: str | None = None,
     ) -> Process:
         """Ask the agent for a process."""
         self.open()
         request["env"] = {**self._env, **request["env"]}
-        process = Process(self, request, limits, stop_at_output_limit=stop_at_output_limit, ends_sandbox=ends_sandbox)
+        process = Process(
+            self, request, limits, stop_at_output_limit=stop_at_output_limit, ends_sandbox=ends_sandbox, source=source
+        )
         process.begin()
         return process
 
@@ -317,10 +335,10 @@ class OneShot(Sandbox):
             self._hold.abandon()
 
 
-def _how(language: Language, args: list[str]) -> dict[str, Any]:
+def _how(language: Language, source: str, args: list[str]) -> dict[str, Any]:
     if language.warm:
-        return {"python": language.source, "args": args}
-    return {"argv": [*language.command, language.source, *args]}
+        return {"python": source, "args": args}
+    return {"argv": [*language.command, source, *args]}
 
 
 def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:

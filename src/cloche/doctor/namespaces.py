@@ -113,7 +113,7 @@ def _text(path: str) -> str:
 
 
 def _capabilities(status: str) -> int:
-    return int(status.partition("\nCapEff:")[2].split(maxsplit=1)[0] or "0", 16)
+    return int((status.partition("\nCapEff:")[2].split() or ["0"])[0], 16)
 
 
 def _number(path: str) -> int | None:

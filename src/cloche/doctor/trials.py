@@ -31,14 +31,16 @@ def user_namespace() -> dict[str, Any]:
     """Make a user namespace and use what it gives: AppArmor lets it be made and then takes its capabilities away."""
     from cloche.walls.jail import linux
 
+    maps_itself = not _in_child(namespaces).get("privileged")  # a mighty launcher maps others, and from outside
     step = "unshare"
     try:
         uid, gid = os.geteuid(), os.getegid()
         linux.unshare(linux.NEWUSER)
         step = "map"
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
-            with open(f"/proc/self/{name}", "w") as file:
-                file.write(text)
+            if maps_itself:
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(text)
         step = "use"
         linux.unshare(linux.NEWNS | linux.NEWNET | linux.NEWIPC | linux.NEWUTS)
         linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)

@@ -9,6 +9,14 @@ from cloche.model.limits import Limits
 from cloche.model.plain import Plain
 from cloche.model.result import Error
 
+# What programs say when they may not start another process or thread, and nobody counts them for us.
+_NO_MORE_PROCESSES = (
+    "can't start new thread",
+    "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+    "fork: retry: Resource temporarily unavailable",
+    "fork: Resource temporarily unavailable",
+    "Cannot fork",
+)
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
@@ -38,7 +46,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     if facts.timed_out or facts.reason == "timeout":
         return Error(
             "timeout",
-            f"The program was stopped after {limits.timeout_s:g} seconds." if limits.timeout_s else "Time is up.",
+            f"The program was stopped after {_seconds(limits.timeout_s)}." if limits.timeout_s else "Time is up.",
             "Make it do less, look for an endless loop or a wait for input, or allow more time with timeout=.",
         )
     if facts.reason == "memory" or (facts.oom_kills and facts.exit_code != 0):
@@ -71,7 +79,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             f"The sandbox is out of {what}; its disk holds {_size(limits.disk_bytes)}.",
             "Delete files that are no longer needed, write less, or allow more with disk=.",
         )
-    if facts.processes_refused or (trace is not None and "can't start new thread" in trace.message):
+    if facts.processes_refused or any(sign in facts.stderr_tail for sign in _NO_MORE_PROCESSES):
         return _with(
             trace,
             "processes",
@@ -200,6 +208,10 @@ def _advice(trace: Traceback) -> str:
     ):
         return "The sandbox has no network: pass the data in as files."
     return "Read the last lines of the traceback, correct the program and run it again."
+
+
+def _seconds(count: float) -> str:
+    return "1 second" if count == 1 else f"{count:g} seconds"
 
 
 def _size(count: int) -> str:

@@ -153,15 +153,15 @@ used = resource.getrusage(resource.RUSAGE_CHILDREN)
 tell("processor time", "refused", used.ru_utime + used.ru_stime)
 """
 
-_CPU = 0.2  # processors, for the probe of the processor limit
+_CPU = 0.1  # processors, for the probe of the processor limit
 
 
 def _within_processor_limit(seen: Seen) -> tuple[str, str]:
     told = [float(text) for what, _, text in seen.attempts if what == "processor time"]
     if not told:
         return judge_attempts(seen)
-    # A quota is dealt out in slices of 0.1 s to each processor: a short run may get a little more than its share.
-    if told[0] <= _CPU * seen.elapsed_s + 0.2:
+    # A quota is dealt out in slices to each processor: a short run may get a little more than its share.
+    if told[0] <= _CPU * seen.elapsed_s + 0.1:
         return HELD, ""
     return NOT_HELD, f"Used {told[0]:.2f} s of processor time in {seen.elapsed_s:.2f} s, at {_CPU} processors."
 

@@ -6,7 +6,7 @@ through directory descriptors, so that a nursery without the host's file system 
 
     cgroups = detect()                     cgroups.missing: {"cpu": "why, and what to do"}
     cgroups.sweep()                        remove what a dead one, or our own dead nursery, left behind
-    group = cgroups.create()               cloche-<pid>-<start time>-<n>: of the process that called detect()
+    group = cgroups.create()               cloche-<pid>-<start time>-<n>-<pid namespace>: of who called detect()
     group.limit(memory, disk, cpu, processes)
     pid = group.fork()                     os.fork(), the child being inside already; or attach(pid)
     selector.register(group.watch_fd, EVENT_READ) ... when readable: if group.check(files): kill, reason "memory"
@@ -71,10 +71,13 @@ _libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL: clone3 below must not give 
 class Cgroups:
     """The directories below which groups can be made: one per version 1 controller, one for all of version 2."""
 
-    def __init__(self, places: list[tuple[int, int, list[str]]], missing: dict[str, str], owner: str) -> None:
+    def __init__(
+        self, places: list[tuple[int, int, list[str]]], missing: dict[str, str], owner: str, namespace: int
+    ) -> None:
         self.places = places  # (directory descriptor, version, controllers)
         self.missing = missing
         self.owner = owner  # the process that called `detect`: it outlives its nursery
+        self.namespace = namespace  # of pids, in which that process has this number
         self._made = 0
 
     def limits(self, controller: str) -> bool:
@@ -89,7 +92,7 @@ class Cgroups:
     def create(self) -> Group:
         """A new, empty, unlimited group."""
         self._made += 1
-        full = f"{PREFIX}{self.owner}-{self._made}"
+        full = f"{PREFIX}{self.owner}-{self._made}-{self.namespace}"
         made: list[int] = []
         try:
             for place, _, _ in self.places:
@@ -113,6 +116,8 @@ class Cgroups:
         for place, version, _ in self.places:
             for name in os.listdir(place):
                 owner = _owner_in(name)
+                if name.count("-") > 3 and not name.endswith(f"-{self.namespace}"):
+                    continue  # made in another pid namespace, whose living processes we cannot see
                 if owner is None or (owner != self.owner and _name_of(owner.partition("-")[0]) == owner):
                     continue
                 is_leaf = name.endswith("-nursery")  # which a launcher moved itself into; no sandbox: never kill there
@@ -127,13 +132,13 @@ class Cgroups:
 
     def to_description(self) -> dict[str, Any]:
         """Plain data for another program; `descriptors()` have to be passed along under the same numbers."""
-        return {"places": [list(place) for place in self.places], "missing": self.missing, "owner": self.owner}
+        return {"places": [list(place) for place in self.places], "missing": self.missing, "owner": self.owner, "namespace": self.namespace}
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Cgroups:
         """The other end of `to_description`; the owner stays the same."""
         places = [(int(fd), int(version), list(names)) for fd, version, names in description["places"]]
-        return cls(places, dict(description["missing"]), str(description["owner"]))
+        return cls(places, dict(description["missing"]), str(description["owner"]), int(description["namespace"]))
 
     def descriptors(self) -> list[int]:
         """The descriptors that must survive until `from_description`."""
@@ -421,7 +426,7 @@ def detect() -> Cgroups:
     """Find out, by trying, what can be limited below the groups that this process is in."""
     owner = _name_of("self")
     if owner is None:
-        return Cgroups([], dict.fromkeys(("memory", "cpu", "pids"), "/proc is not mounted."), "")
+        return Cgroups([], dict.fromkeys(("memory", "cpu", "pids"), "/proc is not mounted."), "", 0)
     own = _own_groups()
     places: list[tuple[int, int, list[str]]] = []
     missing: dict[str, str] = {}
@@ -446,7 +451,7 @@ def detect() -> Cgroups:
             missing.pop(controller, None)
         else:
             missing.setdefault(controller, f"No cgroup file system with the {controller} controller is mounted.")
-    return Cgroups(places, missing, owner)
+    return Cgroups(places, missing, owner, os.stat("/proc/self/ns/pid").st_ino)
 
 
 def _own_groups() -> dict[str, str]:

@@ -58,6 +58,10 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> None:
     user_limits = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)  # before it is read-only, for below
     if masked:
         _make_read_only("/proc/sys")
+    if "dumpable" not in without:
+        # The agent is not to be looked into, and the kernel sees to that.  Run by a user, though, the agent's files in
+        # /proc belong to that user, and so to every program in here.
+        linux.mount("/run/empty", "/proc/1", flags=linux.MS_BIND)
     if plan["privileged"] and "uid" not in without:
         # The kernel charges what a user namespace uses (inotify, pending signals …) to whoever made it as well: were it
         # root, one sandbox could use up what all others, and the host's root, have.

@@ -99,19 +99,18 @@ def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int
     if groups is not None:
         configuration["cgroups"] = groups.to_description()
         inherited += groups.descriptors()
-    root.build(configuration)
-    for fd in inherited:
-        os.set_inheritable(fd, True)
-    environment = {**root.environment(), **root.NURSERY_ENVIRONMENT}
-    # Not as an argument: that would be for every program to read in /proc/self/cmdline.
+    # What a process was started with is for every program to read in /proc/self/cmdline.  So the configuration comes
+    # through a pipe, and the rest lies where a program's own source will lie, and looks like it.
     reading, writing = os.pipe2(os.O_NONBLOCK)
     os.write(writing, marshal.dumps(configuration))
     os.close(writing)
-    start = (
-        f"import sys; sys.path.insert(0, {root.LIBRARY!r}); import cloche.walls.jail.nursery as n; n.main({reading})"
+    root.build(
+        configuration,
+        f"import sys; sys.path[0] = {root.LIBRARY!r}; import cloche.walls.jail.nursery as n; n.main({reading})",
     )
-    os.set_inheritable(reading, True)
-    os.execve(root.PYTHON, ["python3", "-c", start], environment)
+    for fd in (*inherited, reading):
+        os.set_inheritable(fd, True)
+    os.execve(root.PYTHON, ["python3", root.PROGRAM], {**root.environment(), **root.NURSERY_ENVIRONMENT})
 
 
 def report(problem: BaseException) -> None:

@@ -37,6 +37,7 @@ class Nursery:
         begin = start.by_fork if hurry else start.by_exec
         self.control, self._keeper = begin(configuration(settings, preload, without), settings.debug)
         self._warm = False
+        self._deaf = False  # it has closed its end
         self._failure = ""
 
     def is_warm(self) -> bool:
@@ -50,8 +51,9 @@ class Nursery:
         return self._failure
 
     def is_alive(self) -> bool:
-        """Is its keeper still there?  It goes last."""
-        if self._keeper == 0:
+        """Does it take claims?  Its keeper goes last, and may still be clearing up when it does not."""
+        self._listen()
+        if self._keeper == 0 or self._deaf:
             return False
         try:
             pid, _ = os.waitpid(self._keeper, os.WNOHANG)
@@ -102,6 +104,7 @@ class Nursery:
             except OSError:
                 return
             if not message:
+                self._deaf = True
                 return
             told: dict[str, Any] = marshal.loads(message)
             self._warm = self._warm or "warm" in told

@@ -279,10 +279,19 @@ class Nursery:
             "landlock": landlock.abi() > 0,
             "disk": request["disk"],
             "mounts": request["mounts"],
-            "rlimit_memory": None if by_group("memory") else request["memory"],
+            "rlimit_memory": None if by_group("memory") else request["memory"] + self._own_memory(),
             "rlimit_processes": None if by_group("pids") else request["processes"] + 1,
             "spare": spare,
         }
+
+    def _own_memory(self) -> int:
+        """What a fork has from the start, shared with us: a program's own share comes on top."""
+        status = os.open("self/status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._configuration["host_proc"])
+        try:
+            text = os.read(status, 8192)
+        finally:
+            os.close(status)
+        return int(text.partition(b"VmData:")[2].split()[0]) * 1024
 
     def _parked(self, ward: Ward) -> None:
         try:
@@ -298,8 +307,12 @@ class Nursery:
             host_pid, uid = message.split()
             ward.host_pid = int(host_pid)
             ward.workspace = descriptors[0]
-            self._map(int(host_pid), int(uid))
-            ward.parking.send(b"M")
+            try:
+                self._map(int(host_pid), int(uid))
+                ward.parking.send(b"M")
+            except OSError as problem:  # it was killed just now, and its burial follows; or else it must not go on
+                ward.reason = f"no user map: {problem}"
+                self._end(ward, "failed")
         else:
             self._unwatch(ward.parking.fileno())
             if message[:1] == b"!":
@@ -310,8 +323,10 @@ class Nursery:
         for kind in ("gid", "uid"):
             flags = os.O_WRONLY | os.O_CLOEXEC
             file = os.open(f"{host_pid}/{kind}_map", flags, dir_fd=self._configuration["host_proc"])
-            os.write(file, b"%d %d 1" % (root.UID, uid))
-            os.close(file)
+            try:
+                os.write(file, b"%d %d 1" % (root.UID, uid))
+            finally:
+                os.close(file)
 
     def _leashed(self, ward: Ward) -> None:
         claim = ward.claim
@@ -501,7 +516,6 @@ def main(source: int) -> None:
         configuration = marshal.loads(file.read())
     linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
     sys.path.remove(root.LIBRARY)
-    sys.path[:] = [folder for folder in sys.path if folder]
     sys.argv[:] = ["python3"]
     gc.disable()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

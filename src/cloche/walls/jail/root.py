@@ -20,6 +20,7 @@ FOLDERS = ("code", "data", "output", "temp")  # in the workspace
 LIBRARY = "/run/lib"  # our own code: there until the nursery has imported it
 SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
 PYTHON = "/opt/env/bin/python3"
+PROGRAM = f"{WORKSPACE}/code/main.py"  # as for every Python program; the nursery's is gone when a workspace comes
 UID = 1000
 
 # What is set only while the nursery imports: no library may start threads, since threads do not survive a fork.
@@ -75,8 +76,8 @@ def furnish_tmp() -> None:
             os.symlink(f"{made}/{name}", f"{folder}/{name}")
 
 
-def build(configuration: dict[str, Any]) -> None:
-    """Make this mount namespace's root the sandboxes' root, and let go of the host's."""
+def build(configuration: dict[str, Any], start: str) -> None:
+    """Make this mount namespace's root the sandboxes' root, with a program to start in it; let go of the host's."""
     # All sources are taken hold of first: the new root is put together on /tmp, which hides what lies there.
     held = [(linux.open_tree(source), target, flags) for source, target, flags in _sources(configuration)]
     top = "/tmp"
@@ -85,6 +86,9 @@ def build(configuration: dict[str, Any]) -> None:
     if configuration["privileged"]:
         _make_devices()
     _lay_out()
+    os.mkdir(os.path.dirname(PROGRAM)[1:])
+    with open(PROGRAM[1:], "w") as file:
+        file.write(start)
     for fd, target, flags in held:
         linux.mount_setattr(fd, flags)
         _make_target(fd, target)

@@ -47,18 +47,9 @@ def _limit(plan: dict[str, Any]) -> None:
     if plan["rlimit_processes"] is not None:
         limits[resource.RLIMIT_NPROC] = plan["rlimit_processes"]
     if plan["rlimit_memory"] is not None:
-        limits[resource.RLIMIT_DATA] = _data_size() + plan["rlimit_memory"]
+        limits[resource.RLIMIT_DATA] = plan["rlimit_memory"]
     for kind, value in limits.items():
         _, hard = resource.getrlimit(kind)
         if hard != resource.RLIM_INFINITY:
             value = min(value, hard)
         resource.setrlimit(kind, (value, value))
-
-
-def _data_size() -> int:
-    """What this process has already, mostly shared with the nursery: a program's own share comes on top."""
-    with open("/proc/self/status") as file:
-        for line in file:
-            if line.startswith("VmData:"):
-                return int(line.split()[1]) * 1024
-    return 0
