@@ -351,7 +351,10 @@ def test_a_terminal_is_one(box: cloche.Sandbox) -> None:
 
 
 def test_a_terminal_is_resized_while_a_program_runs(box: cloche.Sandbox) -> None:
-    code = "import os, signal\nsignal.signal(28, lambda *_: print(os.get_terminal_size(), flush=True))\nprint('ready', flush=True)\nsignal.pause()"
+    code = (
+        "import os, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\nprint('ready', flush=True)\n"
+        "signal.sigwait([signal.SIGWINCH])\nprint(os.get_terminal_size())"
+    )
     process = box.commands.start(["python3", "-c", code], pty=True)
     heard(process, b"ready")
     process.resize(132, 43)

@@ -138,6 +138,17 @@ def test_a_reader_who_does_not_read_holds_the_program_up(box: cloche.Sandbox) ->
     assert process.wait().exit_code == 137
 
 
+def test_a_process_that_says_little_often_does_no_harm_while_nobody_listens(box: cloche.Sandbox) -> None:
+    code = "import os, sys\nfor n in range(30_000):\n    os.write(1, b'o'); os.write(2, b'e')\nopen('done', 'w')"
+    process = box.commands.start(["python3", "-c", code])
+    for n in range(6000):
+        process.write("x")
+        if n % 100 == 0:
+            box.files.exists("done")  # reads what has come, also for others
+    result = process.wait()
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "o" * 30_000, "e" * 30_000)
+
+
 def test_waiting_for_a_talkative_process_keeps_no_more_than_the_limit(jail: None) -> None:
     with cloche.Sandbox(output="1M") as box:
         before = memory()

@@ -188,13 +188,13 @@ class Reading:
 
     def _push(self) -> None:
         try:
-            while self._credit > 0 and self._left > 0:
+            while self._credit >= frames.LEAST and self._left > 0:
                 data = os.pread(self._fd, min(frames.CHUNK, self._credit, self._left), self._position)
                 if not data:
                     self._left = 0
                     break
                 self._position += len(data)
-                self._credit -= len(data)
+                self._credit -= frames.cost(data)
                 self._left -= len(data)
                 self._agent.send(frames.encode(self._operation, frames.DATA, data))
         except OSError as problem:

@@ -40,6 +40,7 @@ class Agent:
         self.environment = environment
         self.home = home
         self.operations: dict[int, Operation] = {}
+        self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
         self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
         self._incoming, self._outgoing = incoming, outgoing
         self._decoder = frames.Decoder(frames.FROM_ENGINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from time import monotonic
 
 from cloche.agent import python, signals
 from cloche.agent.files import resolve
@@ -100,6 +101,7 @@ class Process:
         self.pid = pid
         self._agent, self._operation = agent, operation
         self._started = _start_time(pid)
+        self._began = monotonic()
         self._stdin: int | None = stdin
         self._pending = bytearray()
         self._feeding = self._input_ended = self._within_line = False
@@ -216,7 +218,7 @@ class Process:
 
     def _read(self, fd: int) -> bool:
         """Pass on what there is; False when nothing more can be had just now."""
-        if self._credit <= 0:
+        if self._credit < frames.LEAST:
             self._agent.unwatch(fd)
             self._paused.add(fd)
             return False
@@ -229,7 +231,7 @@ class Process:
         if not data:
             self._close(fd)
             return False
-        self._credit -= len(data)
+        self._credit -= frames.cost(data)
         self._agent.send(frames.encode(self._operation, self._outputs[fd], data))
         return True
 
@@ -266,6 +268,7 @@ class Process:
                 "cpu": usage.ru_utime + usage.ru_stime,
                 "peak": usage.ru_maxrss * 1024,
                 "disk": disk(self._agent.home),
+                "refused": [name for name, when in self._agent.refused.items() if when >= self._began][:16],
             },
         )
 

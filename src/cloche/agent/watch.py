@@ -84,6 +84,7 @@ class Watching:
         except BlockingIOError:
             return
         position = 0
+        self._told: list[dict[str, str]] = []
         while position < len(data):
             number, mask, _, length = _EVENT.unpack_from(data, position)
             position += _EVENT.size
@@ -103,10 +104,11 @@ class Watching:
                         self._add(path)
                     except OSError:
                         continue
+        frame = frames.encode_json(self._operation, frames.EVENT, {"changes": self._told})
+        self._credit -= len(frame)
+        self._agent.send(frame)
         if self._credit <= 0:  # nobody listens: let the kernel's queue overflow, and say so when somebody does
             self._agent.unwatch(self._fd)
 
     def _tell(self, kind: str, path: str) -> None:
-        frame = frames.encode_json(self._operation, frames.EVENT, {"kind": kind, "path": path})
-        self._credit -= len(frame)
-        self._agent.send(frame)
+        self._told.append({"kind": kind, "path": path})

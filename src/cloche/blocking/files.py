@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from time import monotonic
 
 from cloche.blocking.link import NONSENSE, Lost, Operation
@@ -180,18 +181,20 @@ class Watch:
     def __init__(self, box: Sandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._open = True
+        self._told: deque[Change] = deque()
 
     def next_change(self, timeout: float | None = None) -> Change | None:
         """The next change; None when there is none in time, or the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
-        while self._open:
+        while self._open or self._told:
+            if self._told:
+                return self._told.popleft()
             try:
                 kind, payload = self._box.link.receive(self._operation, deadline)
             except (TimeoutError, Lost):
                 return None
             if kind == frames.EVENT:
-                told = _told(payload)
-                return Change(str(told.get("kind")), str(told.get("path")))
+                self._told.extend(_changes(_told(payload).get("changes")))
             if kind in (frames.REPLY, frames.FAIL):
                 self._open = False
         return None
@@ -200,6 +203,7 @@ class Watch:
         """Stop watching."""
         if self._open:
             self._open = False
+            self._told.clear()
             self._box.link.close(self._operation)
             try:
                 self._box.tell(frames.encode(self._operation.number, frames.CANCEL))
@@ -226,6 +230,13 @@ def _told(payload: bytes) -> dict[str, Any]:
     try:
         return frames.decode_json(payload)
     except frames.Garbled as problem:
+        raise _nonsense() from problem
+
+
+def _changes(told: Any) -> list[Change]:
+    try:
+        return [Change(str(change["kind"]), str(change["path"])) for change in told]
+    except NONSENSE as problem:
         raise _nonsense() from problem
 
 

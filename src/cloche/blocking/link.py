@@ -13,7 +13,7 @@ from time import monotonic
 from cloche.blocking.io import Condition, Lock, Stream
 from cloche.wire import frames
 
-MAX_WAITING = 4096  # frames of one operation that nobody has taken yet
+MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
 STALLED_S = 30.0  # an agent that takes nothing for so long is lost
 
@@ -90,7 +90,7 @@ class Link:
             kind, payload = operation.inbox.popleft()
             operation.waiting -= len(payload)
         if kind in frames.BULK or kind == frames.EVENT:
-            operation.consumed += len(payload)
+            operation.consumed += frames.cost(payload)
             if operation.consumed >= frames.WINDOW // 2:
                 granted, operation.consumed = operation.consumed, 0
                 operation.allowance += granted
@@ -129,8 +129,10 @@ class Link:
             operation.input_credit += int.from_bytes(payload, "big")
             if operation.input_credit > frames.WINDOW:
                 raise frames.Garbled("more credit than was ever used")
+            if operation.inbox and operation.inbox[-1][0] == frames.CREDIT:
+                return  # whoever waits for it will look at the sum
         elif kind in frames.BULK or kind == frames.EVENT:
-            operation.allowance -= len(payload)
+            operation.allowance -= frames.cost(payload)
             if operation.allowance < 0:
                 raise frames.Garbled("more data than was allowed")
         operation.waiting += len(payload)

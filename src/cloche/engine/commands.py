@@ -14,7 +14,7 @@ from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
-from cloche.model.result import Result
+from cloche.model.result import Error, Result
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -282,7 +282,10 @@ class AsyncProcess:
         if kind == frames.EXIT:
             return await self._conclude(frames.decode_json(payload), None)
         if kind == frames.FAIL:
-            raise await self._refusal(frames.decode_json(payload))
+            told = frames.decode_json(payload)
+            if told.get("errno") == 2 and self._request.get("language") and not self._request.get("cwd"):
+                return self._unavailable(str(self._request["language"]))
+            raise await self._refusal(told)
         if kind == frames.CREDIT:
             await self._feed()
         return None
@@ -339,6 +342,7 @@ class AsyncProcess:
             processes_refused=spent.processes_refused - self._box.refusals_seen if spent is not None else 0,
             disk_free=disk.get("free"),
             inodes_free=disk.get("inodes_free"),
+            refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
             is_python="python" in self._request or "python" in str(self._request.get("argv", "")),
         )
         if spent is not None:
@@ -363,6 +367,17 @@ class AsyncProcess:
             stderr_bytes=err,
             wall=self._box.wall,
         )
+        self._forget()
+        return Exit(self.result)
+
+    def _unavailable(self, language: str) -> Event:
+        """What runs this language is not in the sandbox."""
+        error = Error(
+            "unavailable",
+            f"{language} is not installed in the sandbox.",
+            "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
+        )
+        self.result = Result("", "", 127, monotonic() - self._begin, 0.0, 0, error, wall=self._box.wall)
         self._forget()
         return Exit(self.result)
 

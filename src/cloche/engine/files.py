@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from time import monotonic
 
 from cloche.engine.checks import checked_data
@@ -179,18 +180,20 @@ class AsyncWatch:
     def __init__(self, box: AsyncSandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._open = True
+        self._told: deque[Change] = deque()
 
     async def next_change(self, timeout: float | None = None) -> Change | None:
         """The next change; None when there is none in time, or the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
-        while self._open:
+        while self._open or self._told:
+            if self._told:
+                return self._told.popleft()
             try:
                 kind, payload = await self._box.link.receive(self._operation, deadline)
             except (TimeoutError, Lost):
                 return None
             if kind == frames.EVENT:
-                told = _told(payload)
-                return Change(str(told.get("kind")), str(told.get("path")))
+                self._told.extend(_changes(_told(payload).get("changes")))
             if kind in (frames.REPLY, frames.FAIL):
                 self._open = False
         return None
@@ -199,6 +202,7 @@ class AsyncWatch:
         """Stop watching."""
         if self._open:
             self._open = False
+            self._told.clear()
             self._box.link.close(self._operation)
             try:
                 await self._box.tell(frames.encode(self._operation.number, frames.CANCEL))
@@ -225,6 +229,13 @@ def _told(payload: bytes) -> dict[str, Any]:
     try:
         return frames.decode_json(payload)
     except frames.Garbled as problem:
+        raise _nonsense() from problem
+
+
+def _changes(told: Any) -> list[Change]:
+    try:
+        return [Change(str(change["kind"]), str(change["path"])) for change in told]
+    except NONSENSE as problem:
         raise _nonsense() from problem
 
 

@@ -39,6 +39,7 @@ class Facts(Plain):
     disk_free: int | None = None
     inodes_free: int | None = None
     is_python: bool = False
+    refused: tuple[str, ...] = ()  # system calls that the wall refused meanwhile
 
 
 def judge(facts: Facts, limits: Limits) -> Error | None:
@@ -85,6 +86,14 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             "processes",
             f"The program tried to have more than {limits.processes} processes and threads at once.",
             "Start fewer processes or threads, wait for the earlier ones, or allow more with processes=.",
+        )
+    if facts.refused and _not_permitted(facts):
+        calls = ", ".join(facts.refused)
+        return _with(
+            trace,
+            "policy",
+            f"The sandbox does not allow the system call {calls}.",
+            "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, or make namespaces and raw sockets.",
         )
     if facts.exit_code < 0:
         return _killed(-facts.exit_code, trace)
@@ -168,6 +177,10 @@ def _memory(limits: Limits, trace: Traceback | None = None) -> Error:
         f"The program needed more than {_size(limits.memory_bytes)} of memory.",
         "Work on less data at a time, free what is no longer needed, or allow more with memory=.",
     )
+
+
+def _not_permitted(facts: Facts) -> bool:
+    return "Operation not permitted" in facts.stderr_tail or "Errno 1]" in facts.stderr_tail
 
 
 def _disk_full(facts: Facts) -> bool:

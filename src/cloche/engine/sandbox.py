@@ -341,7 +341,7 @@ class AsyncOneShot(AsyncSandbox):
 def _how(language: Language, source: str, args: list[str]) -> dict[str, Any]:
     if language.warm:
         return {"python": source, "args": args}
-    return {"argv": [*language.command, source, *args]}
+    return {"argv": [*language.command, source, *args], "language": language.name}
 
 
 def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:

@@ -22,6 +22,7 @@ MAX_PAYLOAD = 1 << 20
 MAX_OPERATIONS = 4096  # open at a time in one sandbox
 CHUNK = 128 << 10  # of bulk data in one frame
 WINDOW = 2 << 20  # of bulk data under way in one direction of one operation
+LEAST = 512  # what a frame from the agent counts for at least: so the window bounds their number, too
 
 # From the engine
 RUN, CALL, SIGNAL, RESIZE, CANCEL, INPUT, INPUT_END = 1, 2, 3, 4, 5, 6, 7
@@ -67,6 +68,11 @@ def decode_json(payload: bytes) -> dict[str, Any]:
 def credit(operation: int, count: int) -> bytes:
     """A frame that allows the other side `count` more bytes."""
     return encode(operation, CREDIT, count.to_bytes(4, "big"))
+
+
+def cost(payload: bytes) -> int:
+    """How much credit a frame of bulk data from the agent takes."""
+    return max(len(payload), LEAST)
 
 
 class Decoder:

@@ -38,8 +38,11 @@ _USER_LIMITS = {"max_inotify_instances": 32, "max_inotify_watches": 16384}
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
-def enter(plan: dict[str, Any], nursery: sockets.Socket) -> None:
-    """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to."""
+def enter(plan: dict[str, Any], nursery: sockets.Socket) -> int | None:
+    """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to.
+
+    Returns where refused system calls are told (see refusals.py).
+    """
     without = plan["without"]
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
     uid = plan["uid_base"] + host_pid % (1 << 22) if plan["privileged"] else 0
@@ -78,7 +81,7 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> None:
     os.setresuid(root.UID, root.UID, root.UID)
     os.umask(0o022)
     _furnish()
-    seal(plan)
+    return seal(plan)
 
 
 _masks: list[tuple[str, str]] = []  # what covers it, and where it is

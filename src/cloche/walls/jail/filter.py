@@ -19,7 +19,7 @@ from cloche.walls.jail import linux, syscalls
 
 _SECCOMP = syscalls.numbers(os.uname().machine)["seccomp"]
 
-__all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "load", "program", "refused"]
+__all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "asking", "load", "program", "refused"]
 
 
 def refused(name: str) -> bool:
@@ -37,16 +37,26 @@ def program(machine: str = os.uname().machine, without: frozenset[str] = frozens
     return _programs[machine, without]
 
 
-def load(program: bytes) -> None:
-    """Put this process, with all its threads and all that they will ever start, under the filter."""
+def asking(program: bytes) -> bytes:
+    """The same filter, but refused calls are handed to whoever holds the listener that `load` returns for it."""
+    instructions = (program[i : i + 8] for i in range(0, len(program), 8))
+    return b"".join(_ASK if instruction == _EPERM else instruction for instruction in instructions)
+
+
+def load(program: bytes) -> int | None:
+    """Put this process, and all that it will ever start, under the filter; a listener if it is an asking one."""
     if not linux.prctl(_PR_GET_NO_NEW_PRIVS):
         # The kernel insists only where root is missing.  We always do: a setuid program must not inherit the filter.
         raise OSError(errno.EPERM, "seccomp: no_new_privs is not set")
     instructions = ctypes.create_string_buffer(program, len(program))
     fprog = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
+    if _ASK in program:
+        # The kernel gives a listener or looks after other threads, not both: whoever asks has no threads.
+        return linux.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, fprog, call="seccomp")
     outside = linux.syscall(_SECCOMP, _SET_MODE_FILTER, _FLAG_TSYNC, fprog, call="seccomp")
     if outside:
         raise OSError(errno.EBUSY, f"seccomp: thread {outside} has a filter of its own and cannot take ours")
+    return None
 
 
 # The assembler.  A block is a run of instructions of which every path ends in a verdict, so blocks can be put together
@@ -87,7 +97,7 @@ def _when(test: int, values: tuple[int, ...], yes: bytes, no: bytes) -> bytes:
     return b"".join(tests) + (_instruction(_SKIP, length) if far else b"") + yes + no
 
 
-_ALLOW = _verdict(0x7FFF0000)
+_ALLOW, _ASK = _verdict(0x7FFF0000), _verdict(0x7FC00000)
 _EPERM, _ENOSYS = _verdict(0x00050000 | errno.EPERM), _verdict(0x00050000 | errno.ENOSYS)
 
 

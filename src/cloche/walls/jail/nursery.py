@@ -23,8 +23,10 @@ import time
 from cloche.agent import files, processes, signals, watch
 from cloche.agent.main import Agent
 from cloche.agent.python import Program, note_state
-from cloche.walls.jail import cgroups, filter, landlock, linux, rehearsal, root, sockets
+from cloche.walls.jail import cgroups, landlock, linux, rehearsal, root, sockets
 from cloche.walls.jail.enter import enter, find_masks
+from cloche.walls.jail.refusals import Refusals
+from cloche.walls.jail.seal import compile_filter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,11 +58,11 @@ class Newborn(BaseException):
         """Go behind the wall, wait for a claim, serve it."""
         parking = self._parking
         try:
-            enter(self._plan, parking)
+            listener = enter(self._plan, parking)
         except BaseException as problem:
             parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
             os._exit(1)
-        linux.close_all_but((0, 1, 2, parking.fileno()))
+        linux.close_all_but([0, 1, 2, parking.fileno(), *([] if listener is None else [listener])])
         gc.enable()
         parking.send(b"R")
         agent = None
@@ -78,6 +80,10 @@ class Newborn(BaseException):
         else:
             agent.connect(stream)
         parking.close()
+        if listener is not None:
+            refusals = Refusals(listener)
+            agent.refused = refusals.seen
+            agent.watch(listener, refusals.answer)
         agent.serve()
         os._exit(0)
 
@@ -125,6 +131,7 @@ class Nursery:
             "self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"]
         )
         self._environment = root.environment()
+        self._filter = compile_filter(configuration["without"])
         proc = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
         find_masks(proc)
         os.close(proc)
@@ -277,6 +284,7 @@ class Nursery:
             "without": configuration["without"],
             "environment": self._environment,
             "landlock": landlock.abi() > 0,
+            "filter": self._filter,
             "disk": request["disk"],
             "mounts": request["mounts"],
             "rlimit_memory": None if by_group("memory") else request["memory"] + self._own_memory(),
@@ -522,7 +530,6 @@ def main(source: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a dozen for each sandbox: the usual 1024 are soon used up
     note_state()
     linux.last_capability()  # known once, for every sandbox
-    filter.program(without=frozenset())  # compiled once, for every sandbox
     if configuration["rehearse"]:  # some libraries want to write while they are imported
         linux.mount("nursery", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
         root.furnish_tmp()

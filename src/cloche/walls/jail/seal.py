@@ -18,8 +18,14 @@ _READABLE = ["/"]
 _WRITABLE = [root.WORKSPACE, "/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc"]
 
 
-def seal(plan: dict[str, Any]) -> None:
-    """Give up everything; fails rather than leave one promised protection out."""
+def compile_filter(without: list[str]) -> bytes:
+    """The system-call filter, once for every sandbox of a nursery."""
+    allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
+    return system_calls.asking(system_calls.program(without=allowed))
+
+
+def seal(plan: dict[str, Any]) -> int | None:
+    """Give up everything; fails rather than leave one promised protection out.  Returns the filter's listener."""
     without = plan["without"]
     _limit(plan)
     set_dumpable("dumpable" in without)  # the agent shares its uid with the programs: they must not look into it
@@ -30,9 +36,9 @@ def seal(plan: dict[str, Any]) -> None:
     if plan["landlock"] and "landlock" not in without:
         writable = _WRITABLE + [mount["target"] for mount in plan["mounts"] if mount["writable"]]
         landlock.restrict(_READABLE, [path for path in writable if os.path.lexists(path)])
-    if "filter" not in without:
-        allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
-        system_calls.load(system_calls.program(without=allowed))  # last: the steps above need the calls that it refuses
+    if "filter" in without:
+        return None
+    return system_calls.load(plan["filter"])  # last: the steps above need the calls that it refuses
 
 
 def _limit(plan: dict[str, Any]) -> None:

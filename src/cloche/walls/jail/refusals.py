@@ -1,0 +1,40 @@
+"""Which system calls the filter refused, by name: so that an error can say what the sandbox did not allow.
+
+The filter hands refused calls to us instead of failing them itself.  The answer is always the same, EPERM, and depends
+on nothing that the caller could change meanwhile; all that we do in addition is to remember the name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from fcntl import ioctl
+from time import monotonic
+
+from cloche.walls.jail import syscalls
+
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_RECV, _SEND
+_NOTICE = struct.Struct("=QIIiIQ6Q")  # id, pid, flags; number, architecture, instruction pointer, arguments
+_ANSWER = struct.Struct("=QqiI")  # id, value, error, flags
+
+_names = {number: name for name, number in syscalls.numbers(os.uname().machine).items()}
+
+
+class Refusals:
+    """The refused calls of one sandbox; `seen` says when each was last tried."""
+
+    def __init__(self, listener: int) -> None:
+        self.listener = listener
+        self.seen: dict[str, float] = {}  # no more than there are calls
+
+    def answer(self) -> None:
+        """Take one refused call from the listener, which is readable, and let it fail."""
+        notice = bytearray(_NOTICE.size)
+        try:
+            ioctl(self.listener, _RECEIVE, notice)
+            ticket, _, _, number, *_ = _NOTICE.unpack(notice)
+            self.seen[_names.get(number, "unknown")] = monotonic()
+            ioctl(self.listener, _SEND, _ANSWER.pack(ticket, 0, -errno.EPERM, 0))
+        except OSError:
+            pass  # the caller was killed while it waited
