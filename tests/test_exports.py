@@ -36,7 +36,7 @@ def test_star_import_works() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
-        _ = cloche.no_such_name  # type: ignore[attr-defined]
+        _ = cloche.no_such_name
 
 
 def test_importing_cloche_loads_hardly_anything() -> None:
@@ -52,5 +52,5 @@ def test_every_error_is_a_cloche_error_with_a_code_of_its_own() -> None:
         if isinstance(value := getattr(cloche, name), type) and issubclass(value, Exception)
     ]
     assert len(errors) >= 8
-    assert all(issubclass(error, cloche.ClocheError) for error in errors)
-    assert len({error.code for error in errors}) == len(errors)
+    codes = [error.code for error in errors if issubclass(error, cloche.ClocheError)]
+    assert len(set(codes)) == len(codes) == len(errors)

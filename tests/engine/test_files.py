@@ -86,7 +86,18 @@ def test_paths_are_relative_to_the_workspace(box: cloche.Sandbox) -> None:
     assert box.files.read("/data/g") == b"y"
 
 
-NAMES = ["with space", "new\nline", "ü世🎉", "'\"$`\\", "-rf", os.fsdecode(b"\xff\xfe"), "x" * 255, "\x01\x7f", " ", "\u202e"]
+NAMES = [
+    "with space",
+    "new\nline",
+    "ü世🎉",
+    "'\"$`\\",
+    "-rf",
+    os.fsdecode(b"\xff\xfe"),
+    "x" * 255,
+    "\x01\x7f",
+    " ",
+    "\u202e",
+]
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
@@ -302,12 +313,14 @@ def test_bad_options_are_refused(box: cloche.Sandbox) -> None:
             box.files.read("f", offset=bad)  # type: ignore[arg-type]
         with pytest.raises(cloche.InvalidRun, match="length"):
             box.files.read("f", length=bad)  # type: ignore[arg-type]
-    for bad in (0, -1, 1.5, "1", None):
+    depths: list[Any] = [0, -1, 1.5, "1", None]
+    for depth in depths:
         with pytest.raises(cloche.InvalidRun, match="depth"):
-            box.files.list("data", depth=bad)  # type: ignore[arg-type]
-    for bad in (-1, 0o1777, "644", True):
+            box.files.list("data", depth=depth)
+    modes: list[Any] = [-1, 0o1777, "644", True]
+    for mode in modes:
         with pytest.raises(cloche.InvalidRun, match="mode"):
-            box.files.write("f", "", mode=bad)  # type: ignore[arg-type]
+            box.files.write("f", "", mode=mode)
 
 
 # --- watching
@@ -370,7 +383,7 @@ def test_a_flood_of_changes_that_nobody_reads_ends_in_an_overflow(box: cloche.Sa
     result = box.run_program("for n in range(60_000): open(f'data/{n % 50}', 'w').close()", timeout=60)
     assert result.ok
     assert box.commands.run("echo alive").stdout == "alive\n"
-    kinds = set()
+    kinds: set[str] = set()
     while "overflow" not in kinds:
         change = watch.next_change(timeout=20)
         assert change is not None, kinds
@@ -409,7 +422,7 @@ async def test_the_same_with_await(async_box: cloche.AsyncSandbox) -> None:
 
 
 async def test_a_watch_that_is_asked_often_loses_nothing(async_box: cloche.AsyncSandbox) -> None:
-    told = []
+    told: list[str] = []
     async with await async_box.files.watch("data") as watch:
         process = await async_box.commands.start("for i in $(seq 300); do mkdir data/$i; done")
         while len(told) < 300:

@@ -11,6 +11,9 @@ import pytest
 import cloche
 from cloche.model.events import Event, Exit, Output
 
+# In a program: wait for a file that the test makes.
+WAIT = "import os, time\nwhile not os.path.exists('/sandbox/go'): time.sleep(0.005)"
+
 
 def memory() -> int:
     """Resident bytes of this process."""
@@ -29,7 +32,7 @@ def test_events_are_started_output_exit(box: cloche.Sandbox) -> None:
 
 def test_an_event_arrives_while_the_program_still_runs(box: cloche.Sandbox) -> None:
     # The program goes on only when the file appears, which is made when its first line has been heard.
-    code = "import os, time\nprint('waiting')\nwhile not os.path.exists('/sandbox/go'): time.sleep(0.005)\nprint('went on')"
+    code = f"print('waiting')\n{WAIT}\nprint('went on')"
     said: list[bytes] = []
     for event in box.stream(code):
         if isinstance(event, Output):
@@ -40,7 +43,7 @@ def test_an_event_arrives_while_the_program_still_runs(box: cloche.Sandbox) -> N
 
 
 async def test_the_same_with_async_for(async_box: cloche.AsyncSandbox) -> None:
-    code = "import os, time\nprint('waiting')\nwhile not os.path.exists('/sandbox/go'): time.sleep(0.005)\nraise SystemExit(3)"
+    code = f"print('waiting')\n{WAIT}\nraise SystemExit(3)"
     kinds = []
     async for event in async_box.stream(code):
         kinds.append(event.kind)
@@ -54,8 +57,13 @@ def test_every_argument_of_a_stream_works(box: cloche.Sandbox) -> None:
     events = list(
         box.stream(
             'echo "$1 $A $(pwd)"; cat; exit 5',
-            language="bash", args=["arg"], env={"A": "var"}, cwd="place", stdin="input\n", timeout=20,
-        )  # fmt: skip
+            language="bash",
+            args=["arg"],
+            env={"A": "var"},
+            cwd="place",
+            stdin="input\n",
+            timeout=20,
+        )
     )
     result = result_of(events)
     assert (result.stdout, result.exit_code) == ("arg var /sandbox/place\ninput\n", 5)
@@ -72,7 +80,9 @@ def test_a_stream_of_a_failing_program_ends_with_its_error(box: cloche.Sandbox) 
     assert result.error.name == "ZeroDivisionError"
 
 
-@pytest.mark.parametrize("options", [{"language": "x"}, {"args": 5}, {"stdin": 5}, {"cwd": 5}, {"timeout": -1}, {"env": 5}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"language": "x"}, {"args": 5}, {"stdin": 5}, {"cwd": 5}, {"timeout": -1}, {"env": 5}], ids=str
+)
 def test_bad_input_is_refused(box: cloche.Sandbox, options: dict[str, Any]) -> None:
     with pytest.raises(cloche.InvalidRun):
         list(box.stream("", **options))
@@ -95,7 +105,7 @@ def test_output_is_cut_at_the_limit(jail: None) -> None:
 
 def test_large_input_does_not_delay_the_first_event(box: cloche.Sandbox) -> None:
     # It prints first and reads only when it has been heard: all the input cannot be under way before.
-    code = "import os, sys, time\nprint('first')\nwhile not os.path.exists('/sandbox/go'): time.sleep(0.005)\nprint(len(sys.stdin.read()))"
+    code = f"import sys\nprint('first')\n{WAIT}\nprint(len(sys.stdin.read()))"
     said = b""
     for event in box.stream(code, stdin="x" * (20 << 20)):
         if isinstance(event, Output):

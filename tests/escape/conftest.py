@@ -33,7 +33,9 @@ class Attack:
             self.jails[names] = nurseries, Jail(nurseries)
         return self.jails[names][1]
 
-    def __call__(self, code: str, *without: str, language: str = "python", files: dict[str, bytes] | None = None) -> str:
+    def __call__(
+        self, code: str, *without: str, language: str = "python", files: dict[str, bytes] | None = None
+    ) -> str:
         """What the program prints in a sandbox, with or without some of the walls."""
         wall = self.jail(*without) if without else None
         result = cloche.run(code, language=language, files=files, wall=wall, timeout=20)
@@ -65,7 +67,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]
     def build(source: str) -> bytes:
         (folder / "main.c").write_text(source)
         subprocess.run(
-            ["gcc", "-O1", "-w", "-static", "-pthread", "-o", folder / "main", folder / "main.c"], check=True, timeout=60
+            ["gcc", "-O1", "-w", "-static", "-pthread", "-o", folder / "main", folder / "main.c"],
+            check=True,
+            timeout=60,
         )
         return (folder / "main").read_bytes()
 

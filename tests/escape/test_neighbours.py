@@ -22,7 +22,7 @@ print("shm", libc.shmget(4711, 4096, 0o1666), flush=True)
 print("queue", libc.msgget(4711, 0o1666) >= 0, flush=True)
 print("semaphore", libc.semget(4711, 1, 0o1666) >= 0, flush=True)
 try:
-    print("posix queue", ctypes.CDLL("librt.so.1").mq_open(b"/left", os.O_CREAT | os.O_RDWR, 0o666, None) >= 0, flush=True)
+    ctypes.CDLL("librt.so.1").mq_open(b"/left", os.O_CREAT | os.O_RDWR, 0o666, None)
 except OSError:
     pass
 unix = socket.socket(socket.AF_UNIX); unix.bind("\\0left"); unix.listen()
@@ -84,9 +84,8 @@ def host_processes(mark: str) -> list[Path]:
 def test_no_two_sandboxes_share_a_uid_of_the_host():
     marks = ["mark-" + secrets.token_hex(8) for _ in range(3)]
     boxes = [cloche.Sandbox() for _ in marks]
-    uids = []
+    uids: list[int] = []
     for box, mark in zip(boxes, marks, strict=True):
-        box.commands.start(["sleep", "60", mark][:2] + [], env={}).pid  # noqa: B018
         box.commands.start(["bash", "-c", f"exec -a {mark} sleep 60"])
     for mark in marks:
         deadline = time.monotonic() + 5
@@ -135,7 +134,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
 info, count = (ctypes.c_int * 32)(), 0
 info[0], info[2] = signal.SIGRTMIN, -1
-while libc.syscall(ctypes.c_long(129 if os.uname().machine == "x86_64" else 138), os.getpid(), int(signal.SIGRTMIN), info) == 0:
+number = ctypes.c_long(129 if os.uname().machine == "x86_64" else 138)  # rt_sigqueueinfo
+while libc.syscall(number, os.getpid(), int(signal.SIGRTMIN), info) == 0:
     count += 1
 print(count, flush=True)
 sys.stdin.read()

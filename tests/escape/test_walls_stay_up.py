@@ -23,7 +23,9 @@ def raw(number, *arguments):
 
 @ROOT
 def test_nothing_can_be_mounted_bound_or_remounted(attack, tmp_path):
-    code = CALL + """
+    code = (
+        CALL
+        + """
 if os.geteuid() == 0:
     call("unshare", 0x20000)
     call("mount", b"none", b"/", None, ctypes.c_ulong(0x4000 | 0x40000), None)
@@ -36,6 +38,7 @@ raw(430, b"tmpfs", 0)  # fsopen
 raw(428, -100, b"/usr", 1)  # open_tree
 raw(442, -100, b"/usr", 0, bytes(32), 32)  # mount_setattr
 """
+    )
     held = attack(code.format(folder="/sandbox/m"))
     assert held.count("EPERM") == 7
     assert "done" not in held
@@ -43,12 +46,15 @@ raw(442, -100, b"/usr", 0, bytes(32), 32)  # mount_setattr
 
 
 def test_the_root_cannot_be_left(attack):
-    code = CALL + """
+    code = (
+        CALL
+        + """
 call("chroot", b"/")
 raw({"x86_64": 155, "aarch64": 41}[os.uname().machine], b".", b".")
 os.chdir("/")
 print(os.listdir("..") == os.listdir("/"), os.path.samestat(os.stat("/"), os.stat("/..")), os.path.exists("/../work"))
 """
+    )
     assert attack(code).split() == ["chroot", "EPERM", "155", "EPERM", "True", "True", "False"]
     assert "chroot EPERM" not in attack.bare(code) or os.geteuid() != 0
 
@@ -56,7 +62,7 @@ print(os.listdir("..") == os.listdir("/"), os.path.samestat(os.stat("/"), os.sta
 def test_the_system_is_read_only(attack):
     code = """
 import os
-for path in ("/usr/x", "/etc/x", "/opt/env/x", "/opt/python/lib/x", "/x", "/dev/x", "/run/x", "/etc/passwd", "/usr/bin/env"):
+for path in ("/usr/x", "/etc/x", "/opt/env/x", "/opt/python/x", "/x", "/dev/x", "/run/x", "/etc/passwd", "/bin/env"):
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
         print("open for writing:", path)
@@ -78,13 +84,16 @@ def test_no_namespace_can_be_made(attack, name, flag):
 
 
 def test_no_namespace_can_be_made_by_clone(attack):
-    code = CALL + """
+    code = (
+        CALL
+        + """
 number = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
 result = libc.syscall(ctypes.c_long(number), ctypes.c_long(0x10000000 | 17), *[ctypes.c_long(0)] * 4)
 if result == 0:
     os._exit(0)
 print("done" if result > 0 else errno.errorcode[ctypes.get_errno()])
 """
+    )
     assert attack(code) == "EPERM"
     assert attack(code, "call:clone") == "done"
 
@@ -96,7 +105,9 @@ def test_clone3_is_absent_so_that_libc_falls_back(attack):
 
 
 def test_no_namespace_can_be_entered(attack):
-    code = CALL + """
+    code = (
+        CALL
+        + """
 for kind in ("mnt", "net", "pid", "user", "uts", "ipc"):
     for pid in ("1", "self"):
         try:
@@ -104,9 +115,10 @@ for kind in ("mnt", "net", "pid", "user", "uts", "ipc"):
         except OSError as problem:
             print("setns", errno.errorcode[problem.errno])
 """
+    )
     told = set(attack(code).splitlines())
-    assert told <= {"setns EPERM", "setns EACCES"}
-    assert "setns EACCES" not in attack(code, "dumpable")  # then even pid 1's can be opened
+    assert told <= {"setns EPERM", "setns EACCES", "setns ENOENT"}
+    assert set(attack(code, "dumpable").splitlines()) == {"setns EPERM"}  # then even pid 1's can be opened
 
 
 def test_no_capability_is_left(attack):
@@ -123,7 +135,9 @@ for line in open("/proc/self/status"):
 
 
 def test_no_setuid_program_takes_effect(attack, compiled):
-    binary = compiled("#include <stdio.h>\n#include <unistd.h>\nint main() { printf(\"%d %d\\n\", getuid(), geteuid()); }")
+    binary = compiled(
+        '#include <stdio.h>\n#include <unistd.h>\nint main() { printf("%d %d\\n", getuid(), geteuid()); }'
+    )
     code = """
 import os, subprocess
 os.chmod("/sandbox/who", 0o6755)
@@ -178,7 +192,8 @@ print(subprocess.run("/sandbox/a", capture_output=True, text=True).stdout)
 def test_exotic_sockets_cannot_be_opened(attack):
     code = """
 import socket
-kinds = {"netlink audit": (16, 3, 9), "netlink netfilter": (16, 3, 12), "packet": (17, 3, 0), "raw": (2, 3, 1), "alg": (38, 5, 0),
+kinds = {"netlink audit": (16, 3, 9), "netlink filter": (16, 3, 12), "packet": (17, 3, 0), "raw": (2, 3, 1),
+         "alg": (38, 5, 0),
          "vsock": (40, 1, 0), "bluetooth": (31, 3, 1), "xdp": (44, 3, 0), "tipc": (30, 2, 0), "mptcp": (2, 1, 262)}
 for name, kind in kinds.items():
     try:
@@ -192,7 +207,9 @@ for name, kind in kinds.items():
 
 
 def test_the_kernels_back_doors_are_refused_with_an_ordinary_error(attack):
-    code = CALL + """
+    code = (
+        CALL
+        + """
 raw(321, 0, bytes(128), 128)          # bpf
 raw(425, 8, bytes(120))               # io_uring_setup
 raw(298, bytes(128), 0, -1, -1, 0)    # perf_event_open
@@ -200,6 +217,9 @@ raw(323, 0)                           # userfaultfd
 raw(250, 0, -4, 0, 0, 0)              # keyctl
 raw(303, -100, b"/usr", bytes(64), bytes(8), 0)  # name_to_handle_at
 raw(447, 0)                           # memfd_secret
-""" if os.uname().machine == "x86_64" else "print('EPERM ' * 7)"
+"""
+        if os.uname().machine == "x86_64"
+        else "print('EPERM ' * 7)"
+    )
     assert attack(code).count("EPERM") == 7
     assert "done" in attack(code, "filter") or os.uname().machine != "x86_64"

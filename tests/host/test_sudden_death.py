@@ -22,7 +22,11 @@ from cloche.walls.jail.nurseries import Nurseries
 def engine(script: str, **options: object) -> subprocess.Popen[str]:
     """An engine in a process of its own; it prints a line when it is ready."""
     return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-c", textwrap.dedent(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections import deque
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 
 from cloche.agent import signals
 from cloche.wire import frames

@@ -16,7 +16,7 @@ from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import CodeType, TracebackType
+    from types import CodeType, ModuleType, TracebackType
     from typing import Any, NoReturn
 
 _libc = ctypes.CDLL(None)
@@ -78,6 +78,10 @@ def set_dumpable(dumpable: bool) -> None:
 
 def note_state() -> None:
     """Remember what a fork must not share; called by the nursery when its imports are done."""
+    platform = sys.modules.get("platform")
+    if platform is not None:  # it knows the host's name, if a library has asked
+        platform._uname_cache = None  # type: ignore[attr-defined]
+        platform._platform_cache.clear()
     _ours[:] = [name for name in sys.modules if name == "cloche" or name.startswith("cloche.")]
     random = sys.modules.get("random")
     if random is not None:
@@ -203,6 +207,8 @@ def _compiled(script: str) -> CodeType:
         if odd:  # a file is read otherwise than bytes are, with other words for what is wrong: nothing has run yet
             os.execv(sys.executable, ["python3", *sys.argv])
         _finish(_report(problem), ())
+    except Exception as problem:  # nested too deeply, or too large, to be compiled at all
+        _finish(_report(problem), ())
 
 
 def _status_of(code: CodeType) -> int:
@@ -219,7 +225,7 @@ def _status_of(code: CodeType) -> int:
 
 
 def _make_main_module(script: str) -> None:
-    from importlib.machinery import SourceFileLoader
+    from _frozen_importlib_external import SourceFileLoader
 
     main = type(sys)("__main__")
     main.__dict__.update(

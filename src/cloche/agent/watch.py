@@ -7,6 +7,7 @@ import os
 import struct
 
 from cloche.wire import frames
+from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,9 +105,10 @@ class Watching:
                         self._add(path)
                     except OSError:
                         continue
-        frame = frames.encode_json(self._operation, frames.EVENT, {"changes": self._told})
-        self._credit -= len(frame)
-        self._agent.send(frame)
+        if self._told:
+            payload = dumps({"changes": self._told}).encode()
+            self._credit -= frames.cost(payload)  # exactly what the engine counts, or one of us would wait for ever
+            self._agent.send(frames.encode(self._operation, frames.EVENT, payload))
         if self._credit <= 0:  # nobody listens: let the kernel's queue overflow, and say so when somebody does
             self._agent.unwatch(self._fd)
 

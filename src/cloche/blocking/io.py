@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
-from collections.abc import Sequence
+from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_RDWR, socket
 
 
 class Stream:
     """A connected socket."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket) -> None:
         sock.settimeout(None)
         self._socket = sock
 
@@ -40,7 +38,7 @@ class Stream:
         view = memoryview(data)
         while view:
             try:
-                view = view[self._socket.send(view, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
+                view = view[self._socket.send(view, MSG_DONTWAIT | MSG_NOSIGNAL) :]
             except BlockingIOError:
                 waiting = poll()
                 waiting.register(self._socket, POLLOUT)
@@ -50,7 +48,7 @@ class Stream:
     def shut(self) -> None:
         """Nothing more comes or goes; whoever waits for something wakes up."""
         try:
-            self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(SHUT_RDWR)
         except OSError:
             pass  # it is closed already
 
@@ -59,10 +57,13 @@ class Stream:
         self._socket.close()
 
 
-def send_descriptors(fd: int, data: bytes, descriptors: Sequence[int]) -> None:
-    """Send one message, with descriptors attached, on the message socket behind a descriptor."""
-    with socket.socket(fileno=os.dup(fd)) as copy:
-        socket.send_fds(copy, [data], descriptors, socket.MSG_NOSIGNAL)
+def writable(fd: int) -> None:
+    """Wait until a socket takes more."""
+    from select import POLLOUT, poll
+
+    waiting = poll()
+    waiting.register(fd, POLLOUT)
+    waiting.poll()
 
 
 Lock = threading.Lock

@@ -6,13 +6,13 @@ from __future__ import annotations
 import errno
 import marshal
 import os
-import socket
 from time import monotonic
 
-from cloche.blocking.io import Lock, Stream, send_descriptors
+from cloche.blocking.io import Lock, Stream, writable
 from cloche.errors import InvalidRun, Refused, SandboxFailed
 from cloche.model.files import Mount
 from cloche.model.order import Order, Spent
+from cloche.walls.jail import sockets
 from cloche.walls.jail.nurseries import Nurseries, Nursery, doctor_hint, request
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Jail:
             except OSError as problem:
                 raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.", _remedy(problem)) from problem
             try:
-                send_descriptors(nursery.control.fileno(), message, (agents_end.fileno(), nurserys_end.fileno()))
+                _send(nursery.control, message, (agents_end.fileno(), nurserys_end.fileno()))
                 return Jailed(nursery, stream, leash)
             except OSError as problem:
                 stream.close()
@@ -55,11 +55,19 @@ class Jail:
         raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=doctor_hint())
 
 
-def _connections() -> tuple[socket.socket, ...]:
+def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int, ...]) -> None:
+    while True:
+        try:
+            return sockets.send(control, message, descriptors, sockets.DONTWAIT)
+        except BlockingIOError:
+            writable(control.fileno())  # many ask at once
+
+
+def _connections() -> tuple[sockets.Socket, ...]:
     """The two ends of a stream, and the two ends of a leash."""
-    stream = socket.socketpair()
+    stream = sockets.stream_pair()
     try:
-        return (*stream, *socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        return (*stream, *sockets.pair())
     except OSError:
         for end in stream:
             end.close()
@@ -75,11 +83,12 @@ def _remedy(problem: OSError) -> str:
 class Jailed:
     """A sandbox in a nursery, held by its leash."""
 
-    def __init__(self, nursery: Nursery, stream: socket.socket, leash: socket.socket) -> None:
+    def __init__(self, nursery: Nursery, stream: sockets.Socket, leash: sockets.Socket) -> None:
         self.stream = Stream(stream)
         self._nursery = nursery
         self._leash = Stream(leash)
         self._asking = Lock()
+        self._owner = os.getpid()
         self._spent: Spent | None = None  # known when it has ended
         self._gone = False
 
@@ -113,6 +122,8 @@ class Jailed:
 
     def abandon(self) -> None:
         """Let go of the leash: the nursery does the rest."""
+        if os.getpid() == self._owner:
+            self._leash.shut()  # a process that was forked from us holds it, too, and knows nothing of it
         self._leash.close()
         self.stream.close()
 

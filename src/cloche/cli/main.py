@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from cloche.errors import ClocheError
 
     try:
-        arguments = parser(words).parse_args(words)
+        arguments = _plain(words) or parser(words).parse_args(words)
         code: int = _module(arguments.command).main(arguments)
         if arguments.command == "run" and argv is None:
             _leave_at_once(code)
@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OWN_FAILURE  # whoever read our output has gone
     except KeyboardInterrupt:
         return 130
+
+
+def _plain(words: Sequence[str]) -> Any:
+    return _module("run").plain(words) if words[:1] == ["run"] else None
 
 
 def _leave_at_once(code: int) -> NoReturn:
@@ -89,19 +93,19 @@ def complain(message: str, hint: str = "") -> None:
     if sys.stderr.isatty():
         from rich.console import Console
 
-        Console(stderr=True, highlight=False).print(f"[bold red]cloche:[/] {_plain(message)}", _plain(hint), sep="\n")
+        Console(stderr=True, highlight=False).print(
+            f"[bold red]cloche:[/] {_escaped(message)}", _escaped(hint), sep="\n"
+        )
     else:
         print(f"cloche: {message}" + (f"\n{hint}" if hint else ""), file=sys.stderr)
 
 
-def _plain(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("[", "\\[")
 
 
 def _module(name: str) -> ModuleType:
-    from importlib import import_module
-
-    return import_module(f"cloche.cli.{name}")
+    return __import__(f"cloche.cli.{name}", fromlist=["main"])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from cloche.errors import InvalidRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
+    from collections.abc import Sequence
     from typing import Any
 
     from cloche.blocking.commands import Process
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
 _BY_ENDING = {".py": "python", ".sh": "bash", ".bash": "bash"}
 # Errors that a program's own output does not tell.
 _SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
+
+
+# name: default, placeholder, and what it does
+_OPTIONS: dict[str, tuple[Any, str, str]] = {
+    "timeout": (30.0, "SECONDS", "time limit (default 30)"),
+    "memory": ("512M", "SIZE", "memory limit (default 512M)"),
+    "cpu": (1.0, "CORES", "share of the CPUs (default 1.0)"),
+    "disk": ("1G", "SIZE", "disk limit (default 1G)"),
+    "processes": (64, "N", "processes and threads (default 64)"),
+    "output": ("10M", "SIZE", "output limit (default 10M)"),
+    "file": ([], "SRC:DEST", "copy a file in; can be repeated"),
+    "mount": ([], "SRC:DEST[:rw]", "show a host folder inside; can be repeated"),
+    "env": ([], "K=V", "set an environment variable; can be repeated"),
+    "json": (False, "", "print the result as JSON, at the end"),
+    "stats": (False, "", "say what the run used, on standard error"),
+}
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
@@ -34,26 +51,38 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
     command.add_argument("-l", "--language", help="python or bash; by default told from FILE's name")
-    command.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="time limit (default 30)")
-    command.add_argument("--memory", default="512M", metavar="SIZE", help="memory limit (default 512M)")
-    command.add_argument("--cpu", type=float, default=1.0, metavar="CORES", help="share of the CPUs (default 1.0)")
-    command.add_argument("--disk", default="1G", metavar="SIZE", help="disk limit (default 1G)")
-    command.add_argument("--processes", type=int, default=64, metavar="N", help="processes and threads (default 64)")
-    command.add_argument("--output", default="10M", metavar="SIZE", help="output limit (default 10M)")
-    command.add_argument(
-        "--file", dest="files", action="append", default=[], metavar="SRC:DEST", help="copy a file in; can be repeated"
-    )
-    command.add_argument(
-        "--mount", dest="mounts", action="append", default=[], metavar="SRC:DEST[:rw]", help="show a host folder inside"
-    )
-    command.add_argument(
-        "--env", action="append", default=[], metavar="K=V", help="set an environment variable; can be repeated"
-    )
-    command.add_argument("--json", action="store_true", help="print the result as JSON, at the end")
-    command.add_argument("--stats", action="store_true", help="say what the run used, on standard error")
+    for name, (default, placeholder, what) in _OPTIONS.items():
+        how: dict[str, Any] = {"default": default, "dest": f"{name}_", "help": what}
+        if isinstance(default, bool):
+            how["action"] = "store_true"
+        else:
+            how["metavar"] = placeholder
+            how.update({"action": "append"} if isinstance(default, list) else {"type": type(default)})
+        command.add_argument(f"--{name}", **how)
 
 
-def main(arguments: argparse.Namespace) -> int:
+class Arguments:
+    """A command line, read; what argparse's own `Namespace` is too slow to import for."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+
+def plain(words: Sequence[str]) -> Arguments | None:
+    """What `run -c CODE` or `run FILE` ask for, without the ten milliseconds that argparse takes; None for the rest."""
+    if len(words) not in (2, 3) or words[0] != "run" or words[-1].startswith("-"):
+        return None
+    if len(words) == 3 and words[1] != "-c":
+        return None
+    code, file = (words[2], None) if len(words) == 3 else (None, words[1])
+    options = {f"{name}_": default for name, (default, _, _) in _OPTIONS.items()}
+    return Arguments(command="run", file=file, args=[], code=code, language=None, **options)
+
+
+def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
     from cloche.blocking.sandbox import checked_mounts, one_shot
     from cloche.model.limits import Limits
@@ -62,26 +91,26 @@ def main(arguments: argparse.Namespace) -> int:
         arguments.args.insert(0, arguments.file)
     code, language, takes_stdin = _program(arguments)
     limits = Limits.of(
-        arguments.timeout, arguments.memory, arguments.cpu, arguments.disk, arguments.processes, arguments.output
+        arguments.timeout_, arguments.memory_, arguments.cpu_, arguments.disk_, arguments.processes_, arguments.output_
     )
-    mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mounts))
-    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env)
+    mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
+    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
     box = one_shot(code, language, limits, env, mounts)
     try:
-        for text in arguments.files:
+        for text in arguments.file_:
             source, target = _pair(text, "--file", "SRC:DEST")
             box.files.write(target, _read(source))
         process = box.start_program(code, language=language, args=arguments.args, stdin=takes_stdin, ends_sandbox=True)
         if takes_stdin:
             _feed(process)
-        result = _follow(process, show=not arguments.json)
+        result = _follow(process, show=not arguments.json_)
     finally:
         box.let_go()
     _report(result, arguments)
     return 137 if result.error is not None and result.error.kind == "memory" else result.exit_code
 
 
-def _program(arguments: argparse.Namespace) -> tuple[str, str, bool]:
+def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
     """The source, its language, and whether standard input is left for the program."""
     if arguments.code is not None:
         return arguments.code, arguments.language or "python", True
@@ -150,14 +179,14 @@ def _follow(process: Process, show: bool) -> Result:
             process.signal("SIGINT")
 
 
-def _report(result: Result, arguments: argparse.Namespace) -> None:
-    if arguments.json:
+def _report(result: Result, arguments: Namespace | Arguments) -> None:
+    if arguments.json_:
         print(_as_json(result))
     elif result.error is not None and result.error.kind in _SILENT:
         from cloche.cli.main import complain
 
         complain(f"{result.error.kind}: {result.error.message}", result.error.hint)
-    if arguments.stats:
+    if arguments.stats_:
         parts = [
             f"exit {result.exit_code}",
             f"{result.duration * 1000:.1f} ms",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal as signals
+from _collections_abc import Mapping, Sequence
 from collections import deque
-from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env
-from cloche.engine.io import AsyncLock
+from cloche.engine.io import AsyncCondition
 from cloche.engine.judge import TAIL, Facts, judge
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 Data = bytes | bytearray | memoryview
 
+_SIGKILL = 9
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody listens
@@ -113,7 +113,8 @@ class AsyncProcess:
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._timed_out = self._cut = False
-        self._next = AsyncLock()
+        self._turn = AsyncCondition()
+        self._taking = False  # somebody waits for the next frame, on behalf of all
         self._missed: deque[Event] = deque()  # what happened while somebody waited for something else
         self.result: Result | None = None
 
@@ -135,26 +136,22 @@ class AsyncProcess:
 
     async def started(self) -> None:
         """Wait until it runs; what it prints meanwhile is kept."""
-        while self._pid is None and self.result is None:
-            await self._advance_aside()
+        async with self._turn:
+            while self._pid is None and self.result is None:
+                await self._step(listening=False)
 
     async def next_event(self) -> Event | None:
         """The next thing that happens; None after the end."""
-        async with self._next:
-            if self._missed:
-                return self._missed.popleft()
-            while self.result is None:
-                event = await self._advance()
-                if event is not None:
-                    return event
-            return None
+        async with self._turn:
+            while not self._missed and self.result is None:
+                await self._step(listening=True)
+            return self._missed.popleft() if self._missed else None
 
     async def wait(self) -> Result:
         """Wait for its end; its events are kept for whoever iterates over them, up to the output limit."""
-        while self.result is None:
-            async with self._next:
-                if self.result is None:
-                    await self._advance_aside()
+        async with self._turn:
+            while self.result is None:
+                await self._step(listening=False)
         return self.result
 
     async def finish(self, stdin: Data | None) -> Result:
@@ -182,9 +179,9 @@ class AsyncProcess:
             if self._operation.input_credit > 0:
                 rest = await self._send_input(rest)
             else:
-                async with self._next:
+                async with self._turn:
                     if self.result is None and self._operation.input_credit <= 0:
-                        await self._advance_aside()
+                        await self._step(listening=False)
 
     async def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""
@@ -197,7 +194,9 @@ class AsyncProcess:
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
         try:
-            chosen = signals.Signals[number] if isinstance(number, str) else signals.Signals(number)
+            from signal import Signals
+
+            chosen = Signals[number] if isinstance(number, str) else Signals(number)
         except (KeyError, ValueError):
             raise InvalidRun(f"There is no signal {number!r}.") from None
         await self._send(frames.SIGNAL, dumps({"signal": int(chosen)}).encode())
@@ -236,14 +235,29 @@ class AsyncProcess:
         except Gone:
             self._input = None  # what became of the program is told by its events
 
-    async def _advance_aside(self) -> None:
-        """Take one frame although nobody asks for events just now: they are told later, as far as they are kept."""
-        event = await self._advance()
-        if event is None or (self._cut and isinstance(event, Output)):
+    async def _step(self, listening: bool) -> None:
+        """With the turn: take one frame, or wait until somebody has; what it says is kept for whoever listens.
+
+        When nobody does, output past the limit is dropped.
+        """
+        if self._taking:
+            await self._turn.wait_for_change(None)
             return
+        self._taking = True
+        self._turn.release()
+        try:
+            event = await self._advance()
+        finally:
+            await self._turn.acquire()
+            self._taking = False
+            self._turn.notify_all()
+        if event is not None and (listening or not self._cut or not isinstance(event, Output)):
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
         last = self._missed[-1] if self._missed else None
-        small = isinstance(last, Output) and last.kind == event.kind and len(last.data) < _PIECE
-        if small and isinstance(event, Output) and isinstance(last, Output):
+        small = isinstance(last, Output) and len(last.data) < _PIECE
+        if small and isinstance(event, Output) and isinstance(last, Output) and last.kind == event.kind:
             self._missed[-1] = Output(event.kind, last.data + event.data)  # one by one they would cost too much
         else:
             self._missed.append(event)
@@ -327,7 +341,7 @@ class AsyncProcess:
     async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> Event:
         """The program has ended, or its sandbox has: gather what is known and judge it."""
         duration = monotonic() - self._begin
-        code = int(end["code"]) if end is not None else -signals.SIGKILL
+        code = int(end["code"]) if end is not None else -_SIGKILL
         suspicious = end is None or code != 0
         spent = await self._box.spent(final=self._ends_sandbox) if self._ends_sandbox or suspicious else None
         disk = (end or {}).get("disk") or {}

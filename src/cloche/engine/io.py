@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-from collections.abc import Sequence
+from _socket import MSG_NOSIGNAL, SHUT_RDWR, socket
 
 
 class AsyncStream:
     """A connected socket."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket) -> None:
         sock.setblocking(False)
         self._socket = sock
         self._unsent = bytearray()
@@ -24,7 +23,7 @@ class AsyncStream:
                 try:
                     return self._socket.recv(size)
                 except BlockingIOError:
-                    await _readable(self._socket)
+                    await _readable(self._socket.fileno())
 
     async def send(self, data: bytes, timeout: float | None = None) -> None:
         """Send all of it; what is left when this is cancelled goes before what is sent next."""
@@ -32,14 +31,14 @@ class AsyncStream:
         async with asyncio.timeout(timeout):
             while self._unsent:
                 try:
-                    del self._unsent[: self._socket.send(self._unsent, socket.MSG_NOSIGNAL)]
+                    del self._unsent[: self._socket.send(self._unsent, MSG_NOSIGNAL)]
                 except BlockingIOError:
-                    await _writable(self._socket)
+                    await writable(self._socket.fileno())
 
     def shut(self) -> None:
         """Nothing more comes or goes; whoever waits for something wakes up."""
         try:
-            self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(SHUT_RDWR)
         except OSError:
             pass  # it is closed already
 
@@ -48,24 +47,9 @@ class AsyncStream:
         self._socket.close()
 
 
-async def send_descriptors(fd: int, data: bytes, descriptors: Sequence[int]) -> None:
-    """Send one message, with descriptors attached, on the message socket behind a descriptor."""
-    copy = socket.socket(fileno=os.dup(fd))  # several may wait for it, and a loop has one callback per descriptor
-    try:
-        while True:
-            try:
-                socket.send_fds(copy, [data], descriptors, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                return
-            except BlockingIOError:
-                await _writable(copy)
-    finally:
-        copy.close()
-
-
-async def _readable(sock: socket.socket) -> None:
+async def _readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
-    fd = sock.fileno()
     try:
         loop.add_reader(fd, _wake, future)
         await future
@@ -73,15 +57,17 @@ async def _readable(sock: socket.socket) -> None:
         loop.remove_reader(fd)
 
 
-async def _writable(sock: socket.socket) -> None:
+async def writable(fd: int) -> None:
+    """Wait until a socket takes more."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
-    fd = sock.fileno()
+    copy = os.dup(fd)  # several may wait for it, and a loop has one callback per descriptor
     try:
-        loop.add_writer(fd, _wake, future)
+        loop.add_writer(copy, _wake, future)
         await future
     finally:
-        loop.remove_writer(fd)
+        loop.remove_writer(copy)
+        os.close(copy)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from signal import Signals
-
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
 from cloche.model.result import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Match
 
 # What programs say when they may not start another process or thread, and nobody counts them for us.
 _NO_MORE_PROCESSES = (
@@ -21,7 +22,8 @@ _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
 # What a traceback ends with: the exception's class, with its module unless it is a builtin, and its message.
-_RAISED = re.compile(r"^([^\W\d][\w.<>]*)(?:: (.*))?$", re.DOTALL)
+_RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
+_SIGINT = 2
 TAIL = 256 << 10  # of standard error, where a traceback is looked for
 
 
@@ -68,9 +70,9 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         return None
     # Python ends so after an exception (120: its last output could not be written either); with another code, what it
     # printed earlier is not why it ended.
-    failed = facts.is_python and facts.exit_code in (1, 120, -Signals.SIGINT)
+    failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
     trace = find_traceback(facts.stderr_tail) if failed else None
-    if trace is not None and trace.name == "MemoryError":
+    if trace is not None and _is_out_of_memory(trace):
         return _memory(limits, trace)
     if _disk_full(facts):
         what = "files" if facts.inodes_free == 0 else "disk space"
@@ -128,7 +130,7 @@ def find_traceback(stderr: str) -> Traceback | None:
     return _find_syntax_error(lines)
 
 
-def _raised_by(lines: list[str], start: int) -> re.Match[str] | None:
+def _raised_by(lines: list[str], start: int) -> Match[str] | None:
     """The exception and its message, which may have several lines, after the frames of a traceback."""
     body = lines[start + 1 :]
     if lines[start].startswith(_GROUP):
@@ -137,7 +139,13 @@ def _raised_by(lines: list[str], start: int) -> re.Match[str] | None:
     elif body[-1:] == [""]:
         body.pop()
     last = next((n for n, line in enumerate(body) if line and not line.startswith(" ")), len(body))
-    return _RAISED.match("\n".join(body[last:]))
+    return _exception("\n".join(body[last:]))
+
+
+def _exception(text: str) -> Match[str] | None:
+    from re import DOTALL, match  # only now: a cold `cloche run` that ends well does without
+
+    return match(_RAISED, text, DOTALL)
 
 
 def _first_of_chain(lines: list[str], start: int) -> int:
@@ -154,11 +162,16 @@ def _first_of_chain(lines: list[str], start: int) -> int:
     return start
 
 
+def _is_out_of_memory(trace: Traceback) -> bool:
+    # NumPy has a class of its own for it; mmap raises OSError.
+    return trace.name.endswith("MemoryError") or (trace.name == "OSError" and "[Errno 12]" in trace.message)
+
+
 def _find_syntax_error(lines: list[str]) -> Traceback | None:
     """A program that could not even be compiled: no `Traceback` line, just the place, if there is one."""
     last = len(lines) - 1 if lines[-1] else len(lines) - 2
-    raised = _RAISED.match(lines[max(last, 0)])
-    if raised is None or raised.group(1) not in _SYNTAX:
+    raised = _exception(lines[max(last, 0)])
+    if raised is None or raised.group(1) not in (*_SYNTAX, "RecursionError", "MemoryError"):
         return None
     start = next((n for n in range(last, -1, -1) if lines[n].startswith('  File "')), last)
     return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[start:]))
@@ -191,6 +204,8 @@ def _disk_full(facts: Facts) -> bool:
 
 def _killed(number: int, trace: Traceback | None) -> Error:
     try:
+        from signal import Signals
+
         name = Signals(number).name
     except ValueError:
         name = f"signal {number}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping, Sequence
+from _collections_abc import Mapping, Sequence
 from posixpath import normpath
 
 from cloche import languages
@@ -86,9 +85,13 @@ class AsyncSandbox:
             if self._hold is None:
                 hold = await self._wall.hold(self._order)
                 self._link = AsyncLink(hold.stream)
-                # An owner who forgets it lets go of the leash, and that ends it.
-                weakref.finalize(self, hold.abandon)
                 self._hold = hold
+
+    def __del__(self) -> None:
+        # An owner who forgets it lets go of the leash, and that ends it.
+        hold = self.__dict__.get("_hold")
+        if hold is not None:
+            hold.abandon()
 
     async def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""

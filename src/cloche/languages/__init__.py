@@ -16,9 +16,7 @@ def find(name: str) -> Language:
     wanted = name.strip().lower() if isinstance(name, str) else ""
     for file, aliases in _FILES.items():
         if wanted == file or wanted in aliases:
-            from importlib import import_module
-
-            language: Language = import_module(f"cloche.languages.{file}").LANGUAGE
+            language: Language = __import__(f"cloche.languages.{file}", fromlist=["LANGUAGE"]).LANGUAGE
             return language
     raise InvalidRun(f"The language {name!r} is unknown.", hint=f"Known are {', '.join(sorted(_FILES))}.")
 

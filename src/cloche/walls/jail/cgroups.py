@@ -132,7 +132,12 @@ class Cgroups:
 
     def to_description(self) -> dict[str, Any]:
         """Plain data for another program; `descriptors()` have to be passed along under the same numbers."""
-        return {"places": [list(place) for place in self.places], "missing": self.missing, "owner": self.owner, "namespace": self.namespace}
+        return {
+            "places": [list(place) for place in self.places],
+            "missing": self.missing,
+            "owner": self.owner,
+            "namespace": self.namespace,
+        }
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Cgroups:

@@ -76,7 +76,8 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> int | None:
     if "uid" not in without:
         _limit_namespace(user_limits)
     os.close(user_limits)
-    linux.unshare(linux.NEWCGROUP)  # after it is in its group, which thereby becomes the root of what it sees
+    if "cgroup namespace" not in without:
+        linux.unshare(linux.NEWCGROUP)  # after it is in its group, which thereby becomes the root of what it sees
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     os.umask(0o022)
@@ -140,7 +141,9 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
         os.chown(folder, uid, uid)
         linux.mount(folder, target, flags=linux.MS_BIND)
     workspace = os.open(root.SCRATCH, os.O_PATH | os.O_CLOEXEC)
-    linux.mount("/run/empty", root.SCRATCH, flags=linux.MS_BIND)  # hidden, not unmounted: that waits for every processor
+    linux.mount(
+        "/run/empty", root.SCRATCH, flags=linux.MS_BIND
+    )  # hidden, not unmounted: that waits for every processor
     return workspace
 
 

@@ -127,9 +127,7 @@ class Nursery:
         self._groups: Any = None
         if configuration.get("cgroups"):
             self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
-        self._pid_namespace = os.open(
-            "self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"]
-        )
+        self._pid_namespace = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
         self._environment = root.environment()
         self._filter = compile_filter(configuration["without"])
         proc = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
@@ -527,7 +525,9 @@ def main(source: int) -> None:
     sys.argv[:] = ["python3"]
     gc.disable()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a dozen for each sandbox: the usual 1024 are soon used up
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (most, most)
+    )  # a dozen for each sandbox: the usual 1024 are soon used up
     note_state()
     linux.last_capability()  # known once, for every sandbox
     if configuration["rehearse"]:  # some libraries want to write while they are imported

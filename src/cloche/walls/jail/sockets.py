@@ -8,9 +8,11 @@ from _socket import (
     CMSG_SPACE,
     MSG_CMSG_CLOEXEC,
     MSG_DONTWAIT,
+    MSG_NOSIGNAL,
     SCM_RIGHTS,
     SOCK_DGRAM,
     SOCK_SEQPACKET,
+    SOCK_STREAM,
     SOL_SOCKET,
     socket,
     socketpair,
@@ -31,6 +33,12 @@ def pair() -> tuple[Socket, Socket]:
     return ours, theirs
 
 
+def stream_pair() -> tuple[Socket, Socket]:
+    """Two ends of a byte stream."""
+    ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+    return ours, theirs
+
+
 def adopt(fd: int) -> Socket:
     """The message socket behind a descriptor."""
     return socket(AF_UNIX, SOCK_SEQPACKET, 0, fd)
@@ -41,10 +49,10 @@ def for_ioctl() -> Socket:
     return socket(AF_INET, SOCK_DGRAM)
 
 
-def send(to: Socket, message: bytes, descriptors: Sequence[int] = ()) -> None:
+def send(to: Socket, message: bytes, descriptors: Sequence[int] = (), flags: int = 0) -> None:
     """Send one message, with descriptors attached."""
     rights = [(SOL_SOCKET, SCM_RIGHTS, pack(f"{len(descriptors)}i", *descriptors))] if descriptors else []
-    to.sendmsg([message], rights)
+    to.sendmsg([message], rights, flags | MSG_NOSIGNAL)
 
 
 def receive(source: Socket, size: int, most: int) -> tuple[bytes, list[int]]:

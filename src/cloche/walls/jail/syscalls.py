@@ -89,8 +89,14 @@ _TABLES = {"x86_64": _X86_64 + _EVERYWHERE, "aarch64": _AARCH64 + _EVERYWHERE}
 
 def numbers(machine: str) -> dict[str, int]:
     """The number of every call on `machine`, as `uname -m` names it; KeyError for a machine that we do not know."""
+    if machine in _numbers:
+        return _numbers[machine]
     found: dict[str, int] = {}
     for line in filter(str.strip, _TABLES[machine].splitlines()):
         first, *names = line.split()
         found.update(zip(names, range(int(first), int(first) + len(names)), strict=True))
+    _numbers[machine] = found
     return found
+
+
+_numbers: dict[str, dict[str, int]] = {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import marshal
 import os
-import socket
 from time import monotonic
 
-from cloche.engine.io import AsyncLock, AsyncStream, send_descriptors
+from cloche.engine.io import AsyncLock, AsyncStream, writable
 from cloche.errors import InvalidRun, Refused, SandboxFailed
 from cloche.model.files import Mount
 from cloche.model.order import Order, Spent
+from cloche.walls.jail import sockets
 from cloche.walls.jail.nurseries import Nurseries, Nursery, doctor_hint, request
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ class AsyncJail:
             except OSError as problem:
                 raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.", _remedy(problem)) from problem
             try:
-                await send_descriptors(nursery.control.fileno(), message, (agents_end.fileno(), nurserys_end.fileno()))
+                await _send(nursery.control, message, (agents_end.fileno(), nurserys_end.fileno()))
                 return AsyncJailed(nursery, stream, leash)
             except OSError as problem:
                 stream.close()
@@ -54,11 +54,19 @@ class AsyncJail:
         raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=doctor_hint())
 
 
-def _connections() -> tuple[socket.socket, ...]:
+async def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int, ...]) -> None:
+    while True:
+        try:
+            return sockets.send(control, message, descriptors, sockets.DONTWAIT)
+        except BlockingIOError:
+            await writable(control.fileno())  # many ask at once
+
+
+def _connections() -> tuple[sockets.Socket, ...]:
     """The two ends of a stream, and the two ends of a leash."""
-    stream = socket.socketpair()
+    stream = sockets.stream_pair()
     try:
-        return (*stream, *socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        return (*stream, *sockets.pair())
     except OSError:
         for end in stream:
             end.close()
@@ -74,11 +82,12 @@ def _remedy(problem: OSError) -> str:
 class AsyncJailed:
     """A sandbox in a nursery, held by its leash."""
 
-    def __init__(self, nursery: Nursery, stream: socket.socket, leash: socket.socket) -> None:
+    def __init__(self, nursery: Nursery, stream: sockets.Socket, leash: sockets.Socket) -> None:
         self.stream = AsyncStream(stream)
         self._nursery = nursery
         self._leash = AsyncStream(leash)
         self._asking = AsyncLock()
+        self._owner = os.getpid()
         self._spent: Spent | None = None  # known when it has ended
         self._gone = False
 
@@ -112,6 +121,8 @@ class AsyncJailed:
 
     def abandon(self) -> None:
         """Let go of the leash: the nursery does the rest."""
+        if os.getpid() == self._owner:
+            self._leash.shut()  # a process that was forked from us holds it, too, and knows nothing of it
         self._leash.close()
         self.stream.close()
 
