@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from _collections_abc import Mapping, Sequence
+from _weakref import ref
 from posixpath import normpath
 
 from cloche import languages
@@ -87,12 +88,7 @@ class Sandbox:
                 hold = self._wall.hold(self._order)
                 self._link = Link(hold.stream)
                 self._hold = hold
-
-    def __del__(self) -> None:
-        # An owner who forgets it lets go of the leash, and that ends it.
-        hold = self.__dict__.get("_hold")
-        if hold is not None:
-            hold.abandon()
+                _held[ref(self, _forgotten)] = hold
 
     def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
@@ -257,6 +253,15 @@ class Sandbox:
         if timeout is None:
             return self.limits.replace(timeout_s=None) if unlimited else self.limits
         return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
+
+
+# An owner who forgets a sandbox lets go of its leash, and that ends it.  The holds are kept here, and not by a `__del__`:
+# a sandbox is part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+_held: dict[ref[Sandbox], Hold] = {}
+
+
+def _forgotten(box: ref[Sandbox]) -> None:
+    _held.pop(box).abandon()
 
 
 class Events:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _collections_abc import Mapping, Sequence
+from _weakref import ref
 from posixpath import normpath
 
 from cloche import languages
@@ -86,12 +87,7 @@ class AsyncSandbox:
                 hold = await self._wall.hold(self._order)
                 self._link = AsyncLink(hold.stream)
                 self._hold = hold
-
-    def __del__(self) -> None:
-        # An owner who forgets it lets go of the leash, and that ends it.
-        hold = self.__dict__.get("_hold")
-        if hold is not None:
-            hold.abandon()
+                _held[ref(self, _forgotten)] = hold
 
     async def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
@@ -258,6 +254,15 @@ class AsyncSandbox:
         if timeout is None:
             return self.limits.replace(timeout_s=None) if unlimited else self.limits
         return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
+
+
+# An owner who forgets a sandbox lets go of its leash, and that ends it.  The holds are kept here, and not by a `__del__`:
+# a sandbox is part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+_held: dict[ref[AsyncSandbox], AsyncHold] = {}
+
+
+def _forgotten(box: ref[AsyncSandbox]) -> None:
+    _held.pop(box).abandon()
 
 
 class AsyncEvents:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from cloche.walls.jail import cgroups, linux
+from cloche.walls.jail import group as group_module
 
 MIB = 1 << 20
 DEADLINE_S = 60.0  # for events that come in milliseconds; slow under emulation
@@ -352,7 +353,7 @@ def test_limits_can_be_raised_and_lowered(groups, group):
 def test_a_forked_child_is_in_the_group(groups, group, monkeypatch, clone3):
     _needs(groups, "pids")
     if not clone3:
-        monkeypatch.setattr(cgroups, "_fork_into", lambda _: None)
+        monkeypatch.setattr(group_module, "_fork_into", lambda _: None)
     child = _Child(group, lambda: open("/proc/self/cgroup").read().count(group.name))
     child.go()
     assert os.read(child.done, 10) == str(len(groups.places)).encode()

@@ -1,7 +1,8 @@
 """A refused system call is named: in the kind of the error, and by its name."""
 
-import cloche
 import pytest
+
+import cloche
 
 MOUNT = """
 import ctypes, os

@@ -8,4 +8,9 @@ In the order in which a sandbox meets them:
     nursery.py   forks a sandbox per claim, keeps a few ready, kills, counts, cleans up
     enter.py     what a newborn sandbox does, step by step, until nothing can be taken back
     seal.py      the last of these steps: limits, capabilities, Landlock, the system-call filter
+
+Beside them: cgroups.py, group.py and cgroup_files.py (limits), filter.py and syscalls.py (the system-call filter),
+refusals.py (what it refused), landlock.py, rehearsal.py (what a nursery does before it forks), linux.py and sockets.py
+(system calls that Python lacks, or has only at the price of slow imports), start.py and nurseries.py (the wall's side of
+starting it all).
 """

@@ -100,7 +100,7 @@ def _mount_proc(masked: bool, privileged: bool) -> None:
     if privileged:
         linux.mount("proc", "/proc", "proc", flags)
     else:
-        # The kernel allows a user a fresh proc only where an unmasked one is in sight: the host's goes after, not before.
+        # The kernel allows a user a fresh proc only where an unmasked one is in sight: so the host's goes after.
         linux.mount("proc", "/run/proc", "proc", flags)
         linux.umount("/proc")
         linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)

@@ -39,8 +39,8 @@ _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
-# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading, nor
-# what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
+# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading,
+# nor what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
 _COMMON = [
     *("re", "random", "datetime", "string", "typing", "heapq", "copy", "shutil", "tempfile", "pathlib", "dataclasses"),
     *("traceback", "csv", "hashlib", "base64", "decimal", "fractions", "statistics", "textwrap", "glob", "json"),

@@ -1,0 +1,105 @@
+"""Files and folders of the control-group file systems, by descriptor: the nursery does not see them by name."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SIGKILL = 9  # `signal` imports `enum`, which costs a cold start milliseconds
+
+
+def exists(name: str, directory: int) -> bool:
+    """Is there such an entry?"""
+    return os.access(name, os.F_OK, dir_fd=directory)
+
+
+def open_directory(path: str, above: int | None = None) -> int | None:
+    """A descriptor of a directory, or None when it is not there or not ours to open."""
+    try:
+        return os.open(path, DIRECTORY, dir_fd=above)
+    except OSError:
+        return None
+
+
+def read(directory: int, name: str) -> bytes:
+    """What a file says."""
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        parts = []
+        while part := os.read(fd, 65536):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def write(directory: int, name: str, value: object, *, optional: bool = False) -> None:
+    """Write a value into a file, which may be missing when it is optional."""
+    try:
+        fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=directory)
+    except FileNotFoundError:
+        if optional:
+            return
+        raise
+    try:
+        os.write(fd, str(value).encode())
+    except OSError as error:
+        raise OSError(error.errno, f"{error.strerror} (writing {value})", name) from None
+    finally:
+        os.close(fd)
+
+
+def field(text: bytes, name: bytes) -> int:
+    """The number after `name` at the beginning of a line; 0 if there is none."""
+    start = (b"\n" + text).find(b"\n" + name + b" ")
+    if start < 0:
+        return 0
+    start += len(name) + 1
+    end = text.find(b"\n", start)
+    return int(text[start : end if end >= 0 else len(text)])
+
+
+def kill_in(name: str, place: int, version: int) -> None:
+    """Kill everything in the group of this name."""
+    directory = os.open(name, DIRECTORY, dir_fd=place)
+    try:
+        kill_all(directory, version)
+    finally:
+        os.close(directory)
+
+
+def kill_all(directory: int, version: int) -> None:
+    """Kill everything in a group."""
+    if version == 2:
+        try:
+            write(directory, "cgroup.kill", "1")
+            return
+        except FileNotFoundError:  # before Linux 5.14
+            pass
+    # Where the pids controller is, no more can be born.
+    write(directory, "pids.max", 0, optional=True)
+    seen: set[int] = set()
+    for _ in range(100):  # a fork bomb is outrun after a few rounds; the caller tries again if not
+        fresh = {int(pid) for pid in read(directory, "cgroup.procs").split()} - seen - {0, os.getpid()}
+        if not fresh:
+            return
+        for pid in fresh:
+            try:
+                os.kill(pid, _SIGKILL)
+            except ProcessLookupError:
+                pass
+        seen |= fresh
+
+
+def remove(name: str, place: int) -> bool:
+    """Remove a group; False while something in it still dies."""
+    try:
+        os.rmdir(name, dir_fd=place)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True

@@ -1,0 +1,355 @@
+"""One sandbox's control group: its limits, what it uses, and when its memory is to be looked at.
+
+What `memory` means and how it is told from files is written in cgroups.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import time
+
+from cloche.walls.jail import cgroup_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SIGCHLD = 17
+
+_MIB = 1 << 20
+_SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
+_STEP = 8 * _MIB  # version 2: how far beyond what is known memory.high is set; fewer events, less exact
+_SHRINK_S = 0.25  # version 2: while memory.high is raised, look this often whether files went away
+_PERIOD_US = 100_000
+_SHARES = 256  # a quarter of the default weight: the server and the nursery go first
+
+# Version 1 samples after room / _FASTEST, within these bounds.  Faulting in fresh memory reaches 2 to 5 GB/s per core.
+_FASTEST = 8e9
+_SOONEST_S, _LATEST_S = 0.004, 0.1
+
+_libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL: clone3 below must not give up the interpreter lock
+
+
+class Group:
+    """One sandbox's group.  Methods raise OSError when the kernel refuses: then the sandbox must not run."""
+
+    def __init__(self, name: str, places: list[tuple[int, int, list[str]]]) -> None:
+        self.name = name
+        self._places = places
+        self._directories: list[tuple[int, int]] = []  # (descriptor, version)
+        self._of: dict[str, tuple[int, int]] = {}  # the same by controller
+        for place, version, controllers in places:
+            directory = (os.open(name, cgroup_files.DIRECTORY, dir_fd=place), version)
+            self._directories.append(directory)
+            for controller in controllers:
+                self._of[controller] = directory
+        self._kept: dict[str, int] = {}  # files that are read over and over
+        self._memory = self._disk = self._high = 0
+        self._most = 0  # the highest that was counted as memory
+        self._last = 0  # what the group used at the latest check
+        self._delay = _LATEST_S
+        self._timer = -1
+        self._epoll: select.epoll | None = None
+
+    # Setting up
+
+    def limit(self, memory: int, disk: int, cpu: float, processes: int) -> None:
+        """Set all limits (bytes, bytes, processors, processes and threads); can be called again to change them."""
+        self._limit_memory(memory, disk)
+        self._limit_cpu(cpu)
+        if "pids" in self._of:
+            self._write("pids", "pids.max", processes)
+
+    def fork(self) -> int:
+        """os.fork(), the child being in the group from the start.
+
+        Moving a process that runs already (`attach`) waits for an RCU grace period, 8 to 16 ms.  Neither a thread that
+        moves itself (possible in version 1 only) nor a process born in a group (version 2 only) has to wait.
+        """
+        directory = next((fd for fd, version in self._directories if version == 2), None)
+        pid = None if directory is None else _fork_into(directory)
+        outside = [(fd, version) for fd, version in self._directories if version == 1 or pid is None]
+        if pid is None:
+            pid = os.fork()
+        if pid == 0:
+            try:
+                for fd, version in outside:
+                    cgroup_files.write(fd, "tasks" if version == 1 else "cgroup.procs", "0")
+            except BaseException as error:
+                os.write(2, f"cloche: could not enter {self.name}: {error}\n".encode())
+                os._exit(71)  # nobody's code runs outside of its limits
+        return pid
+
+    def attach(self, pid: int) -> None:
+        """Move a process into the group; slow, see `fork`."""
+        for fd, _ in self._directories:
+            cgroup_files.write(fd, "cgroup.procs", pid)
+
+    # Watching
+
+    @property
+    def watch_fd(self) -> int | None:
+        """Readable (EVENT_READ) when `check` should be called; None before `limit`, or if memory is not limited."""
+        return None if self._timer < 0 else self._timer if self._epoll is None else self._epoll.fileno()
+
+    def check(self, files: Callable[[], int] | None = None) -> bool:
+        """Is the sandbox beyond its memory?  Call it when `watch_fd` is readable, or at any other time.
+
+        `files` tells the bytes used in the sandbox's tmpfs mounts.  Without it, shared memory up to `disk` passes for
+        files, and a memfd of that size goes unnoticed.
+        """
+        if self._timer < 0:
+            return False
+        _set_timer(self._timer, _SHRINK_S)  # also when the answer is yes: until it is dead nobody need be woken
+        if cgroup_files.field(
+            self._read_kept(self._oom_file()), b"oom_kill"
+        ):  # on version 2, this takes note of the event
+            return True
+        used = self._used()
+        room, others = self._memory - used, 0
+        # The first comparison is cheap and enough most of the time: everything together fits.
+        if room < 0:
+            counted, others = self._count(files)
+            if counted > self._memory:
+                counted, others = self._count(files)  # files come and go meanwhile: only what lasts is believed
+            if counted > self._memory:
+                return True
+            room = self._memory - counted
+        self._rearm(used, room, others)
+        return False
+
+    def usage(self) -> dict[str, int | float | None]:
+        """What the sandbox uses and has used; None for what cannot be known here.
+
+        `memory` is anonymous and kernel memory, `files` shared memory and what is in tmpfs.  `memory_peak` is the
+        highest that is known: right unless files or cache grew after memory shrank.
+        """
+        usage: dict[str, int | float | None] = dict.fromkeys(
+            ("memory", "files", "memory_peak", "cpu_s", "processes", "oom_kills", "processes_refused")
+        )
+        if "memory" in self._of:
+            memory, files = self._statistics()
+            self._most = max(self._most, memory)
+            others = max(0, self._used() - memory)
+            peak = self._peak()
+            if peak is not None and self._memory:
+                self._most = max(self._most, min(peak - others, self._memory))
+            usage.update(memory=memory, files=files, memory_peak=self._most)
+            # Not through the kept descriptor: it would take note of an event that only `check` may.
+            usage["oom_kills"] = cgroup_files.field(self._read("memory", self._oom_file()), b"oom_kill")
+        usage["cpu_s"] = self._cpu_s()
+        if "pids" in self._of:
+            usage["processes"] = int(self._read("pids", "pids.current"))
+            usage["processes_refused"] = cgroup_files.field(self._read("pids", "pids.events"), b"max")
+        return usage
+
+    # Ending
+
+    def kill(self) -> None:
+        """SIGKILL for everything in the group; does not wait."""
+        if self._directories:
+            cgroup_files.kill_all(*self._of.get("pids", self._directories[0]))
+
+    def remove(self) -> bool:
+        """Remove the group; False while something in it is alive or dying.  Never blocks."""
+        busy = [place for place, _, _ in self._places if not cgroup_files.remove(self.name, place)]
+        if busy:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Close all descriptors of the group; what a forked child does that must not reach it any more."""
+        if self._epoll is not None:
+            self._epoll.close()
+        for fd in (self._timer, *self._kept.values(), *(fd for fd, _ in self._directories)):
+            if fd >= 0:
+                os.close(fd)
+        self._epoll, self._timer, self._kept, self._directories, self._of = None, -1, {}, [], {}
+
+    # Memory
+
+    def _limit_memory(self, memory: int, disk: int) -> None:
+        if "memory" not in self._of:
+            return
+        self._memory, self._disk = memory, disk
+        hard = memory + disk + _SLACK
+        fd, version = self._of["memory"]
+        if version == 1:
+            try:
+                cgroup_files.write(fd, "memory.limit_in_bytes", hard)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # the limit with swap is lower and has to be raised first
+                    raise
+                cgroup_files.write(fd, "memory.memsw.limit_in_bytes", hard)
+                cgroup_files.write(fd, "memory.limit_in_bytes", hard)
+            cgroup_files.write(fd, "memory.memsw.limit_in_bytes", hard, optional=True)
+        else:
+            cgroup_files.write(fd, "memory.max", hard)
+            cgroup_files.write(fd, "memory.swap.max", 0, optional=True)
+            cgroup_files.write(fd, "memory.oom.group", 1, optional=True)
+            self._high = memory
+            cgroup_files.write(fd, "memory.high", memory)
+        self._start_watch(version)
+
+    def _start_watch(self, version: int) -> None:
+        if self._timer < 0:
+            self._timer = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+            if self._timer < 0:
+                raise OSError(ctypes.get_errno(), "timerfd_create")
+            if version == 2:
+                # `selectors` knows no EPOLLPRI, which is how the file says that it changed.  But an epoll
+                # descriptor can itself be watched for reading.
+                self._epoll = select.epoll()
+                self._epoll.register(self._timer, select.EPOLLIN)
+                self._epoll.register(self._keep("memory.events"), select.EPOLLPRI)
+                self._read_kept("memory.events")  # what was before does not count
+        if version == 1:
+            self._delay = _SOONEST_S
+            _set_timer(self._timer, _SOONEST_S)
+
+    def _rearm(self, used: int, room: int, others: int) -> None:
+        if self._of["memory"][1] == 1:
+            # Twice as long when nothing has changed: a sandbox that sits just below its limit must not keep us busy.
+            still = abs(self._last - used) < _MIB
+            self._last = used
+            soonest = max(room / _FASTEST, _SOONEST_S)
+            self._delay = min(max(soonest, self._delay * 2 if still else 0), _LATEST_S)
+            _set_timer(self._timer, self._delay)
+            return
+        high = self._memory + (others + _STEP if others else 0)
+        if high != self._high:
+            cgroup_files.write(self._of["memory"][0], "memory.high", high)
+            self._high = high
+        # No event tells that files went away: while it is raised, look.
+        _set_timer(self._timer, _SHRINK_S if high > self._memory else 0)
+
+    def _used(self) -> int:
+        return int(self._read_kept("memory.usage_in_bytes" if self._of["memory"][1] == 1 else "memory.current"))
+
+    def _peak(self) -> int | None:
+        fd, version = self._of["memory"]
+        try:  # memory.peak: since Linux 5.19
+            return int(cgroup_files.read(fd, "memory.max_usage_in_bytes" if version == 1 else "memory.peak"))
+        except FileNotFoundError:
+            return None
+
+    def _oom_file(self) -> str:
+        return "memory.oom_control" if self._of["memory"][1] == 1 else "memory.events"
+
+    def _count(self, files: Callable[[], int] | None) -> tuple[int, int]:
+        """What counts as memory, and what else is charged to the group."""
+        before = files() if files else self._disk
+        used = self._used()
+        memory, shared = self._statistics()
+        # Files that grow meanwhile are known after, files that go away were known before.
+        excess = max(0, shared - max(before, files() if files else 0))
+        memory += excess
+        self._most = max(self._most, memory)
+        return memory, max(0, used - memory)
+
+    def _statistics(self) -> tuple[int, int]:
+        """Anonymous, swapped and kernel memory; shared memory (tmpfs included)."""
+        text = self._read_kept("memory.stat")
+        if self._of["memory"][1] == 1:
+            return cgroup_files.field(text, b"total_rss") + cgroup_files.field(text, b"total_swap"), cgroup_files.field(
+                text, b"total_shmem"
+            )
+        # Pipe buffers are in no field but `kernel` (since Linux 5.18).
+        kernel = cgroup_files.field(text, b"kernel") - cgroup_files.field(text, b"slab_reclaimable")
+        if kernel < 0:
+            kernel = sum(
+                cgroup_files.field(text, name) for name in (b"kernel_stack", b"pagetables", b"slab_unreclaimable")
+            )
+        return cgroup_files.field(text, b"anon") + kernel + cgroup_files.field(text, b"sock"), cgroup_files.field(
+            text, b"shmem"
+        )
+
+    # Processor time
+
+    def _limit_cpu(self, cpu: float) -> None:
+        if "cpu" not in self._of:
+            return
+        quota = max(1000, int(cpu * _PERIOD_US))
+        fd, version = self._of["cpu"]
+        if version == 2:
+            cgroup_files.write(fd, "cpu.max", f"{quota} {_PERIOD_US}")
+            cgroup_files.write(fd, "cpu.weight", _SHARES * 100 // 1024, optional=True)
+            return
+        cgroup_files.write(fd, "cpu.cfs_period_us", _PERIOD_US)
+        try:
+            cgroup_files.write(fd, "cpu.cfs_quota_us", quota)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # more than the group above us has: then that one is the limit
+                raise
+        cgroup_files.write(fd, "cpu.shares", _SHARES, optional=True)
+
+    def _cpu_s(self) -> float | None:
+        if "cpuacct" in self._of:
+            return int(self._read("cpuacct", "cpuacct.usage")) / 1e9
+        for fd, version in self._directories:
+            if version == 2:  # there without any controller
+                return cgroup_files.field(cgroup_files.read(fd, "cpu.stat"), b"usage_usec") / 1e6
+        return None
+
+    # Files of the group
+
+    def _write(self, controller: str, name: str, value: object) -> None:
+        cgroup_files.write(self._of[controller][0], name, value)
+
+    def _read(self, controller: str, name: str) -> bytes:
+        return cgroup_files.read(self._of[controller][0], name)
+
+    def _keep(self, name: str) -> int:
+        if name not in self._kept:
+            self._kept[name] = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._of["memory"][0])
+        return self._kept[name]
+
+    def _read_kept(self, name: str) -> bytes:
+        return os.pread(self._keep(name), 16384, 0)
+
+
+class _CloneArgs(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            *("flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack"),
+            *("stack_size", "tls", "set_tid", "set_tid_size", "cgroup"),
+        )
+    ]
+
+
+_SYS_clone3, _CLONE_INTO_CGROUP = 435, 0x200000000
+
+
+def _fork_into(directory: int) -> int | None:
+    """os.fork() with CLONE_INTO_CGROUP; None where that is not to be had (Linux before 5.7, some containers).
+
+    Skips the C library's part of fork, which is about threads: have none.
+    """
+    arguments = _CloneArgs(flags=_CLONE_INTO_CGROUP, exit_signal=_SIGCHLD, cgroup=directory)
+    ctypes.pythonapi.PyOS_BeforeFork()
+    pid: int = _libc.syscall(
+        ctypes.c_long(_SYS_clone3), ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments))
+    )
+    if pid == 0:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+        return 0
+    number = ctypes.get_errno()
+    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    if pid > 0:
+        return pid
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EACCES):
+        return None
+    raise OSError(number, f"clone3: {os.strerror(number)}")
+
+
+def _set_timer(timer: int, delay_s: float) -> None:
+    """Let a timer descriptor become readable once after `delay_s`, and not be so before; 0: never."""
+    whole = int(delay_s)
+    value = (ctypes.c_long * 4)(0, 0, whole, int((delay_s - whole) * 1e9))
+    if _libc.timerfd_settime(timer, 0, value, None) < 0:
+        raise OSError(ctypes.get_errno(), "timerfd_settime")
