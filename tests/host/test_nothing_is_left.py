@@ -38,6 +38,7 @@ def test_a_thousand_sandboxes_with_kills_in_between_leave_nothing(host, nurserie
     (keeper,) = set(host.keepers()) - set(others)
     nursery = host.nursery(keeper)
     time.sleep(0.5)  # until the pool is full again
+    gc.collect()  # what earlier tests have left lying about
     before = host.count()
     begin = time.monotonic()
     outcomes = asyncio.run(_many(host, nursery, AsyncJail(nurseries)))

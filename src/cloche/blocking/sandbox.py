@@ -255,8 +255,8 @@ class Sandbox:
         return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
 
 
-# An owner who forgets a sandbox lets go of its leash, and that ends it.  The holds are kept here, and not by a `__del__`:
-# a sandbox is part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+# An owner who forgets a sandbox lets go of its leash, and that ends it.  Done here and not by a `__del__`: a sandbox is
+# part of a cycle, and the collector may close its sockets before it comes to the sandbox.
 _held: dict[ref[Sandbox], Hold] = {}
 
 

@@ -95,7 +95,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             trace,
             "policy",
             f"The sandbox does not allow the system call {calls}.",
-            "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, or make namespaces and raw sockets.",
+            "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, unshare or open raw sockets.",
         )
     if facts.exit_code < 0:
         return _killed(-facts.exit_code, trace)

@@ -79,17 +79,23 @@ def kill_all(directory: int, version: int) -> None:
             pass
     # Where the pids controller is, no more can be born.
     write(directory, "pids.max", 0, optional=True)
-    seen: set[int] = set()
+    kill_listed(directory, {os.getpid()})
+
+
+def kill_listed(directory: int, spared: set[int]) -> bool:
+    """Kill what a group lists, but for some; False when new ones kept coming, as they may where nothing stops them."""
+    seen = {0, *spared}
     for _ in range(100):  # a fork bomb is outrun after a few rounds; the caller tries again if not
-        fresh = {int(pid) for pid in read(directory, "cgroup.procs").split()} - seen - {0, os.getpid()}
+        fresh = {int(pid) for pid in read(directory, "cgroup.procs").split()} - seen
         if not fresh:
-            return
+            return True
         for pid in fresh:
             try:
                 os.kill(pid, _SIGKILL)
             except ProcessLookupError:
                 pass
         seen |= fresh
+    return False
 
 
 def remove(name: str, place: int) -> bool:

@@ -50,6 +50,7 @@ class Group:
         self._memory = self._disk = self._high = 0
         self._most = 0  # the highest that was counted as memory
         self._last = 0  # what the group used at the latest check
+        self._oom_kills_noted = 0
         self._delay = _LATEST_S
         self._timer = -1
         self._epoll: select.epoll | None = None
@@ -104,9 +105,10 @@ class Group:
         if self._timer < 0:
             return False
         _set_timer(self._timer, _SHRINK_S)  # also when the answer is yes: until it is dead nobody need be woken
-        if cgroup_files.field(
-            self._read_kept(self._oom_file()), b"oom_kill"
-        ):  # on version 2, this takes note of the event
+        # On version 2, reading this is also what takes note of the event.
+        killed = cgroup_files.field(self._read_kept(self._oom_file()), b"oom_kill")
+        if killed > self._oom_kills_noted:
+            self._oom_kills_noted = killed
             return True
         used = self._used()
         room, others = self._memory - used, 0
@@ -147,6 +149,11 @@ class Group:
         return usage
 
     # Ending
+
+    def kill_all_but(self, pid: int) -> bool:
+        """SIGKILL for everything but one process; False when new ones kept coming.  Does not wait."""
+        directory, _ = self._of.get("pids", self._directories[0])
+        return cgroup_files.kill_listed(directory, {pid})
 
     def kill(self) -> None:
         """SIGKILL for everything in the group; does not wait."""
@@ -190,7 +197,6 @@ class Group:
         else:
             cgroup_files.write(fd, "memory.max", hard)
             cgroup_files.write(fd, "memory.swap.max", 0, optional=True)
-            cgroup_files.write(fd, "memory.oom.group", 1, optional=True)
             self._high = memory
             cgroup_files.write(fd, "memory.high", memory)
         self._start_watch(version)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CONTROL = 3
 _LATER = (files, watch)  # the agent imports them when it needs them, and cannot find them then
 _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one delays whoever runs just now
+_STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox goes, too
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
@@ -100,6 +101,7 @@ class Ward:
         self.claim: Claim | None = None
         self.reason = ""  # why it was killed, when it was us
         self.dead = False
+        self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
 
 
 class Claim:
@@ -359,7 +361,13 @@ class Nursery:
             status = os.fstatvfs(ward.workspace)
             return (status.f_blocks - status.f_bfree) * status.f_frsize
 
-        if ward.group.check(files):
+        if not ward.group.check(files):
+            ward.memory_strikes = 0
+            return
+        # The programs have to go, and the agent stays to tell about it: the sandbox has files, and a next turn.
+        ward.memory_kills += 1
+        ward.memory_strikes += 1
+        if not ward.group.kill_all_but(ward.pid) or ward.memory_strikes > _STRIKES:
             self._end(ward, "memory")
 
     def _end(self, ward: Ward, reason: str) -> None:
@@ -375,6 +383,7 @@ class Nursery:
         usage: dict[str, Any] = {"host_pid": ward.host_pid}
         if ward.group is not None:
             usage.update(ward.group.usage())
+            usage["oom_kills"] = (usage["oom_kills"] or 0) + ward.memory_kills
         return usage
 
     # --- death
