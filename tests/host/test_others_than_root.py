@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -35,13 +36,13 @@ def run_as(who: str, *command: str, timeout_s: float = 100) -> subprocess.Comple
         "host/test_sudden_death.py",
     ],
 )
-def test_the_same_holds_for_an_ordinary_user(tests, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("user")
-    for path in (folder, *folder.parents[:2]):
-        path.chmod(0o755)
-    folder.chmod(0o777)
-    options = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'temp'}", f"--rootdir={TESTS.parent}"]
-    done = run_as("user", "-m", "pytest", *options, "-c", str(TESTS.parent / "pyproject.toml"), str(TESTS / tests))
+def test_the_same_holds_for_an_ordinary_user(tests):
+    with TemporaryDirectory(
+        prefix="pytest-as-user-"
+    ) as folder:  # pytest's own belongs to root, and is closed to others
+        os.chmod(folder, 0o777)
+        options = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder}/temp", f"--rootdir={TESTS.parent}"]
+        done = run_as("user", "-m", "pytest", *options, "-c", str(TESTS.parent / "pyproject.toml"), str(TESTS / tests))
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
 

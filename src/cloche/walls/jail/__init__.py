@@ -11,6 +11,6 @@ In the order in which a sandbox meets them:
 
 Beside them: cgroups.py, group.py and cgroup_files.py (limits), filter.py and syscalls.py (the system-call filter),
 refusals.py (what it refused), landlock.py, rehearsal.py (what a nursery does before it forks), linux.py and sockets.py
-(system calls that Python lacks, or has only at the price of slow imports), start.py and nurseries.py (the wall's side of
-starting it all).
+(system calls that Python lacks, or has only at the price of slow imports), start.py and nurseries.py (how it all is
+started).
 """
