@@ -37,8 +37,8 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         spare, agent.spare = agent.spare, None
         if spare is None or not spare.alive:
             spare = Spare(agent)
+        spare.go(program)  # first: it can run while we write down what it is
         process = Process(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
-        spare.go(program)
     elif terminal:
         process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
     else:
@@ -60,8 +60,12 @@ def write_file(path: str, data: bytes) -> None:
 
 
 def _write_source(path: str, text: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    write_file(path, text.encode("utf-8", "surrogateescape"))
+    data = text.encode("utf-8", "surrogateescape")
+    try:
+        write_file(path, data)
+    except FileNotFoundError:  # the program before has removed the folder
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_file(path, data)
 
 
 class Spare:

@@ -96,6 +96,12 @@ class Group:
         """Readable (EVENT_READ) when `check` should be called; None before `limit`, or if memory is not limited."""
         return None if self._timer < 0 else self._timer if self._epoll is None else self._epoll.fileno()
 
+    def begin(self) -> None:
+        """A program is about to start: there is all the room that there can be, so the first look has time."""
+        if self._timer >= 0 and self._of["memory"][1] == 1:
+            self._delay = min(max(self._memory / _FASTEST, _SOONEST_S), _LATEST_S)
+            _set_timer(self._timer, self._delay)
+
     def check(self, files: Callable[[], int] | None = None) -> bool:
         """Is the sandbox beyond its memory?  Call it when `watch_fd` is readable, or at any other time.
 

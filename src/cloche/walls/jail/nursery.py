@@ -6,7 +6,7 @@ trusted (so `marshal` will do, which costs no import; both ends are the same Pyt
 
 - the control socket: each message is a claim, with two descriptors: the agent's end of a byte stream, and our end of a
   *leash*;
-- a leash per sandbox: we tell `started`, `failed`, `usage`, `ended`, `gone`; the engine asks for `usage`, moves the
+- a leash per sandbox: we tell `failed`, `usage`, `ended`, `gone`; the engine asks for `usage`, moves the
   `deadline`, or lets go with `end`.  A leash that is closed, for whatever reason, ends its sandbox.
 """
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CONTROL = 3
 _LATER = (files, watch)  # the agent imports them when it needs them, and cannot find them then
 _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one delays whoever runs just now
+_BREATH_S = 0.0015  # the same when a run has just ended: long enough for whoever waited for it to get its answer
 _STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox goes, too
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
@@ -103,6 +104,10 @@ class Ward:
         self.dead = False
         self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
 
+    def is_free(self) -> bool:
+        """Can it be claimed?"""
+        return self.claim is None and not self.dead and not self.reason
+
 
 class Claim:
     """What the engine wants a sandbox for."""
@@ -162,8 +167,7 @@ class Nursery:
                 if callback is not None:
                     callback()
             self._enforce_deadlines()
-            if not events or self._just_ended:
-                self._just_ended = False
+            if not events:
                 self._idle()
         self._leave()
 
@@ -184,7 +188,8 @@ class Nursery:
         request = marshal.loads(message)
         claim = Claim(request, descriptors[0], sockets.adopt(descriptors[1]))
         claim.leash.setblocking(False)
-        ward = next((w for w in self._wards.values() if self._suits(w, request)), None)
+        shape = self._shape_of(request)
+        ward = next((w for w in self._wards.values() if w.shape == shape and w.is_free()), None)
         if ward is None:
             try:
                 ward = self._fork(request)
@@ -195,12 +200,9 @@ class Nursery:
         ward.claim = claim
         if request.get("deadline") is not None:
             claim.deadline = time.monotonic() + request["deadline"]
-        self._watch(claim.leash.fileno(), lambda: self._leashed(ward))
         if ward.ready:
-            self._hand_over(ward)
-
-    def _suits(self, ward: Ward, request: dict[str, Any]) -> bool:
-        return ward.claim is None and not ward.dead and not ward.reason and ward.shape == self._shape_of(request)
+            self._hand_over(ward)  # first: somebody waits for it
+        self._watch(claim.leash.fileno(), lambda: self._leashed(ward))
 
     def _shape_of(self, request: dict[str, Any]) -> str:
         """What is built into a sandbox and cannot be changed when it is claimed."""
@@ -224,8 +226,8 @@ class Nursery:
         self._unwatch(ward.parking.fileno())
         ward.parking.close()
         if ward.group is not None and ward.group.watch_fd is not None:
+            ward.group.begin()
             self._watch(ward.group.watch_fd, lambda: self._check_memory(ward))
-        claim.tell(started={"pid": ward.host_pid})
 
     def _limit(self, ward: Ward, request: dict[str, Any]) -> None:
         limits = {
@@ -466,14 +468,16 @@ class Nursery:
         if not self._warmed:
             return 0
         due = self._next_deadline()
-        if self._wants_more():
-            return _QUIET_S if due is None else min(due, _QUIET_S)
-        return due
+        if not self._wants_more():
+            self._just_ended = False
+            return due
+        quiet = _BREATH_S if self._just_ended else _QUIET_S
+        return quiet if due is None else min(due, quiet)
 
     def _wants_more(self) -> bool:
         if not self._configuration["pool"] or self._failures >= _GIVE_UP:
             return False
-        waiting = sum(1 for w in self._wards.values() if w.claim is None and not w.dead and not w.reason)
+        waiting = sum(1 for ward in self._wards.values() if ward.is_free())
         return waiting < int(self._configuration["pool"])
 
     def _idle(self) -> None:
