@@ -367,4 +367,8 @@ def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, 
             raise InvalidRun(
                 f"{mount.target} is no place to mount at.", hint="Choose a path below /sandbox, like /sandbox/data/in."
             )
+    targets = [mount.target.rstrip("/") for mount in mounts]
+    for target in targets:
+        if targets.count(target) > 1 or any(target.startswith(f"{other}/") for other in targets):
+            raise InvalidRun(f"{target} lies in another mount.", hint="Mount side by side, not one inside another.")
     return tuple(mounts)

@@ -27,14 +27,19 @@ def refused(name: str) -> bool:
     return name not in CHECKED and not any(name in names for names in ALLOWED.values())
 
 
-def program(machine: str = os.uname().machine, without: frozenset[str] = frozenset()) -> bytes:
+def program(
+    machine: str = os.uname().machine, without: frozenset[str] = frozenset(), setuid_files: bool = True
+) -> bytes:
     """The filter as an array of `struct sock_filter`.
 
     The calls named in `without` are let through: for tests that prove what the filter is good for, and for them only.
+    Without `setuid_files` no file can be made setuid or setgid: where a folder of the host can be written, such a file
+    would work on the host, with the rights of the folder's owner.
     """
-    if (machine, without) not in _programs:
-        _programs[machine, without] = _build(machine, without)
-    return _programs[machine, without]
+    variant = (machine, without, setuid_files)
+    if variant not in _programs:
+        _programs[variant] = _build(*variant)
+    return _programs[variant]
 
 
 def asking(program: bytes) -> bytes:
@@ -292,10 +297,10 @@ _X32, _PAST_X32 = 0x40000000, 0x80000000
 
 _PR_GET_NO_NEW_PRIVS, _SET_MODE_FILTER, _FLAG_TSYNC = 39, 1, 1
 
-_programs: dict[tuple[str, frozenset[str]], bytes] = {}
+_programs: dict[tuple[str, frozenset[str], bool], bytes] = {}
 
 
-def _build(machine: str, without: frozenset[str]) -> bytes:
+def _build(machine: str, without: frozenset[str], setuid_files: bool) -> bytes:
     numbers = syscalls.numbers(machine)
     blocks = dict.fromkeys(numbers, _EPERM)
     for names in ALLOWED.values():
@@ -303,6 +308,10 @@ def _build(machine: str, without: frozenset[str]) -> bytes:
     for names in ABSENT.values():
         blocks.update(dict.fromkeys(names, _ENOSYS))
     blocks.update((name, block) for name, (_, block) in CHECKED.items())
+    if not setuid_files:
+        blocks.update({name: _plain_mode(index, blocks[name]) for name, index in _MODES.items() if name in blocks})
+        blocks.update({name: _plain_mode_if_made(index) for name, index in _OPENS.items() if name in blocks})
+        blocks["openat2"] = _ENOSYS  # its mode is out of our sight; callers fall back to openat
     if not without <= numbers.keys():
         raise ValueError(f"no such system calls: {sorted(without - numbers.keys())}")
     blocks.update(dict.fromkeys(without, _ALLOW))
@@ -310,6 +319,21 @@ def _build(machine: str, without: frozenset[str]) -> bytes:
     # A foreign architecture (32-bit calls through int 0x80) has other numbers: it must go before any is looked at.
     known = _LOAD_NUMBER + _search(_ranges({numbers[name]: blocks[name] for name in numbers}, machine))
     return _LOAD_ARCHITECTURE + _when(_EQUAL, (_ARCHITECTURE[machine],), known, _EPERM)
+
+
+# Where the mode of a file is among the arguments; for those that open files, only when they make one.
+_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mkdir": 1, "mkdirat": 2}
+_MODES |= {"mknod": 1, "mknodat": 2}
+_OPENS = {"open": 1, "openat": 2}
+_SETUID_OR_SETGID, _CREAT_OR_TMPFILE = 0o6000, 0o100 | 0o20000000
+
+
+def _plain_mode(index: int, otherwise: bytes) -> bytes:
+    return _argument(index) + _when(_ANY_BIT, (_SETUID_OR_SETGID,), _EPERM, otherwise)
+
+
+def _plain_mode_if_made(flags: int) -> bytes:
+    return _argument(flags) + _when(_ANY_BIT, (_CREAT_OR_TMPFILE,), _plain_mode(flags + 1, _ALLOW), _ALLOW)
 
 
 def _ranges(blocks: dict[int, bytes], machine: str) -> list[tuple[int, bytes]]:

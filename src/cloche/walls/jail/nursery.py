@@ -286,13 +286,18 @@ class Nursery:
             "without": configuration["without"],
             "environment": self._environment,
             "landlock": landlock.abi() > 0,
-            "filter": self._filter,
+            "filter": self._filter_for(request),
             "disk": request["disk"],
             "mounts": request["mounts"],
             "rlimit_memory": None if by_group("memory") else request["memory"] + self._own_memory(),
             "rlimit_processes": None if by_group("pids") else request["processes"] + 1,
             "spare": spare,
         }
+
+    def _filter_for(self, request: dict[str, Any]) -> bytes:
+        if any(mount["writable"] for mount in request["mounts"]):
+            return compile_filter(self._configuration["without"], writes_to_host=True)
+        return self._filter
 
     def _own_memory(self) -> int:
         """What a fork has from the start, shared with us: a program's own share comes on top."""

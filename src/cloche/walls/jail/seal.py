@@ -18,10 +18,11 @@ _READABLE = ["/"]
 _WRITABLE = [root.WORKSPACE, "/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc"]
 
 
-def compile_filter(without: list[str]) -> bytes:
-    """The system-call filter, once for every sandbox of a nursery."""
+def compile_filter(without: list[str], writes_to_host: bool = False) -> bytes:
+    """The system-call filter; the usual one is compiled once for every sandbox of a nursery."""
     allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
-    return system_calls.asking(system_calls.program(without=allowed))
+    setuid_files = not writes_to_host or "setuid files" in without
+    return system_calls.asking(system_calls.program(without=allowed, setuid_files=setuid_files))
 
 
 def seal(plan: dict[str, Any]) -> int | None:
