@@ -6,6 +6,7 @@ In the order in which a sandbox meets them:
     launch.py    started by the wall: finds its rights, becomes the nursery's keeper
     root.py      the file system that every sandbox sees, built once
     nursery.py   forks a sandbox per claim, keeps a few ready, kills, counts, cleans up
+    wards.py     the sandboxes in its care, and the claims on them
     enter.py     what a newborn sandbox does, step by step, until nothing can be taken back
     seal.py      the last of these steps: limits, capabilities, Landlock, the system-call filter
 

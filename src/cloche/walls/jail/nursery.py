@@ -20,13 +20,12 @@ import select
 import sys
 import time
 
-from cloche.agent import files, processes, signals, watch
-from cloche.agent.main import Agent
+from cloche.agent import files, signals, watch
 from cloche.agent.python import Program, note_state
 from cloche.walls.jail import cgroups, landlock, linux, rehearsal, root, sockets
-from cloche.walls.jail.enter import enter, find_masks
-from cloche.walls.jail.refusals import Refusals
+from cloche.walls.jail.enter import find_masks
 from cloche.walls.jail.seal import compile_filter
+from cloche.walls.jail.wards import Claim, Newborn, Ward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,88 +40,12 @@ _STRIKES = 8  # times in a row that memory is short although every program was k
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
-# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading,
-# nor what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
+# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading, nor
+# what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
 _COMMON = [
-    *("re", "random", "datetime", "string", "typing", "heapq", "copy", "shutil", "tempfile", "pathlib", "dataclasses"),
-    *("traceback", "csv", "hashlib", "base64", "decimal", "fractions", "statistics", "textwrap", "glob", "json"),
+    *("re", "json", "random", "datetime", "string", "typing", "heapq", "copy", "pathlib", "dataclasses", "csv"),
+    *("base64", "textwrap"),
 ]
-
-
-class Newborn(BaseException):
-    """Raised in a fork of the nursery: leave its stack, and become a sandbox."""
-
-    def __init__(self, plan: dict[str, Any], parking: sockets.Socket) -> None:
-        super().__init__()
-        self._plan, self._parking = plan, parking
-
-    def live(self) -> None:
-        """Go behind the wall, wait for a claim, serve it."""
-        parking = self._parking
-        try:
-            listener = enter(self._plan, parking)
-        except BaseException as problem:
-            parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
-            os._exit(1)
-        linux.close_all_but([0, 1, 2, parking.fileno(), *([] if listener is None else [listener])])
-        gc.enable()
-        parking.send(b"R")
-        agent = None
-        if self._plan["spare"]:
-            agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
-            os.set_blocking(parking.fileno(), True)
-            agent.spare = processes.Spare(agent, early=True)
-            agent.rehearse()
-        message, descriptors = sockets.receive(parking, 64, 1)
-        if message != b"C" or not descriptors:
-            os._exit(0)  # nobody needs us
-        stream = descriptors[0]
-        if agent is None:
-            agent = Agent(stream, stream, self._plan["environment"], root.WORKSPACE)
-        else:
-            agent.connect(stream)
-        parking.close()
-        if listener is not None:
-            refusals = Refusals(listener)
-            agent.refused = refusals.seen
-            agent.watch(listener, refusals.answer)
-        agent.serve()
-        os._exit(0)
-
-
-class Ward:
-    """A sandbox in the nursery's care."""
-
-    def __init__(self, pid: int, parking: sockets.Socket, group: Any, shape: str) -> None:
-        self.pid, self.parking, self.group, self.shape = pid, parking, group, shape
-        self.host_pid = 0
-        self.limits: dict[str, Any] = {}
-        self.workspace = -1  # a descriptor of its file system, to ask how full it is
-        self.ready = False
-        self.claim: Claim | None = None
-        self.reason = ""  # why it was killed, when it was us
-        self.dead = False
-        self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
-
-    def is_free(self) -> bool:
-        """Can it be claimed?"""
-        return self.claim is None and not self.dead and not self.reason
-
-
-class Claim:
-    """What the engine wants a sandbox for."""
-
-    def __init__(self, request: dict[str, Any], stream: int, leash: sockets.Socket) -> None:
-        self.request, self.stream, self.leash = request, stream, leash
-        self.deadline: float | None = None
-        self.told_end = False
-
-    def tell(self, **message: Any) -> None:
-        """Send a message up the leash; the engine may be gone, or not be listening."""
-        try:
-            self.leash.send(marshal.dumps(message), sockets.DONTWAIT)
-        except OSError:
-            pass
 
 
 class Nursery:
@@ -195,7 +118,7 @@ class Nursery:
                 ward = self._fork(request)
             except OSError as problem:
                 claim.tell(failed=f"cannot start a sandbox: {problem}")
-                _drop(claim)
+                claim.drop()
                 return
         ward.claim = claim
         if request.get("deadline") is not None:
@@ -423,7 +346,7 @@ class Nursery:
                 claim.tell(ended={"reason": ward.reason, "status": status, **self._usage(ward)})
             claim.tell(gone=True)
             self._unwatch(claim.leash.fileno())
-            _drop(claim)
+            claim.drop()
         self._unwatch(ward.parking.fileno())
         ward.parking.close()
         if ward.workspace >= 0:
@@ -519,12 +442,6 @@ class Nursery:
     def _unwatch(self, fd: int) -> None:
         if self._callbacks.pop(fd, None) is not None:
             self._poll.unregister(fd)
-
-
-def _drop(claim: Claim) -> None:
-    claim.leash.close()
-    if claim.stream >= 0:
-        os.close(claim.stream)
 
 
 def _import_quietly(name: str) -> None:

@@ -1,0 +1,99 @@
+"""Who is in a nursery's care: a newborn on its way behind the wall, a ward, and the claim that somebody has on it."""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+
+from cloche.agent import processes
+from cloche.agent.main import Agent
+from cloche.walls.jail import linux, root, sockets
+from cloche.walls.jail.enter import enter
+from cloche.walls.jail.refusals import Refusals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Newborn(BaseException):
+    """Raised in a fork of the nursery: leave its stack, and become a sandbox."""
+
+    def __init__(self, plan: dict[str, Any], parking: sockets.Socket) -> None:
+        super().__init__()
+        self._plan, self._parking = plan, parking
+
+    def live(self) -> None:
+        """Go behind the wall, wait for a claim, serve it."""
+        parking = self._parking
+        try:
+            listener = enter(self._plan, parking)
+        except BaseException as problem:
+            parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
+            os._exit(1)
+        linux.close_all_but([0, 1, 2, parking.fileno(), *([] if listener is None else [listener])])
+        gc.enable()
+        parking.send(b"R")
+        agent = None
+        if self._plan["spare"]:
+            agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
+            os.set_blocking(parking.fileno(), True)
+            agent.spare = processes.Spare(agent, early=True)
+            agent.rehearse()
+        message, descriptors = sockets.receive(parking, 64, 1)
+        if message != b"C" or not descriptors:
+            os._exit(0)  # nobody needs us
+        stream = descriptors[0]
+        if agent is None:
+            agent = Agent(stream, stream, self._plan["environment"], root.WORKSPACE)
+        else:
+            agent.connect(stream)
+        parking.close()
+        if listener is not None:
+            refusals = Refusals(listener)
+            agent.refused = refusals.seen
+            agent.watch(listener, refusals.answer)
+        agent.serve()
+        os._exit(0)
+
+
+class Ward:
+    """A sandbox in the nursery's care."""
+
+    def __init__(self, pid: int, parking: sockets.Socket, group: Any, shape: str) -> None:
+        self.pid, self.parking, self.group, self.shape = pid, parking, group, shape
+        self.host_pid = 0
+        self.limits: dict[str, Any] = {}
+        self.workspace = -1  # a descriptor of its file system, to ask how full it is
+        self.ready = False
+        self.claim: Claim | None = None
+        self.reason = ""  # why it was killed, when it was us
+        self.dead = False
+        self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
+
+    def is_free(self) -> bool:
+        """Can it be claimed?"""
+        return self.claim is None and not self.dead and not self.reason
+
+
+class Claim:
+    """What the engine wants a sandbox for."""
+
+    def __init__(self, request: dict[str, Any], stream: int, leash: sockets.Socket) -> None:
+        self.request, self.stream, self.leash = request, stream, leash
+        self.deadline: float | None = None
+        self.told_end = False
+
+    def tell(self, **message: Any) -> None:
+        """Send a message up the leash; the engine may be gone, or not be listening."""
+        try:
+            self.leash.send(marshal.dumps(message), sockets.DONTWAIT)
+        except OSError:
+            pass
+
+    def drop(self) -> None:
+        """Nobody speaks on it any more."""
+        self.leash.close()
+        if self.stream >= 0:
+            os.close(self.stream)
