@@ -29,6 +29,8 @@ class Limits(Plain):
         output: int | str = "10M",
     ) -> Limits:
         """Limits from what a person writes: `memory="512M"`."""
+        if repr((timeout, memory, cpu, disk, processes, output)) == _USUAL:
+            return _usual
         return cls(
             timeout_s=None if timeout is None else float(within("timeout", timeout, 0.001, 7 * 86400, "seconds")),
             memory_bytes=int(within("memory", size("memory", memory), 16 << 20, 1 << 44, "bytes")),
@@ -37,6 +39,10 @@ class Limits(Plain):
             processes=_whole("processes", within("processes", processes, 1, 1 << 20, "processes")),
             output_bytes=int(within("output", size("output", output), 0, 1 << 34, "bytes")),
         )
+
+
+_USUAL = repr((30, "512M", 1.0, "1G", 64, "10M"))  # what nearly everybody asks for; as a text, for True == 1.0
+_usual = Limits()
 
 
 def size(name: str, value: int | str) -> int:

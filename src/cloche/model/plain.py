@@ -21,23 +21,18 @@ class Plain:
     """Base of frozen data: annotate the fields in the class, give defaults, and the rest is there."""
 
     _fields: tuple[str, ...] = ()
+    _defaults: dict[str, Any] = {}  # noqa: RUF012  (made anew for each subclass)
 
     def __init_subclass__(cls) -> None:
         cls._fields = tuple(name for name in cls.__annotations__ if not name.startswith("_"))
+        cls._defaults = {name: cls.__dict__[name] for name in cls._fields if name in cls.__dict__}
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        fields = self._fields
-        if len(values) > len(fields):
-            raise TypeError(f"{type(self).__name__} takes {len(fields)} values, not {len(values)}")
-        given = dict(zip(fields, values, strict=False))
-        for name, value in named.items():
-            if name not in fields or name in given:
-                raise TypeError(f"{type(self).__name__} has no field {name!r}, or has it twice")
-            given[name] = value
-        missing = [name for name in fields if name not in given and not hasattr(type(self), name)]
-        if missing:
-            raise TypeError(f"{type(self).__name__} lacks {', '.join(missing)}")
-        self.__dict__.update(given)
+        given = dict(zip(self._fields, values, strict=False))
+        state = {**self._defaults, **given, **named}
+        if len(values) > len(self._fields) or len(state) != len(self._fields) or given.keys() & named.keys():
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}, each once")
+        self.__dict__.update(state)
 
     def replace(self, **changes: Any) -> Self:
         """The same with some fields changed."""

@@ -6,26 +6,24 @@ here.  What these functions do not have is what frames do not need.
 
 from __future__ import annotations
 
-from _json import encode_basestring_ascii, make_scanner
+from _json import encode_basestring_ascii, make_encoder, make_scanner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
+def _refuse(value: object) -> Any:
+    raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+# No check for circles, this for what is not JSON, ASCII, no indentation, these separators, keys as they are.
+_encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, True)
+
+
 def dumps(value: Any) -> str:
     """A value made of dicts with text keys, lists, texts, numbers, booleans and None, as ASCII."""
-    if isinstance(value, str):
-        return encode_basestring_ascii(value)
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{encode_basestring_ascii(k)}:{dumps(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(dumps, value)) + "]"
-    raise TypeError(f"{type(value).__name__} cannot be sent")
+    return "".join(_encode(value, 0))
 
 
 class _Rules:

@@ -156,6 +156,30 @@ class Group:
 
     # Ending
 
+    def renew(self) -> bool:
+        """Make an empty group as good as new, for another sandbox with the same limits; False when that cannot be.
+
+        Only version 1 can forget its peak, and no version that a limit was met: then it has to go.
+        """
+        if (
+            any(version == 2 for _, version in self._directories)
+            or not {"memory", "cpuacct", "pids"} <= self._of.keys()
+        ):
+            return False
+        try:
+            met = cgroup_files.field(self._read("pids", "pids.events"), b"max")
+            if met or cgroup_files.field(self._read("memory", self._oom_file()), b"oom_kill"):
+                return False
+            self._write("memory", "memory.max_usage_in_bytes", 0)
+            self._write("cpuacct", "cpuacct.usage", 0)
+        except OSError:
+            return False
+        while self._kept:
+            os.close(self._kept.popitem()[1])
+        self._most = self._last = 0
+        self.begin()
+        return True
+
     def kill_all_but(self, pid: int) -> bool:
         """SIGKILL for everything but one process; False when new ones kept coming.  Does not wait."""
         directory, _ = self._of.get("pids", self._directories[0])

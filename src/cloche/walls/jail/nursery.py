@@ -37,11 +37,12 @@ _LATER = (files, watch)  # the agent imports them when it needs them, and cannot
 _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one delays whoever runs just now
 _BREATH_S = 0.0015  # the same when a run has just ended: long enough for whoever waited for it to get its answer
 _STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox goes, too
+_USED_GROUPS, _KEEP_GROUPS_S = 8, 0.5  # control groups kept for the next sandbox, and for how long
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
-# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading, nor
-# what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
+# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading,
+# nor what imports it (subprocess), which does work of its own after every fork: docs/performance.md.
 _COMMON = [
     *("re", "json", "random", "datetime", "string", "typing", "heapq", "copy", "pathlib", "dataclasses", "csv"),
     *("base64", "textwrap"),
@@ -65,6 +66,9 @@ class Nursery:
         os.close(proc)
         self._wards: dict[int, Ward] = {}  # by pid
         self._buried: list[Any] = []  # control groups that could not be removed yet
+        self._used_groups: list[Any] = []  # empty ones, as good as new: in a rush, making and removing them costs
+        self._default_limits = _limits_in(configuration["defaults"])
+        self._last_claim = 0.0
         self._poll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._to_import = list(configuration["preload"])
@@ -121,6 +125,7 @@ class Nursery:
                 claim.drop()
                 return
         ward.claim = claim
+        self._last_claim = time.monotonic()
         if request.get("deadline") is not None:
             claim.deadline = time.monotonic() + request["deadline"]
         if ward.ready:
@@ -153,12 +158,7 @@ class Nursery:
             self._watch(ward.group.watch_fd, lambda: self._check_memory(ward))
 
     def _limit(self, ward: Ward, request: dict[str, Any]) -> None:
-        limits = {
-            "memory": request["memory"],
-            "disk": request["disk"],
-            "cpu": request["cpu"],
-            "processes": request["processes"] + 1,  # the agent does not count
-        }
+        limits = _limits_in(request)
         if ward.group is not None and ward.limits != limits:
             ward.limits = limits
             ward.group.limit(**limits)
@@ -168,7 +168,9 @@ class Nursery:
     def _fork(self, request: dict[str, Any], spare: bool = False) -> Ward:
         plan = self._plan(request, spare)
         ours, theirs = sockets.pair()
-        group = self._groups.create() if self._groups is not None else None
+        limits = _limits_in(request)
+        used = self._used_groups.pop() if self._used_groups and limits == self._default_limits else None
+        group = used or (self._groups.create() if self._groups is not None else None)
         linux.unshare(linux.NEWPID)  # for the next child, which is pid 1 there
         try:
             pid = group.fork() if group is not None else os.fork()
@@ -180,6 +182,7 @@ class Nursery:
                 linux.setns(self._pid_namespace, linux.NEWPID)
         theirs.close()
         ward = Ward(pid, ours, group, self._shape_of(request))
+        ward.limits = limits if used is not None else {}
         self._wards[pid] = ward
         try:
             self._limit(ward, request)
@@ -354,7 +357,8 @@ class Nursery:
         if ward.group is not None:
             if ward.group.watch_fd is not None:
                 self._unwatch(ward.group.watch_fd)
-            self._buried.append(ward.group)
+            again = ward.limits == self._default_limits and len(self._used_groups) < _USED_GROUPS
+            (self._used_groups if again and ward.group.renew() else self._buried).append(ward.group)
 
     def _remove_groups(self) -> None:
         self._buried = [group for group in self._buried if not group.remove()]
@@ -364,6 +368,8 @@ class Nursery:
         waits = [min(due) - time.monotonic()] if due else []
         if self._buried:
             waits.append(0.05)  # an empty group may stay busy for a moment: nothing tells when it is not
+        if self._used_groups:
+            waits.append(_KEEP_GROUPS_S)
         return max(0.0, min(waits)) if waits else None
 
     def _enforce_deadlines(self) -> None:
@@ -383,6 +389,7 @@ class Nursery:
             group = self._wards.pop(pid).group
             if group is not None:
                 self._buried.append(group)
+        self._buried += self._used_groups
         deadline = time.monotonic() + 1.5
         while self._buried and time.monotonic() < deadline:
             self._remove_groups()
@@ -419,6 +426,9 @@ class Nursery:
                 self._fork(self._configuration["defaults"], spare=True)
             except OSError:
                 self._failures += 1
+        elif self._used_groups and time.monotonic() - self._last_claim > _KEEP_GROUPS_S:
+            self._buried += self._used_groups
+            self._used_groups = []
 
     def _warm(self) -> None:
         """All is imported: make it cheap to fork, and tell."""
@@ -442,6 +452,12 @@ class Nursery:
     def _unwatch(self, fd: int) -> None:
         if self._callbacks.pop(fd, None) is not None:
             self._poll.unregister(fd)
+
+
+def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
+    limits = {name: request[name] for name in ("memory", "disk", "cpu", "processes")}
+    limits["processes"] += 1  # the agent does not count
+    return limits
 
 
 def _import_quietly(name: str) -> None:
