@@ -23,6 +23,7 @@ run: install
 	@.venv/bin/cloche demo
 
 test: install
+	@scripts/system-packages tools
 	@.venv/bin/python -m pytest $(ARGS)
 
 check: $(package)
