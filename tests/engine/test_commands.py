@@ -359,7 +359,7 @@ def test_a_terminal_is_resized_while_a_program_runs(box: cloche.Sandbox) -> None
     )
     process = box.commands.start(["python3", "-c", code], pty=True)
     heard(process, b"ready")
-    process.resize(132, 43)
+    process.resize((132, 43))
     assert "columns=132, lines=43" in process.wait().stdout
 
 

@@ -78,7 +78,7 @@ def command_request(command: str | Sequence[str], cwd: str | None, env: Mapping[
     return {"argv": checked_command(command), "cwd": checked_cwd(cwd), "env": checked_env(env)}
 
 
-def _terminal_size(size: tuple[int, int]) -> dict[str, int]:
+def _terminal_size(size: tuple[Any, ...]) -> dict[str, int]:
     possible = isinstance(size, tuple | list) and len(size) == 2
     if not possible or not all(type(number) is int and 1 <= number <= 10_000 for number in size):
         raise InvalidRun(f"A terminal cannot have the size {size!r:.100}.", "Say columns and rows: (80, 24).")
@@ -187,9 +187,10 @@ class AsyncProcess:
         """Nothing more comes on its standard input."""
         await self._send(frames.INPUT_END)
 
-    async def resize(self, columns: int, rows: int) -> None:
-        """Change the size of its terminal."""
-        await self._send(frames.RESIZE, dumps(_terminal_size((columns, rows))).encode())
+    async def resize(self, columns: int | tuple[int, int], rows: int | None = None) -> None:
+        """Change the size of its terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
+        size = columns if isinstance(columns, tuple) and rows is None else (columns, rows)
+        await self._send(frames.RESIZE, dumps(_terminal_size(size)).encode())
 
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
