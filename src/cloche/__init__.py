@@ -98,10 +98,9 @@ def warm_up() -> None:
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
+    # Also asked for every submodule that is not loaded yet, so nothing is imported before the name is known.
     if name == "async_run":
-        return import_module("cloche.engine.sandbox").run
+        return __import__("cloche.engine.sandbox", fromlist=["run"]).run
     if name in _WHERE:
-        return getattr(import_module(f"cloche.{_WHERE[name]}"), name)
+        return getattr(__import__(f"cloche.{_WHERE[name]}", fromlist=[name]), name)
     raise AttributeError(f"module 'cloche' has no attribute {name!r}")

@@ -41,7 +41,7 @@ def keep(configuration: dict[str, Any]) -> None:
     os.setsid()  # Ctrl-C is for the engine to think about
     os.umask(0o022)
     groups = cgroups.detect() if "cgroups" not in configuration["without"] else None
-    if groups is not None:
+    if groups is not None and configuration["preload"]:  # for a single run, sweeping at its end is soon enough
         groups.sweep()  # what an earlier keeper, killed together with its nursery, had to leave
     privileged = _enter_namespaces(linux)
     configuration["privileged"] = privileged
