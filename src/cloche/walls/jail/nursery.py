@@ -38,6 +38,8 @@ _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one
 _BREATH_S = 0.0015  # the same when a run has just ended: long enough for whoever waited for it to get its answer
 _STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox goes, too
 _USED_GROUPS, _KEEP_GROUPS_S = 8, 0.5  # control groups kept for the next sandbox, and for how long
+# Sandboxes being made at a time: more only wait for each other, in the kernel and for the processors.
+_AT_ONCE, _SLOW_S = max(2, len(os.sched_getaffinity(0))), 0.5
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
@@ -65,6 +67,7 @@ class Nursery:
         find_masks(proc)
         os.close(proc)
         self._wards: dict[int, Ward] = {}  # by pid
+        self._queue: list[Claim] = []  # for whom no sandbox is being made yet
         self._buried: list[Any] = []  # control groups that could not be removed yet
         self._used_groups: list[Any] = []  # empty ones, as good as new: in a rush, making and removing them costs
         self._default_limits = _limits_in(configuration["defaults"])
@@ -115,8 +118,25 @@ class Nursery:
         request = marshal.loads(message)
         claim = Claim(request, descriptors[0], sockets.adopt(descriptors[1]))
         claim.leash.setblocking(False)
-        shape = self._shape_of(request)
-        ward = next((w for w in self._wards.values() if w.shape == shape and w.is_free()), None)
+        self._queue.append(claim)
+        self._serve_queue()
+
+    def _serve_queue(self) -> None:
+        """Give waiting claims a sandbox: one that is ready, or a new one, but not too many are made at a time."""
+        while self._queue:
+            shape = self._shape_of(self._queue[0].request)
+            ward = next((w for w in self._wards.values() if w.shape == shape and w.is_free()), None)
+            if ward is None and self._being_made() >= _AT_ONCE:
+                return
+            self._give(self._queue.pop(0), ward)
+
+    def _being_made(self) -> int:
+        # One that takes so long waits for something else than a processor, a host folder on a slow disk perhaps.
+        soon = time.monotonic() - _SLOW_S
+        return sum(1 for ward in self._wards.values() if not ward.ready and not ward.dead and ward.born > soon)
+
+    def _give(self, claim: Claim, ward: Ward | None) -> None:
+        request = claim.request
         if ward is None:
             try:
                 ward = self._fork(request)
@@ -244,6 +264,7 @@ class Nursery:
             ward.ready = True
             if ward.claim is not None:
                 self._hand_over(ward)
+            self._serve_queue()
         elif message[:1].isdigit():
             host_pid, uid = message.split()
             ward.host_pid = int(host_pid)
@@ -337,6 +358,7 @@ class Nursery:
             if ward is not None:
                 self._bury(ward, status)
         self._remove_groups()
+        self._serve_queue()
 
     def _bury(self, ward: Ward, status: int) -> None:
         ward.dead = True
@@ -370,6 +392,8 @@ class Nursery:
             waits.append(0.05)  # an empty group may stay busy for a moment: nothing tells when it is not
         if self._used_groups:
             waits.append(_KEEP_GROUPS_S)
+        if self._queue:
+            waits.append(_SLOW_S)
         return max(0.0, min(waits)) if waits else None
 
     def _enforce_deadlines(self) -> None:
@@ -380,6 +404,8 @@ class Nursery:
                 self._end(ward, "timeout")
         if self._buried:
             self._remove_groups()
+        if self._queue:
+            self._serve_queue()
 
     def _leave(self) -> None:
         for ward in self._wards.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import marshal
 import os
+from time import monotonic
 
 from cloche.agent import processes
 from cloche.agent.main import Agent
@@ -70,6 +71,7 @@ class Ward:
         self.claim: Claim | None = None
         self.reason = ""  # why it was killed, when it was us
         self.dead = False
+        self.born = monotonic()
         self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
 
     def is_free(self) -> bool:
