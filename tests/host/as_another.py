@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
+from cloche.agent.python import set_dumpable
 from cloche.walls.jail import linux
 
 UID = 61234
@@ -62,7 +63,7 @@ def main(who: str, command: list[str]) -> None:
     else:
         os.setresgid(UID, UID, UID)
         os.setresuid(UID, UID, UID)
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # which the change of uid has ended: our own /proc/self is ours to write
+        set_dumpable(True)  # which the change of uid has ended: our own /proc/self is ours to write
         linux.unshare(linux.NEWUSER)
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {UID} 1"), ("gid_map", f"0 {UID} 1")):
             with open(f"/proc/self/{name}", "w") as file:

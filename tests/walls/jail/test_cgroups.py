@@ -361,14 +361,20 @@ def test_a_forked_child_is_in_the_group(groups, group, monkeypatch, clone3):
     child.end()
 
 
-def test_a_running_process_can_be_attached_and_killed(groups, group):
+def test_a_busy_group_is_not_removed_until_it_is_killed(groups, group):
     _needs(groups, "pids")
-    process = subprocess.Popen(["sleep", "1000"])
-    group.attach(process.pid)
+    inside, tell = os.pipe()
+    pid = group.fork()
+    if pid == 0:
+        os.write(tell, b".")
+        signal.pause()
+    os.read(inside, 1)
+    os.close(inside)
+    os.close(tell)
     assert group.usage()["processes"] == 1
     assert not group.remove()  # busy: says so, and does not wait
     group.kill()
-    assert process.wait() == -signal.SIGKILL
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
     _remove(group)
 
 

@@ -8,7 +8,7 @@ through directory descriptors, so that a nursery without the host's file system 
     cgroups.sweep()                        remove what a dead one, or our own dead nursery, left behind
     group = cgroups.create()               cloche-<pid>-<start time>-<n>-<pid namespace>: of who called detect()
     group.limit(memory, disk, cpu, processes)
-    pid = group.fork()                     os.fork(), the child being inside already; or attach(pid)
+    pid = group.fork()                     os.fork(), the child being inside already
     selector.register(group.watch_fd, EVENT_READ) ... when readable: if group.check(files): kill, reason "memory"
     group.kill(); group.remove()           remove() is False while something in it still dies: call it again
 

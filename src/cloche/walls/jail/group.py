@@ -67,7 +67,7 @@ class Group:
     def fork(self) -> int:
         """os.fork(), the child being in the group from the start.
 
-        Moving a process that runs already (`attach`) waits for an RCU grace period, 8 to 16 ms.  Neither a thread that
+        Moving a process that runs already waits for an RCU grace period, 8 to 16 ms.  Neither a thread that
         moves itself (possible in version 1 only) nor a process born in a group (version 2 only) has to wait.
         """
         directory = next((fd for fd, version in self._directories if version == 2), None)
@@ -83,11 +83,6 @@ class Group:
                 os.write(2, f"cloche: could not enter {self.name}: {error}\n".encode())
                 os._exit(71)  # nobody's code runs outside of its limits
         return pid
-
-    def attach(self, pid: int) -> None:
-        """Move a process into the group; slow, see `fork`."""
-        for fd, _ in self._directories:
-            cgroup_files.write(fd, "cgroup.procs", pid)
 
     # Watching
 

@@ -22,8 +22,6 @@ DATA_LIBRARIES = [
     *("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg"),
     *("PIL.Image", "PIL.PngImagePlugin", "dateutil"),
 ]
-# A program that names one of these is better off in a nursery that has the libraries.
-DATA_WORDS = frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow"))
 
 
 _PATIENCE_S = 0.2  # for a nursery to end by itself when we do
@@ -151,7 +149,6 @@ class Nurseries:
         self._lock = allocate_lock()
         self._plain: Nursery | None = None
         self._data: Nursery | None = None
-        self._owner = os.getpid()
 
     def choose(self, imports: frozenset[str] | None) -> Nursery:
         """The nursery for a program that imports these (None: nobody knows, so perhaps all of them)."""
@@ -195,7 +192,7 @@ class Nurseries:
         self._plain = self._data = None
 
     def _wants_data(self, imports: frozenset[str] | None) -> bool:
-        return self._settings.warm and (imports is None or bool(imports & DATA_WORDS))
+        return self._settings.warm and (imports is None or bool(imports))
 
     def _living(self, nursery: Nursery | None, preload: str | list[str]) -> Nursery:
         if nursery is not None and nursery.is_alive():

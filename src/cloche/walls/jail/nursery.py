@@ -79,7 +79,6 @@ class Nursery:
         self._failures = 0
         self._just_ended = False  # a good moment to make the next: whoever waited has its answer
         self._open = True
-        self._default_shape = self._shape_of(configuration["defaults"])
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signals.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, lambda *_: None)
