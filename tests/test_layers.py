@@ -67,7 +67,7 @@ def of(package: str) -> list[str]:
 
 def test_there_is_something_to_look_at() -> None:
     assert len(MODULES) > 30
-    assert "cloche.engine.link" in set(imports("cloche.engine.sandbox"))
+    assert "cloche.engine.link" in set(imports("cloche.engine.box"))
 
 
 @pytest.mark.parametrize("module", of("cloche.agent"))

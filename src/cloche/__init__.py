@@ -20,10 +20,11 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.blocking.commands import Process
-    from cloche.blocking.sandbox import Sandbox, run
+    from cloche.blocking.one_shot import run
+    from cloche.blocking.sandbox import Sandbox
     from cloche.engine.commands import AsyncProcess
+    from cloche.engine.one_shot import run as async_run
     from cloche.engine.sandbox import AsyncSandbox
-    from cloche.engine.sandbox import run as async_run
     from cloche.errors import (
         ClocheError,
         FileMissing,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "run": "blocking.sandbox",
+    "run": "blocking.one_shot",
     "Sandbox": "blocking.sandbox",
     "Process": "blocking.commands",
     "AsyncSandbox": "engine.sandbox",
@@ -100,7 +101,7 @@ def warm_up() -> None:
 def __getattr__(name: str) -> object:
     # Also asked for every submodule that is not loaded yet, so nothing is imported before the name is known.
     if name == "async_run":
-        return __import__("cloche.engine.sandbox", fromlist=["run"]).run
+        return __import__("cloche.engine.one_shot", fromlist=["run"]).run
     if name in _WHERE:
         return getattr(__import__(f"cloche.{_WHERE[name]}", fromlist=[name]), name)
     raise AttributeError(f"module 'cloche' has no attribute {name!r}")

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
             """The engine has lost interest, or the conversation is over."""
 
 
+def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
+    raise OSError(38, "this sandbox was made for a single program, and has no kernels")
+
+
 BACKLOG = 1 << 20  # bytes waiting to be sent, past which programs are no longer read
 
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -42,6 +46,11 @@ class Agent:
         self.operations: dict[int, Operation] = {}
         self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
         self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
+        # What sessions.furnish adds
+        self.contexts: Any = None
+        self.checkpoints: Any = None
+        self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
+        self.start_cell: Callable[[Agent, int, dict[str, Any]], None] = _no_cells
         self._incoming, self._outgoing = incoming, outgoing
         self._decoder = frames.Decoder(frames.FROM_ENGINE)
         self._queue: deque[bytes] = deque()
@@ -117,6 +126,12 @@ class Agent:
         """Call `ended(status, usage)` when this child has ended."""
         self._children[pid] = ended
 
+    def can_adopt(self, pid: int) -> bool:
+        """Is there a child of this pid that nobody has claimed?"""
+        from cloche.agent.processes import parent_of
+
+        return pid not in self._children and parent_of(pid) == os.getpid()
+
     def finish(self, operation: int, kind: int, value: dict[str, Any]) -> None:
         """Send the last frame of an operation and forget it."""
         self.operations.pop(operation, None)
@@ -145,10 +160,14 @@ class Agent:
         # Imported here: these modules need the loop's types, and the nursery has them loaded long before.
         from cloche.agent import files, processes
 
+        starter: Callable[[Agent, int, dict[str, Any]], None]
         if kind == frames.RUN:
             starter, request = processes.start, frames.decode_json(payload)
         elif kind == frames.CALL:
-            starter, request = files.start, frames.decode_json(payload)
+            request = frames.decode_json(payload)
+            starter = self.calls.get(str(request.get("method")), files.start)
+        elif kind == frames.CELL:
+            starter, request = self.start_cell, frames.decode_json(payload)
         else:
             known = self.operations.get(operation)
             if known is not None:  # otherwise it has just ended, and the engine does not know yet

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from time import monotonic
 
 from cloche.agent import python, signals
+from cloche.agent.feed import Feed
 from cloche.agent.files import resolve
 from cloche.wire import frames
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from cloche.agent.main import Agent
 
-_PIPE_SIZE = 256 << 10
+PIPE_SIZE = 256 << 10
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -34,10 +36,9 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         script = None
     if script is not None:
         program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
-        spare, agent.spare = agent.spare, None
-        if spare is None or not spare.alive:
-            spare = Spare(agent)
+        spare = take_spare(agent)
         spare.go(program)  # first: it can run while we write down what it is
+        os.close(spare.order)
         process = Process(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
     elif terminal:
         process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
@@ -72,30 +73,38 @@ class Spare:
     """A Python that is ready to become a program: forked ahead, waiting to be told which."""
 
     def __init__(self, agent: Agent, early: bool = False) -> None:
-        stdin, self.stdin = _pipe()
-        self.stdout, stdout = _pipe()
-        self.stderr, stderr = _pipe()
-        order, self._order = os.pipe2(os.O_CLOEXEC)
+        stdin, self.stdin = pipe()
+        self.stdout, stdout = pipe()
+        self.stderr, stderr = pipe()
+        # A socket, not a pipe: for a kernel it becomes the control on which the conversation goes on.
+        order, ours = socketpair(AF_UNIX, SOCK_STREAM)
+        self.order = ours.detach()
         self.pid = os.fork()
         if self.pid == 0:
-            raise python.Program(stdin, stdout, stderr, order, early)
-        for fd in (stdin, stdout, stderr, order):
+            raise python.Program(stdin, stdout, stderr, order.detach(), early)
+        order.close()
+        for fd in (stdin, stdout, stderr):
             os.close(fd)
         self.alive = True
         agent.adopt(self.pid, self._ended)
 
-    def go(self, program: dict[str, Any]) -> None:
-        """Tell it which program to become."""
+    def go(self, order: dict[str, Any]) -> None:
+        """Tell it which program or kernel to become."""
         try:
-            python.send_order(self._order, program)
+            python.send_order(self.order, order)
         except BrokenPipeError:
             pass  # it is dead already; its end is reported like any other
-        os.close(self._order)
 
     def _ended(self, _status: int, _usage: Any) -> None:
         self.alive = False
-        for fd in (self.stdin, self.stdout, self.stderr, self._order):
+        for fd in (self.stdin, self.stdout, self.stderr, self.order):
             os.close(fd)
+
+
+def take_spare(agent: Agent) -> Spare:
+    """A Python that waits for its order; one that is there already, if it can be."""
+    spare, agent.spare = agent.spare, None
+    return spare if spare is not None and spare.alive else Spare(agent)
 
 
 class Process:
@@ -106,31 +115,25 @@ class Process:
         self._agent, self._operation = agent, operation
         self._started = _start_time(pid)
         self._began = monotonic()
-        self._stdin: int | None = stdin
-        self._pending = bytearray()
-        self._feeding = self._input_ended = self._within_line = False
         self._outputs = {stdout: frames.STDOUT}
         if stderr is not None:
             self._outputs[stderr] = frames.STDERR
         self._terminal = stdout if stderr is None else None
+        self._input = Feed(agent, operation, stdin, None if self._terminal is None else self._type_end)
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
         for fd in self._outputs:
             os.set_blocking(fd, False)
             agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
-        os.set_blocking(stdin, False)
         agent.adopt(pid, self._ended)
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Input, its end, credit, a signal, a new window size, or the wish to be rid of it."""
         if kind == frames.INPUT:
-            self._pending += payload
-            self._within_line = payload[-1:] != b"\n"
-            self._feed()
+            self._input.write(payload)
         elif kind == frames.INPUT_END:
-            self._input_ended = True
-            self._feed()
+            self._input.end()
         elif kind == frames.CREDIT:
             self._credit += int.from_bytes(payload, "big")
             for fd in list(self._paused):
@@ -153,10 +156,7 @@ class Process:
 
     def close_input(self) -> None:
         """Nothing more will come on its standard input."""
-        if self._stdin is not None:
-            self._agent.unwatch(self._stdin)
-            os.close(self._stdin)
-            self._stdin = None
+        self._input.close()
 
     def _signal(self, number: int) -> None:
         if self._end is not None:
@@ -172,48 +172,14 @@ class Process:
         except ProcessLookupError:
             pass
 
-    def _feed(self) -> None:
-        if self._stdin is None:
-            self._take(len(self._pending))
-            return
-        taken = 0
-        try:
-            while taken < len(self._pending):
-                taken += os.write(self._stdin, memoryview(self._pending)[taken : taken + frames.CHUNK])
-        except BlockingIOError:
-            pass
-        except OSError:  # nobody reads it any more
-            taken = len(self._pending)
-            self._take(taken)
-            self.close_input()
-            return
-        self._take(taken)
-        if self._pending and not self._feeding:
-            self._agent.watch_writable(self._stdin, self._feed)
-        elif self._feeding and not self._pending:
-            self._agent.unwatch(self._stdin)
-        self._feeding = bool(self._pending)
-        if self._input_ended and not self._pending:
-            if self._terminal is None:
-                self.close_input()
-            else:
-                self._type_end()
-
     def _type_end(self) -> None:
         """What a person types to say that nothing more comes (twice within a line); the terminal stays open."""
         try:
-            os.write(self._stdin or -1, b"\x04\x04" if self._within_line else b"\x04")
-            self._input_ended = False
+            os.write(self._input.fd or -1, b"\x04\x04" if self._input.within_line else b"\x04")
         except BlockingIOError:
-            self._feeding = True
-            self._agent.watch_writable(self._stdin or -1, self._feed)
+            self._input.end_later()
         except OSError:
-            self._input_ended = False  # nobody reads it any more
-
-    def _take(self, count: int) -> None:
-        if count:
-            del self._pending[:count]
-            self._agent.send(frames.credit(self._operation, count))
+            pass  # nobody reads it any more
 
     def _readable(self, fd: int) -> None:
         self._read(fd)
@@ -315,6 +281,29 @@ def end_tree(root: int, started: int, spared: set[int]) -> None:
             return
 
 
+def end_session(leader: int) -> None:
+    """Kill a process and all that is in its session, as long as something is; what left it is on its own."""
+    while True:
+        doomed = [pid for pid in _pids() if _session_of(pid) == leader]
+        for pid in doomed:
+            try:
+                os.kill(pid, signals.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        if not doomed or doomed == [leader]:
+            return
+
+
+def _session_of(pid: int) -> int:
+    """The session of a process that is alive; 0 when it is not."""
+    fields = _stat(pid)
+    return int(fields[3]) if fields and fields[0] not in ("Z", "X") else 0
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
 def _table() -> tuple[dict[int, int], dict[int, int]]:
     parents, starts = {}, {}
     for name in os.listdir("/proc"):
@@ -338,6 +327,12 @@ def _stat(pid: int) -> list[str]:
         os.close(fd)
 
 
+def parent_of(pid: int) -> int:
+    """The parent of a process; 0 when there is none."""
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
 def _start_time(pid: int) -> int:
     fields = _stat(pid)
     return int(fields[19]) if fields else 0
@@ -347,20 +342,35 @@ def _processes(agent: Agent) -> list[Process]:
     return [operation for operation in agent.operations.values() if isinstance(operation, Process)]
 
 
-def _pipe() -> tuple[int, int]:
+def pipe() -> tuple[int, int]:
+    """The reading and the writing end of a pipe that holds much."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
-        fcntl.fcntl(writing, 1031, _PIPE_SIZE)  # F_SETPIPE_SZ
+        fcntl.fcntl(writing, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
     except OSError:
         pass  # the user's allowance for pipes is used up: the default size does as well
     return reading, writing
 
 
 def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:
+    stdin, feed = pipe()
+    stdout_end, stdout = pipe()
+    stderr_end, stderr = pipe()
+    try:
+        pid = spawn(argv, cwd, environment, (stdin, stdout, stderr))
+    except BaseException:
+        for fd in (feed, stdout_end, stderr_end):
+            os.close(fd)
+        raise
+    finally:
+        for fd in (stdin, stdout, stderr):
+            os.close(fd)
+    return Process(agent, operation, pid, feed, stdout_end, stderr_end)
+
+
+def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: tuple[int, ...]) -> int:
+    """Start a program that finds these as its descriptors 0, 1, 2 …, in a session of its own; its pid."""
     executable = _find(argv[0], cwd, environment)
-    stdin, feed = _pipe()
-    stdout_end, stdout = _pipe()
-    stderr_end, stderr = _pipe()
     try:
         os.chdir(cwd)  # for the child, which inherits it
         # Not a fork: this costs the same however large the agent is.  Descriptors close themselves at exec.
@@ -368,21 +378,15 @@ def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, e
             executable,
             argv,
             environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((stdin, stdout, stderr))],
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
             setsid=True,
             setsigmask=(),
             setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),  # Python ignores them, programs do not expect that
         )
-    except BaseException:
-        for fd in (feed, stdout_end, stderr_end):
-            os.close(fd)
-        raise
     finally:
         os.chdir("/")
-        for fd in (stdin, stdout, stderr):
-            os.close(fd)
     _expose_to_oom(pid)
-    return Process(agent, operation, pid, feed, stdout_end, stderr_end)
+    return pid
 
 
 def _find(program: str, cwd: str, environment: dict[str, str]) -> str:

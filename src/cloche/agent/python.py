@@ -1,7 +1,7 @@
 """A Python program, run in a fork of a Python that is already warm, behaving as under `python3 main.py`.
 
 The agent forks; the child unwinds to the bottom of its stack (by raising `Program`), makes itself a clean process, and
-waits to be told which program to become.  All that can be done before the order is done before it.
+waits to be told which program to become, or which kernel.  All that can be done before the order is done before it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType, ModuleType, TracebackType
     from typing import Any, NoReturn
 
@@ -25,6 +26,8 @@ _libc = ctypes.CDLL(None)
 _generators: list[Any] = []
 _ours: list[str] = []  # modules that a program must not find
 _modules_before = 0  # how many there are when the program begins
+_foreign: list[str] = []  # modules that kernels need and a program must not find imported either
+_kernels: dict[str, Callable[[int, dict[str, Any]], NoReturn]] = {}  # what a fork can become instead of a program
 _kept: list[ModuleType] = []  # the same, kept alive: taking them apart would copy pages that are shared until then
 
 
@@ -42,10 +45,31 @@ class Program(BaseException):
             order = _make_clean(*self._descriptors)
             if self._early:
                 _rehearse()
-            program = _receive_order(order)
+            told = _receive_order(order)
+            if "kernel" in told:
+                _become_kernel(order, told)
+            os.close(order)
+            _hide(_foreign)
+            global _modules_before
+            _modules_before = len(sys.modules)
         except BaseException:
             os._exit(125)
-        _run(program)
+        _run(told)
+
+
+def offer_kernel(name: str, entry: Callable[[int, dict[str, Any]], NoReturn]) -> None:
+    """Let forks become this kernel when the order says so; called where its code can be imported still."""
+    _kernels[name] = entry
+
+
+def hide_from_programs(names: list[str]) -> None:
+    """Modules that were imported for kernels alone."""
+    _foreign[:] = names
+
+
+def has_kernel(name: str) -> bool:
+    """Can a fork become this kernel?"""
+    return name in _kernels
 
 
 def wants_an_interpreter_of_its_own(environment: dict[str, str]) -> bool:
@@ -110,11 +134,26 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
         threading.main_thread()._set_native_id()  # Python itself forgets that after a fork
     _reseed()
     _open_standard_streams()
-    _kept.extend(sys.modules.pop(name) for name in _ours if name in sys.modules)
-    global _modules_before
-    _modules_before = len(sys.modules)
+    _hide(_ours)
     gc.enable()
     return moved
+
+
+def _hide(names: list[str]) -> None:
+    _kept.extend(sys.modules.pop(name) for name in names if name in sys.modules)
+
+
+def _become_kernel(control: int, order: dict[str, Any]) -> NoReturn:
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.chdir(order["cwd"])
+    _set_environment(order["env"])
+    if "TZ" in os.environ:
+        import time
+
+        time.tzset()
+    _kernels[order["kernel"]](control, order)
 
 
 def _rehearse() -> None:
@@ -165,9 +204,8 @@ def _receive_order(fd: int) -> dict[str, Any]:
             data += part
         return data
 
-    program: dict[str, Any] = loads(exactly(int.from_bytes(exactly(4), "big")).decode())
-    os.close(fd)
-    return program
+    order: dict[str, Any] = loads(exactly(int.from_bytes(exactly(4), "big")).decode())
+    return order
 
 
 def _run(program: dict[str, Any]) -> NoReturn:

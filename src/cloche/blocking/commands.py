@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.sandbox import Sandbox
+    from cloche.blocking.box import Box
 
 Data = bytes | bytearray | memoryview
 
@@ -35,7 +35,7 @@ _PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody li
 class Commands:
     """`box.commands`: any program that is in the sandbox."""
 
-    def __init__(self, box: Sandbox) -> None:
+    def __init__(self, box: Box) -> None:
         self._box = box
 
     def run(
@@ -95,7 +95,7 @@ class Process:
 
     def __init__(
         self,
-        box: Sandbox,
+        box: Box,
         request: dict[str, Any],
         limits: Limits,
         *,

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.sandbox import Sandbox
+    from cloche.blocking.box import Box
 
 ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
 MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
@@ -26,7 +26,7 @@ MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
 class Files:
     """`box.files`: paths are inside the sandbox; relative ones start at /sandbox."""
 
-    def __init__(self, box: Sandbox) -> None:
+    def __init__(self, box: Box) -> None:
         self._box = box
 
     def write(
@@ -106,7 +106,7 @@ class Files:
 
     def stat(self, path: str) -> Entry:
         """What is at a path; a link is told as a link."""
-        return _entry((self._call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
+        return _entry((self.call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
 
     def exists(self, path: str) -> bool:
         """Is there something at this path?"""
@@ -118,16 +118,16 @@ class Files:
 
     def mkdir(self, path: str) -> bool:
         """Make a folder and those on the way; False when it was there."""
-        return bool((self._call({"method": "mkdir", "path": _checked(path)}, path)).get("created"))
+        return bool((self.call({"method": "mkdir", "path": _checked(path)}, path)).get("created"))
 
     def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
         request = {"method": "rename", "path": _checked(path), "new_path": _checked(new_path)}
-        return _entry((self._call(request, path)).get("entry"))
+        return _entry((self.call(request, path)).get("entry"))
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it."""
-        self._call({"method": "remove", "path": _checked(path)}, path)
+        self.call({"method": "remove", "path": _checked(path)}, path)
 
     def watch(self, path: str = ".", *, recursive: bool = False) -> Watch:
         """Be told what changes in a folder: iterate over what this returns, and close it."""
@@ -139,7 +139,7 @@ class Files:
 
     def disk(self) -> dict[str, int]:
         """The workspace's file system: total and free, in bytes and in files."""
-        told = self._call({"method": "disk"}, "/sandbox")
+        told = self.call({"method": "disk"}, "/sandbox")
         try:
             return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
         except NONSENSE as problem:
@@ -151,7 +151,8 @@ class Files:
         self._box.tell(frames.encode_json(operation.number, frames.CALL, request))
         return operation
 
-    def _call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
+    def call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
+        """Ask the agent for something that is answered once."""
         operation = self._ask(request)
         try:
             return self._reply(operation, path)
@@ -178,7 +179,7 @@ class Files:
 class Watch:
     """Changes in a folder, as they happen."""
 
-    def __init__(self, box: Sandbox, operation: Operation) -> None:
+    def __init__(self, box: Box, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._open = True
         self._told: deque[Change] = deque()

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import threading
+from _collections_abc import Callable, Mapping, Sequence
 from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_RDWR, socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 
 class Stream:
@@ -76,3 +83,37 @@ class Condition(threading.Condition):
         """Wait until somebody notifies; TimeoutError when nobody does."""
         if not self.wait(timeout):
             raise TimeoutError
+
+
+class Tasks:
+    """Things done at once: there is no loop that could do them meanwhile."""
+
+    def start(self, function: Callable[..., None], *args: Any) -> None:
+        """Do one."""
+        function(*args)
+
+    def cancel(self) -> None:
+        """All are done."""
+
+
+def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], _timeout: float) -> Any:
+    """Call a function of the owner's, of either kind; it takes as long as it takes."""
+    from inspect import isawaitable
+
+    value = function(*args, **kwargs)
+    if not isawaitable(value):
+        return value
+    import asyncio
+
+    async def awaited() -> Any:
+        return await value
+
+    return asyncio.run(awaited())
+
+
+def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """Do all of these side by side; what each returns."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(jobs) or 1) as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]

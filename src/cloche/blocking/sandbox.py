@@ -1,41 +1,46 @@
 # Generated from src/cloche/engine/sandbox.py by scripts/blocking.py: edit that instead.
-"""A sandbox, as its owner sees it."""
+"""A sandbox with sessions: code that keeps its variables from turn to turn, and a way back."""
 
 from __future__ import annotations
 
-from _collections_abc import Mapping, Sequence
-from _weakref import ref
-from posixpath import normpath
+from _collections_abc import Callable, Mapping, Sequence
+from collections import deque
+from time import time
 
 from cloche import languages
-from cloche.blocking import default
-from cloche.blocking.commands import Commands, Data, Process
-from cloche.blocking.files import Files
-from cloche.blocking.io import Lock
-from cloche.blocking.link import Link, Lost
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_files
-from cloche.errors import Gone, InvalidRun, SandboxFailed
-from cloche.languages.language import Language
-from cloche.model.events import Event
+from cloche.blocking.attempts import Attempt, attempt, best_of
+from cloche.blocking.box import Box, checked_mounts
+from cloche.blocking.cells import Cell, CellEvents
+from cloche.blocking.checkpoints import (
+    MAX_CHECKPOINTS,
+    Checkpoint,
+    Checkpoints,
+    checkpoint_moment,
+)
+from cloche.blocking.contexts import Context, Contexts
+from cloche.blocking.tools import Tools
+from cloche.engine.checks import checked_code, checked_data, checked_env
+from cloche.errors import Gone, InvalidRun
 from cloche.model.files import Mount
+from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
-from cloche.model.order import Order, Spent
-from cloche.model.result import Result, Usage
+from cloche.model.order import Order
+from cloche.model.result import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.wall import Hold, Wall
+    from cloche.blocking.wall import Wall
 
-MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
-LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
+MAX_HISTORY = 1000
 
 
-class Sandbox:
-    """A sandbox: files, programs, limits.  Use it in a `with` block, or `close` it.
+class Sandbox(Box):
+    """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
-    `timeout` is the time that each program may take unless it says otherwise; the other limits are the sandbox's.
+    `timeout` is the time that each run may take unless it says otherwise; the other limits are the sandbox's.  `tools`
+    are functions of yours that code inside may call; `undo` makes a checkpoint before every run.
     """
 
     def __init__(
@@ -50,322 +55,198 @@ class Sandbox:
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         lifetime: float | None = None,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        undo: bool = False,
+        checkpoints: int = MAX_CHECKPOINTS,
         wall: Wall | None = None,
     ) -> None:
         limits = Limits.of(timeout, memory, cpu, disk, processes, output)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
-        self._prepare(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
+        super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
+        self.tools = Tools(tools)
+        self.contexts = Contexts(self)
+        self.checkpoints = Checkpoints(self, checkpoints)
+        self._undo = undo
+        self._before_runs: list[Checkpoint] = []  # what `undo` goes back to
+        self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
-    def _prepare(self, order: Order, env: dict[str, str], wall: Wall | None) -> None:
-        self.limits = order.limits
-        self._order, self._env, self._wall = order, env, wall or default.wall()
-        self.wall = self._wall.name
-        self.files = Files(self)
-        self.commands = Commands(self)
-        self._opening = Lock()
-        self._hold: Hold | None = None
-        self._link: Link | None = None
-        self._ended = False
-        self.sources: dict[str, object] = {}  # of the programs that run
-        self.oom_kills_seen = self.refusals_seen = 0
-
-    def __enter__(self) -> Sandbox:
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def open(self) -> None:
-        """Start it; done by `with`, and by the first use."""
-        if self._ended:
-            raise Gone("This sandbox has ended.", hint="Make a new one.")
-        if self._hold is not None:
-            return
-        with self._opening:
-            if self._hold is None:
-                hold = self._wall.hold(self._order)
-                self._link = Link(hold.stream)
-                self._hold = hold
-                _held[ref(self, _forgotten)] = hold
-
-    def close(self) -> None:
-        """End it, with all that is in it, and wait until nothing of it is left."""
-        self._ended = True
-        if self._hold is not None:
-            try:
-                self._hold.end()
-                self._hold.gone()
-            except SandboxFailed:
-                pass  # it never was
-            self._hold.abandon()
-
-    def kill(self) -> None:
-        """The same as close."""
-        self.close()
-
-    def run_program(
+    def run(
         self,
         code: str,
         *,
-        language: str = "python",
+        language: str | None = None,
+        context: str | Context | None = None,
         stdin: str | bytes | None = None,
-        args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """Run a program to its end, in this sandbox, in a process of its own."""
+        """Run a cell: variables, imports and files of earlier ones are there, and it leaves its own."""
         data = None if stdin is None else checked_data("stdin", stdin)
-        process = self.start_program(
-            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=data is not None
-        )
-        return process.finish(data)
-
-    def start_program(
-        self,
-        code: str,
-        *,
-        language: str = "python",
-        args: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: bool = True,
-        ends_sandbox: bool = False,
-    ) -> Process:
-        """Start a program and return at once."""
-        spoken = languages.find(language)
-        request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
-        words, text, limits = checked_args(args), checked_code(code), self.limits_with(timeout)
-        source = self._reserve(spoken.source)
+        cell, where = self._start(code, language, context, data is not None, env, timeout)
         try:
-            request.update(_how(spoken, source, words))
-            if len(text) > MAX_INLINE_SOURCE:
-                self.files.write(source, text)
-            else:
-                request["source"] = [source, text]
-            return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox, source=source)
-        except BaseException:
-            self.sources.pop(source, None)
-            raise
-
-    def _reserve(self, source: str) -> str:
-        """`main.py`, or another name while a program of that name runs: two at once do not overwrite each other."""
-        stem, dot, suffix = source.rpartition(".")
-        number, ours = 1, object()
-        while self.sources.setdefault(source, ours) is not ours:
-            number += 1
-            source = f"{stem}_{number}{dot}{suffix}"
-        return source
+            result = cell.finish(data)
+        finally:
+            where.free(cell)
+        self._note_run(where, code, result)
+        return result
 
     def stream(
         self,
         code: str,
         *,
-        language: str = "python",
-        args: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
+        language: str | None = None,
+        context: str | Context | None = None,
         stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> Events:
-        """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
-        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
-        return Events(self, code, None if stdin is None else checked_data("stdin", stdin), options)
+    ) -> CellEvents:
+        """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end."""
+        data = None if stdin is None else checked_data("stdin", stdin)
 
-    def usage(self) -> Usage:
-        """What the sandbox uses now."""
-        disk = self.files.disk()
-        spent = self.spent(final=False)
-        return Usage(
-            memory=spent.memory or 0,
-            memory_peak=spent.memory_peak or 0,
-            cpu_time=spent.cpu_time or 0.0,
-            disk=disk["total"] - disk["free"],
-            processes=max((spent.processes or 1) - 1, 0),
-        )
+        def start() -> tuple[Cell, Context]:
+            return self._start(code, language, context, data is not None, env, timeout)
 
-    def set_lifetime(self, seconds: float | None) -> None:
-        """Have the sandbox end by itself so long from now; None: not before it is closed."""
-        self.open()
-        assert self._hold is not None
-        self._hold.set_lifetime(seconds)
+        def over(cell: Cell, where: Context) -> None:
+            where.free(cell)
+            if cell.result is not None:
+                self._note_run(where, code, cell.result)
 
-    # What commands and files build on
+        return CellEvents(start, over, data)
 
-    @property
-    def link(self) -> Link:
-        """The conversation with the agent."""
-        if self._link is None:
-            raise Gone("This sandbox has not been opened.")
-        return self._link
+    def interrupt(self, context: str | Context | None = None) -> None:
+        """Have what runs stop, in one context or in all; variables stay."""
+        for where in [self.contexts.get(context)] if context is not None else self.contexts.list():
+            where.interrupt()
 
-    def launch(
+    def restart(self, context: str | Context | None = None) -> None:
+        """End the kernel of one context, or all: the next run starts with no variables.  Files stay."""
+        for where in [self.contexts.get(context)] if context is not None else self.contexts.list():
+            where.restart()
+            self._history.append(Moment("restart", time(), where.id))
+
+    # --- undo
+
+    def checkpoint(self, name: str = "") -> Checkpoint:
+        """Remember variables (of Python contexts) and files as they are now."""
+        taken = self.checkpoints.take(name)
+        self._history.append(checkpoint_moment(taken))
+        return taken
+
+    def restore(self, checkpoint: str | Checkpoint) -> Restored:
+        """Make variables and files what they were; as often as you like."""
+        found = self.checkpoints.get(checkpoint)
+        restored = self.checkpoints.restore(found)
+        self._history.append(checkpoint_moment(found, "restore"))
+        return restored
+
+    def branch(
         self,
-        request: dict[str, Any],
-        limits: Limits,
+        checkpoint: str | Checkpoint | None = None,
         *,
-        stop_at_output_limit: bool = False,
-        ends_sandbox: bool = False,
-        source: str | None = None,
-    ) -> Process:
-        """Ask the agent for a process."""
-        self.open()
-        request["env"] = {**self._env, **request["env"]}
-        process = Process(
-            self, request, limits, stop_at_output_limit=stop_at_output_limit, ends_sandbox=ends_sandbox, source=source
-        )
-        process.begin()
-        return process
+        files: str = "shared",
+        context: str | Context | None = None,
+    ) -> Context:
+        """A new context that goes on from a checkpoint's variables, or from the live ones.
 
-    def tell(self, data: bytes) -> None:
-        """Send frames to the agent; raises what became of the sandbox when it is gone."""
+        Files are shared with everybody; `files="copy"` gives it a copy of /sandbox as its working directory instead.
+        """
+        source = self._living(context)
+        branch, _ = self.checkpoints.branch(checkpoint, source, files)
+        self._history.append(Moment("branch", time(), branch.id))
+        return branch
+
+    def undo(self) -> Restored:
+        """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
+        if not self._undo:
+            raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
+        while self._before_runs and self._before_runs[-1].removed:
+            self._before_runs.pop()
+        if not self._before_runs:
+            raise Gone("There is no run left to undo.")
+        last = self._before_runs.pop()
+        restored = self.checkpoints.restore(last)
+        self.checkpoints.remove(last)
+        self._history.append(Moment("undo", time()))
+        return restored
+
+    def history(self) -> list[Moment]:
+        """Runs, checkpoints, restores … in order; the last thousand."""
+        return list(self._history)
+
+    def attempt(self, code: str, *, context: str | Context | None = None, timeout: float | None = None) -> Attempt:
+        """Run code in a branch and see what it changes; then `keep()` it or `discard()` it."""
+        source = self._living(context)
+
+        def run(branch: Context) -> Result:
+            return self.run(code, context=branch, timeout=timeout)
+
+        return attempt(self, source, run)
+
+    def best_of(
+        self,
+        candidates: Sequence[str],
+        score: str | Callable[[Result], float],
+        *,
+        context: str | Context | None = None,
+        timeout: float | None = None,
+    ) -> Best:
+        """Run candidates in branches from here, and go on as the one with the highest score.
+
+        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.
+        """
+        source = self._living(context)
+        return best_of(self, source, candidates, score, timeout)
+
+    # --- behind them
+
+    def _start(
+        self,
+        code: str,
+        language: str | None,
+        context: str | Context | None,
+        has_input: bool,
+        env: Mapping[str, str] | None,
+        timeout: float | None,
+    ) -> tuple[Cell, Context]:
+        request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
+        limits = self.limits_with(timeout)
+        where = self._context(language, context)
+        request["language"] = where.language if language is None else languages.find(language).name
+        request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         self.open()
+        if self._undo and where.language == "python" and not where.is_branch:
+            self._before_runs = [known for known in self._before_runs if not known.removed]
+            self._before_runs.append(self.checkpoints.take())
+        where.take()
         try:
-            self.link.send(data)
-        except Lost as problem:
-            self.explain_loss(problem)
+            cell = Cell(self, request, limits, self.tools)
+            where.occupy(cell)
+            cell.begin()
+        except BaseException:
+            where.free(where.cell)
+            raise
+        return cell, where
 
-    def explain_loss(self, problem: Exception) -> None:
-        """Raise why the agent does not answer."""
-        spent = self.spent(final=True)
-        reasons = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
-        raise Gone(
-            f"The sandbox has ended: {reasons.get(spent.reason, str(problem))}.", hint="Make a new one."
-        ) from problem
+    def _context(self, language: str | None, context: str | Context | None) -> Context:
+        if context is None:
+            return self.contexts.default(language or "python")
+        where = self.contexts.get(context)
+        if language is not None:
+            spoken = languages.find(language)
+            if where.language not in (spoken.name, spoken.context):
+                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
+        return where
 
-    def spent(self, final: bool) -> Spent:
-        """What it has used; `final` ends it."""
-        assert self._hold is not None
-        if final:
-            self._ended = True
-            return self._hold.end()
-        return self._hold.usage()
+    def _living(self, context: str | Context | None) -> Context:
+        """A Python context, known to the agent, to branch from."""
+        where = self._context(None, context)
+        if where.language != "python":
+            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
+        self.open()
+        self.contexts.ensure(where)
+        return where
 
-    def end(self) -> None:
-        """Have the wall kill it; what it used can still be asked for."""
-        self.spent(final=True)
-
-    def limits_with(self, timeout: float | None, unlimited: bool = False) -> Limits:
-        """The sandbox's limits, with another time limit when one is given."""
-        if timeout is None:
-            return self.limits.replace(timeout_s=None) if unlimited else self.limits
-        return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
-
-
-# An owner who forgets a sandbox lets go of its leash, and that ends it.  Done here and not by a `__del__`: a sandbox is
-# part of a cycle, and the collector may close its sockets before it comes to the sandbox.
-_held: dict[ref[Sandbox], Hold] = {}
-
-
-def _forgotten(box: ref[Sandbox]) -> None:
-    _held.pop(box).abandon()
-
-
-class Events:
-    """The events of one run, in order; it starts with the first and ends with its exit."""
-
-    def __init__(self, box: Sandbox, code: str, stdin: Data | None, options: dict[str, Any]) -> None:
-        self._box, self._code, self._stdin, self._options = box, code, stdin, options
-        self._process: Process | None = None
-
-    def __iter__(self) -> Events:
-        return self
-
-    def __next__(self) -> Event:
-        if self._process is None:
-            has_input = self._stdin is not None
-            self._process = self._box.start_program(self._code, stdin=has_input, **self._options)
-            if self._stdin is not None:
-                self._process.feed(self._stdin)
-        event = self._process.next_event()
-        if event is None:
-            raise StopIteration
-        return event
-
-
-def run(
-    code: str,
-    *,
-    language: str = "python",
-    stdin: str | bytes | None = None,
-    args: Sequence[str] = (),
-    env: Mapping[str, str] | None = None,
-    files: Mapping[str, str | bytes] | None = None,
-    timeout: float | None = 30,
-    memory: int | str = "512M",
-    cpu: float = 1.0,
-    disk: int | str = "1G",
-    processes: int = 64,
-    output: int | str = "10M",
-    mounts: Mapping[str, str] | Sequence[Mount] = (),
-    wall: Wall | None = None,
-) -> Result:
-    """Run a program in a fresh sandbox, which is destroyed with it."""
-    limits = Limits.of(timeout, memory, cpu, disk, processes, output)
-    given = None if stdin is None else checked_data("stdin", stdin)
-    box = one_shot(checked_code(code), language, limits, checked_env(env), checked_mounts(mounts), wall)
-    try:
-        for path, data in checked_files(files):
-            box.files.write(path, data)
-        process = box.start_program(code, language=language, args=args, stdin=given is not None, ends_sandbox=True)
-        return process.finish(given)
-    finally:
-        box.let_go()
-
-
-def one_shot(
-    code: str,
-    language: str,
-    limits: Limits,
-    env: dict[str, str],
-    mounts: tuple[Mount, ...],
-    wall: Wall | None = None,
-) -> OneShot:
-    """A sandbox for one program: chosen by what that program imports."""
-    imports = languages.find(language).imports(code)
-    lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
-    return OneShot(Order(limits, mounts, imports, lifetime), env, wall)
-
-
-class OneShot(Sandbox):
-    """A sandbox that ends with its program."""
-
-    def __init__(self, order: Order, env: dict[str, str], wall: Wall | None) -> None:
-        self._prepare(order, env, wall)
-
-    def let_go(self) -> None:
-        """Done with it: nobody waits for the last traces to be cleared away."""
-        self._ended = True
-        if self._hold is not None:
-            self._hold.abandon()
-
-
-def _how(language: Language, source: str, args: list[str]) -> dict[str, Any]:
-    if language.warm:
-        return {"python": source, "args": args}
-    return {"argv": [*language.command, source, *args], "language": language.name}
-
-
-def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:
-    """Mounts from `{"/host/dir": "/sandbox/data/in"}` (read-only; append `:rw` to the target for more)."""
-    if isinstance(mounts, Mapping):
-        mounts = [
-            Mount(source, target.removesuffix(":rw").removesuffix(":ro"), target.endswith(":rw"))
-            for source, target in checked_env(mounts).items()
-        ]
-    for mount in mounts:
-        if not isinstance(mount, Mount):
-            raise InvalidRun(f"mounts is a mapping of folders to places in the sandbox, not {mounts!r:.100}.")
-        target = normpath(mount.target)
-        if not target.startswith("/sandbox/") or target != mount.target.rstrip("/"):
-            raise InvalidRun(
-                f"{mount.target} is no place to mount at.", hint="Choose a path below /sandbox, like /sandbox/data/in."
-            )
-    targets = [mount.target.rstrip("/") for mount in mounts]
-    for target in targets:
-        if targets.count(target) > 1 or any(target.startswith(f"{other}/") for other in targets):
-            raise InvalidRun(f"{target} lies in another mount.", hint="Mount side by side, not one inside another.")
-    return tuple(mounts)
+    def _note_run(self, where: Context, code: str, result: Result) -> None:
+        error = None if result.error is None else result.error.kind
+        self._history.append(Moment("run", time(), where.id, code, error))

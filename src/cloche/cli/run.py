@@ -84,7 +84,8 @@ def plain(words: Sequence[str]) -> Arguments | None:
 
 def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
-    from cloche.blocking.sandbox import checked_mounts, one_shot
+    from cloche.blocking.box import checked_mounts
+    from cloche.blocking.one_shot import one_shot
     from cloche.model.limits import Limits
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`

@@ -5,7 +5,8 @@ from __future__ import annotations
 from json import dumps
 from time import monotonic
 
-from cloche.blocking.sandbox import Sandbox, run
+from cloche.blocking.one_shot import run
+from cloche.blocking.sandbox import Sandbox
 from cloche.blocking.wall import Wall
 from cloche.doctor.attacks import PROBES
 from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts

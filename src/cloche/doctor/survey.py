@@ -195,7 +195,8 @@ def spoken(found: dict[str, str | None]) -> list[Check]:
 def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
     """Really start a sandbox, twice; tell how it went, and which languages were found inside."""
     from cloche.blocking.jail import Jail
-    from cloche.blocking.sandbox import Sandbox, run
+    from cloche.blocking.one_shot import run
+    from cloche.blocking.sandbox import Sandbox
     from cloche.walls.jail.nurseries import Nurseries
 
     nurseries = Nurseries(settings)

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.sandbox import AsyncSandbox
+    from cloche.engine.box import AsyncBox
 
 Data = bytes | bytearray | memoryview
 
@@ -34,7 +34,7 @@ _PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody li
 class AsyncCommands:
     """`box.commands`: any program that is in the sandbox."""
 
-    def __init__(self, box: AsyncSandbox) -> None:
+    def __init__(self, box: AsyncBox) -> None:
         self._box = box
 
     async def run(
@@ -94,7 +94,7 @@ class AsyncProcess:
 
     def __init__(
         self,
-        box: AsyncSandbox,
+        box: AsyncBox,
         request: dict[str, Any],
         limits: Limits,
         *,

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.sandbox import AsyncSandbox
+    from cloche.engine.box import AsyncBox
 
 ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
 MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
@@ -25,7 +25,7 @@ MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
 class AsyncFiles:
     """`box.files`: paths are inside the sandbox; relative ones start at /sandbox."""
 
-    def __init__(self, box: AsyncSandbox) -> None:
+    def __init__(self, box: AsyncBox) -> None:
         self._box = box
 
     async def write(
@@ -105,7 +105,7 @@ class AsyncFiles:
 
     async def stat(self, path: str) -> Entry:
         """What is at a path; a link is told as a link."""
-        return _entry((await self._call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
+        return _entry((await self.call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
 
     async def exists(self, path: str) -> bool:
         """Is there something at this path?"""
@@ -117,16 +117,16 @@ class AsyncFiles:
 
     async def mkdir(self, path: str) -> bool:
         """Make a folder and those on the way; False when it was there."""
-        return bool((await self._call({"method": "mkdir", "path": _checked(path)}, path)).get("created"))
+        return bool((await self.call({"method": "mkdir", "path": _checked(path)}, path)).get("created"))
 
     async def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
         request = {"method": "rename", "path": _checked(path), "new_path": _checked(new_path)}
-        return _entry((await self._call(request, path)).get("entry"))
+        return _entry((await self.call(request, path)).get("entry"))
 
     async def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it."""
-        await self._call({"method": "remove", "path": _checked(path)}, path)
+        await self.call({"method": "remove", "path": _checked(path)}, path)
 
     async def watch(self, path: str = ".", *, recursive: bool = False) -> AsyncWatch:
         """Be told what changes in a folder: iterate over what this returns, and close it."""
@@ -138,7 +138,7 @@ class AsyncFiles:
 
     async def disk(self) -> dict[str, int]:
         """The workspace's file system: total and free, in bytes and in files."""
-        told = await self._call({"method": "disk"}, "/sandbox")
+        told = await self.call({"method": "disk"}, "/sandbox")
         try:
             return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
         except NONSENSE as problem:
@@ -150,7 +150,8 @@ class AsyncFiles:
         await self._box.tell(frames.encode_json(operation.number, frames.CALL, request))
         return operation
 
-    async def _call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
+    async def call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
+        """Ask the agent for something that is answered once."""
         operation = await self._ask(request)
         try:
             return await self._reply(operation, path)
@@ -177,7 +178,7 @@ class AsyncFiles:
 class AsyncWatch:
     """Changes in a folder, as they happen."""
 
-    def __init__(self, box: AsyncSandbox, operation: Operation) -> None:
+    def __init__(self, box: AsyncBox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._open = True
         self._told: deque[Change] = deque()

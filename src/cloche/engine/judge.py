@@ -18,7 +18,7 @@ _NO_MORE_PROCESSES = (
     "fork: Resource temporarily unavailable",
     "Cannot fork",
 )
-_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
 # What a traceback ends with: the exception's class, with its module unless it is a builtin, and its message.
@@ -49,7 +49,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     if facts.timed_out or facts.reason == "timeout":
         return Error(
             "timeout",
-            f"The program was stopped after {_seconds(limits.timeout_s)}." if limits.timeout_s else "Time is up.",
+            f"The program was stopped after {seconds(limits.timeout_s)}." if limits.timeout_s else "Time is up.",
             "Make it do less, look for an endless loop or a wait for input, or allow more time with timeout=.",
         )
     if facts.reason == "memory" or (facts.oom_kills and facts.exit_code != 0):
@@ -57,7 +57,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     if facts.output_cut:
         return Error(
             "output",
-            f"The program was stopped after printing more than {_size(limits.output_bytes)}.",
+            f"The program was stopped after printing more than {size(limits.output_bytes)}.",
             "Print a summary, or write the data to a file under /sandbox/output instead.",
         )
     if facts.reason == "closed":
@@ -72,14 +72,14 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     # printed earlier is not why it ended.
     failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
     trace = find_traceback(facts.stderr_tail) if failed else None
-    if trace is not None and _is_out_of_memory(trace):
+    if trace is not None and is_out_of_memory(trace):
         return _memory(limits, trace)
     if _disk_full(facts):
         what = "files" if facts.inodes_free == 0 else "disk space"
         return _with(
             trace,
             "disk",
-            f"The sandbox is out of {what}; its disk holds {_size(limits.disk_bytes)}.",
+            f"The sandbox is out of {what}; its disk holds {size(limits.disk_bytes)}.",
             "Delete files that are no longer needed, write less, or allow more with disk=.",
         )
     if facts.processes_refused or any(sign in facts.stderr_tail for sign in _NO_MORE_PROCESSES):
@@ -98,16 +98,16 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, unshare or open raw sockets.",
         )
     if facts.exit_code < 0:
-        return _killed(-facts.exit_code, trace)
+        return killed(-facts.exit_code, trace)
     if trace is None:
         return Error(
             "exit",
             f"The program ended with exit code {facts.exit_code}.",
             "Its standard error says more." if facts.stderr_tail.strip() else "It printed no reason; check its logic.",
         )
-    if trace.name in _SYNTAX:
+    if trace.name in SYNTAX:
         return _with(trace, "syntax", trace.message, "Correct the line that the message points at and run it again.")
-    return _with(trace, "runtime", trace.message, _advice(trace))
+    return _with(trace, "runtime", trace.message, advice(trace))
 
 
 class Traceback(Plain):
@@ -162,7 +162,8 @@ def _first_of_chain(lines: list[str], start: int) -> int:
     return start
 
 
-def _is_out_of_memory(trace: Traceback) -> bool:
+def is_out_of_memory(trace: Traceback) -> bool:
+    """Is it for want of memory?"""
     # NumPy has a class of its own for it; mmap raises OSError.
     return trace.name.endswith("MemoryError") or (trace.name == "OSError" and "[Errno 12]" in trace.message)
 
@@ -171,7 +172,7 @@ def _find_syntax_error(lines: list[str]) -> Traceback | None:
     """A program that could not even be compiled: no `Traceback` line, just the place, if there is one."""
     last = len(lines) - 1 if lines[-1] else len(lines) - 2
     raised = _exception(lines[max(last, 0)])
-    if raised is None or raised.group(1) not in (*_SYNTAX, "RecursionError", "MemoryError"):
+    if raised is None or raised.group(1) not in (*SYNTAX, "RecursionError", "MemoryError"):
         return None
     start = next((n for n in range(last, -1, -1) if lines[n].startswith('  File "')), last)
     return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[start:]))
@@ -187,7 +188,7 @@ def _memory(limits: Limits, trace: Traceback | None = None) -> Error:
     return _with(
         trace,
         "memory",
-        f"The program needed more than {_size(limits.memory_bytes)} of memory.",
+        f"The program needed more than {size(limits.memory_bytes)} of memory.",
         "Work on less data at a time, free what is no longer needed, or allow more with memory=.",
     )
 
@@ -202,7 +203,8 @@ def _disk_full(facts: Facts) -> bool:
     return said or full or facts.inodes_free == 0
 
 
-def _killed(number: int, trace: Traceback | None) -> Error:
+def killed(number: int, trace: Traceback | None) -> Error:
+    """What a signal means."""
     try:
         from signal import Signals
 
@@ -217,7 +219,8 @@ def _killed(number: int, trace: Traceback | None) -> Error:
     return _with(trace, "killed", f"The program was killed by {name}.", hints.get(name, "Something sent it a signal."))
 
 
-def _advice(trace: Traceback) -> str:
+def advice(trace: Traceback) -> str:
+    """What to do about an exception."""
     advice = {
         "ModuleNotFoundError": "Use a library that is installed, or one of the standard library.",
         "ImportError": "Check the name; the library may be another version than you think.",
@@ -238,11 +241,13 @@ def _advice(trace: Traceback) -> str:
     return "Read the last lines of the traceback, correct the program and run it again."
 
 
-def _seconds(count: float) -> str:
+def seconds(count: float) -> str:
+    """A time for a person."""
     return "1 second" if count == 1 else f"{count:g} seconds"
 
 
-def _size(count: int) -> str:
+def size(count: int) -> str:
+    """A number of bytes for a person."""
     for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if count >= factor:
             return f"{count / factor:g} {unit}"

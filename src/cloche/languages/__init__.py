@@ -8,6 +8,8 @@ from cloche.languages.language import Language
 _FILES = {
     "python": ("py", "python3"),
     "bash": ("sh", "shell"),
+    "javascript": ("js", "node"),
+    "typescript": ("ts",),
 }
 
 

@@ -2,4 +2,4 @@
 
 from cloche.languages.language import Language
 
-LANGUAGE = Language(name="bash", source="/sandbox/code/main.sh", command=("bash",))
+LANGUAGE = Language(name="bash", source="/sandbox/code/main.sh", command=("bash",), kernel={"fork": "bash"})

@@ -7,5 +7,6 @@ LANGUAGE = Language(
     source="/sandbox/code/main.py",
     command=("python3",),
     warm=True,
+    kernel={"fork": "python"},
     words=frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow")),
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cloche.model.plain import Plain
-from cloche.model.result import Result
+from cloche.model.result import Display, Error, Result
 
 
 class Started(Plain):
-    """The program runs; its pid is the one it has inside the sandbox."""
+    """The program or kernel runs; its pid is the one it has inside the sandbox."""
 
     pid: int
     kind: str = "started"
@@ -32,4 +32,33 @@ class Exit(Plain):
     kind: str = "exit"
 
 
+class Shown(Plain):
+    """A cell has displayed something; `update`: in place of what had the same `display_id`."""
+
+    result: Display
+    update: bool = False
+    kind: str = "result"
+
+
+class Cleared(Plain):
+    """What the cell has displayed so far is void."""
+
+    kind: str = "clear"
+
+
+class Failed(Plain):
+    """A cell has raised an exception, or was ended."""
+
+    error: Error
+    kind: str = "error"
+
+
+class End(Plain):
+    """The cell is over."""
+
+    result: Result
+    kind: str = "end"
+
+
 Event = Started | Output | Exit
+CellEvent = Started | Output | Shown | Cleared | Failed | End

@@ -82,11 +82,16 @@ def kill_all(directory: int, version: int) -> None:
     kill_listed(directory, {os.getpid()})
 
 
+def listed(directory: int) -> set[int]:
+    """The processes in a group."""
+    return {int(pid) for pid in read(directory, "cgroup.procs").split()}
+
+
 def kill_listed(directory: int, spared: set[int]) -> bool:
     """Kill what a group lists, but for some; False when new ones kept coming, as they may where nothing stops them."""
     seen = {0, *spared}
     for _ in range(100):  # a fork bomb is outrun after a few rounds; the caller tries again if not
-        fresh = {int(pid) for pid in read(directory, "cgroup.procs").split()} - seen
+        fresh = listed(directory) - seen
         if not fresh:
             return True
         for pid in fresh:

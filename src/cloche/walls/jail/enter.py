@@ -38,10 +38,10 @@ _USER_LIMITS = {"max_inotify_instances": 32, "max_inotify_watches": 16384}
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
-def enter(plan: dict[str, Any], nursery: sockets.Socket) -> int | None:
+def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, int]:
     """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to.
 
-    Returns where refused system calls are told (see refusals.py).
+    Returns where refused system calls are told (see refusals.py), and the folder where checkpoints keep files.
     """
     without = plan["without"]
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
@@ -51,7 +51,7 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> int | None:
     host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
     masked = "masks" not in without
     _mount_proc(masked, plan["privileged"])
-    workspace = _mount_workspace(plan, uid)
+    workspace, store = _mount_workspace(plan, uid)
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     _mount_host_folders(host_folders, uid)
     if "network" not in without:
@@ -82,7 +82,7 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> int | None:
     os.setresuid(root.UID, root.UID, root.UID)
     os.umask(0o022)
     _furnish()
-    return seal(plan)
+    return seal(plan, store), store
 
 
 _masks: list[tuple[str, str]] = []  # what covers it, and where it is
@@ -126,10 +126,11 @@ def _limit_namespace(limits: int) -> None:
             os.close(file)
 
 
-def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
+def _mount_workspace(plan: dict[str, Any], uid: int) -> tuple[int, int]:
     """One file system of limited size for all that can be written: the workspace, /tmp and /dev/shm.
 
-    Returns a descriptor of it, for the nursery to ask how full it is.
+    Returns a descriptor of it, for the nursery to ask how full it is, and one of a folder in it that has no path in the
+    sandbox, for the agent alone.
     """
     inodes = max(1024, plan["disk"] // (1 << 20) * _INODES_PER_MIB)
     flags = linux.MS_NOSUID | linux.MS_NODEV
@@ -141,10 +142,13 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> int:
         os.chown(folder, uid, uid)
         linux.mount(folder, target, flags=linux.MS_BIND)
     workspace = os.open(root.SCRATCH, os.O_PATH | os.O_CLOEXEC)
+    os.mkdir(f"{root.SCRATCH}/v", 0o700)
+    os.chown(f"{root.SCRATCH}/v", uid, uid)
+    store = os.open(f"{root.SCRATCH}/v", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     linux.mount(
         "/run/empty", root.SCRATCH, flags=linux.MS_BIND
     )  # hidden, not unmounted: that waits for every processor
-    return workspace
+    return workspace, store
 
 
 def _furnish() -> None:

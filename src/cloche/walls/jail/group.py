@@ -175,10 +175,15 @@ class Group:
         self.begin()
         return True
 
-    def kill_all_but(self, pid: int) -> bool:
-        """SIGKILL for everything but one process; False when new ones kept coming.  Does not wait."""
+    def processes(self) -> set[int]:
+        """All that are in it."""
         directory, _ = self._of.get("pids", self._directories[0])
-        return cgroup_files.kill_listed(directory, {pid})
+        return cgroup_files.listed(directory)
+
+    def kill_all_but(self, spared: set[int]) -> bool:
+        """SIGKILL for everything but some processes; False when new ones kept coming.  Does not wait."""
+        directory, _ = self._of.get("pids", self._directories[0])
+        return cgroup_files.kill_listed(directory, spared)
 
     def kill(self) -> None:
         """SIGKILL for everything in the group; does not wait."""

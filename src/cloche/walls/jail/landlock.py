@@ -27,12 +27,12 @@ def abi() -> int:
         raise
 
 
-def restrict(readable: list[str], writable: list[str]) -> None:
+def restrict(readable: list[str], writable: list[str | int]) -> None:
     """From here on, for this thread and all it starts: reading and running beneath `readable`, all beneath `writable`.
 
-    All but making devices, that is.  A path may be a single file.  A path that is missing is an error, and so is a
-    kernel without Landlock.  Wants no_new_privs.  Before version 2 of Landlock (Linux 5.19) nothing can be moved or
-    linked from one directory to another: callers get EXDEV, and most then copy.
+    All but making devices, that is.  A path may be a single file, or a descriptor where there is none.  A path that is
+    missing is an error, and so is a kernel without Landlock.  Wants no_new_privs.  Before version 2 of Landlock (Linux
+    5.19) nothing can be moved or linked from one directory to another: callers get EXDEV, and most then copy.
     """
     version = abi()
     if not version:
@@ -78,8 +78,8 @@ def _handled(version: int) -> int:
     return rights
 
 
-def _allow(ruleset: int, path: str, rights: int) -> None:
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _allow(ruleset: int, path: str | int, rights: int) -> None:
+    fd = os.dup(path) if isinstance(path, int) else os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_A_FILE  # the kernel refuses a rule that grants a file what only directories have

@@ -21,7 +21,7 @@ import sys
 import time
 
 from cloche.agent import files, signals, watch
-from cloche.agent.python import Program, note_state
+from cloche.agent.python import Program, note_state, offer_kernel
 from cloche.walls.jail import cgroups, landlock, linux, rehearsal, root, sockets
 from cloche.walls.jail.enter import find_masks
 from cloche.walls.jail.seal import compile_filter
@@ -75,6 +75,7 @@ class Nursery:
         self._poll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._to_import = list(configuration["preload"])
+        self._furnish = _furnish_sessions() if self._to_import else None
         self._warmed = False
         self._failures = 0
         self._just_ended = False  # a good moment to make the next: whoever waited has its answer
@@ -237,6 +238,7 @@ class Nursery:
             "rlimit_memory": None if by_group("memory") else request["memory"] + self._own_memory(),
             "rlimit_processes": None if by_group("pids") else request["processes"] + 1,
             "spare": spare,
+            "furnish": self._furnish,
         }
 
     def _filter_for(self, request: dict[str, Any]) -> bytes:
@@ -246,11 +248,7 @@ class Nursery:
 
     def _own_memory(self) -> int:
         """What a fork has from the start, shared with us: a program's own share comes on top."""
-        status = os.open("self/status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._configuration["host_proc"])
-        try:
-            text = os.read(status, 8192)
-        finally:
-            os.close(status)
+        text = _read("self/status", self._configuration["host_proc"])
         return int(text.partition(b"VmData:")[2].split()[0]) * 1024
 
     def _parked(self, ward: Ward) -> None:
@@ -317,11 +315,29 @@ class Nursery:
         if not ward.group.check(files):
             ward.memory_strikes = 0
             return
-        # The programs have to go, and the agent stays to tell about it: the sandbox has files, and a next turn.
+        # The programs have to go, and the agent stays to tell about it: the sandbox has files, and a next turn.  So do
+        # checkpoints, unless it is they who need so much.
         ward.memory_kills += 1
         ward.memory_strikes += 1
-        if not ward.group.kill_all_but(ward.pid) or ward.memory_strikes > _STRIKES:
+        spared = {ward.pid}
+        if ward.memory_strikes == 1:
+            spared |= {pid for pid in ward.group.processes() if self._is_frozen(pid)}
+        if not ward.group.kill_all_but(spared) or ward.memory_strikes > _STRIKES:
             self._end(ward, "memory")
+
+    def _is_frozen(self, pid: int) -> bool:
+        """Does a process say of itself that it goes later than others when memory is short?  (See kernels/forking.py.)"""
+        proc = self._configuration["host_proc"]
+        try:
+            process = os.pidfd_open(pid)
+            try:
+                told = _read(f"self/fdinfo/{process}", proc)  # the host's /proc counts otherwise than we do
+            finally:
+                os.close(process)
+            host_pid = int(told.partition(b"Pid:")[2].split()[0])
+            return _read(f"{host_pid}/oom_score_adj", proc).strip() == b"500"
+        except (OSError, ValueError, IndexError):
+            return False
 
     def _end(self, ward: Ward, reason: str) -> None:
         """Tell what it used, and kill it."""
@@ -462,6 +478,7 @@ class Nursery:
             return  # there will be one sandbox only
         if self._configuration["rehearse"]:
             rehearsal.rehearse()
+            rehearsal.rehearse_kernel()
             linux.umount("/tmp")
         note_state()
         gc.collect()
@@ -479,10 +496,29 @@ class Nursery:
             self._poll.unregister(fd)
 
 
+def _read(path: str, folder: int) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        return os.read(file, 8192)
+    finally:
+        os.close(file)
+
+
 def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
     limits = {name: request[name] for name in ("memory", "disk", "cpu", "processes")}
     limits["processes"] += 1  # the agent does not count
     return limits
+
+
+def _furnish_sessions() -> Callable[[Any, int], None]:
+    """Have all at hand that sessions need; imported only where there can be some."""
+    from cloche.agent import sessions
+    # BASH from cloche.kernels import bash
+    from cloche.kernels import python as ipython
+
+    offer_kernel("python", ipython.main)
+    # BASH offer_kernel("bash", bash.main)
+    return sessions.furnish
 
 
 def _import_quietly(name: str) -> None:
@@ -496,15 +532,12 @@ def main(source: int) -> None:
     """Entered by exec, inside the sandboxes' root; `source` is a descriptor to read the configuration from."""
     with open(source, "rb") as file:
         configuration = marshal.loads(file.read())
-    linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
-    sys.path.remove(root.LIBRARY)
     sys.argv[:] = ["python3"]
     gc.disable()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(
         resource.RLIMIT_NOFILE, (most, most)
     )  # a dozen for each sandbox: the usual 1024 are soon used up
-    note_state()
     linux.last_capability()  # known once, for every sandbox
     if configuration["rehearse"]:  # some libraries want to write while they are imported
         linux.mount("nursery", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
@@ -516,6 +549,9 @@ def main(source: int) -> None:
     program: Program | None = None
     try:
         nursery = Nursery(configuration)  # held on to: a fork has better things to do than to take it apart
+        linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
+        sys.path.remove(root.LIBRARY)
+        note_state()
         nursery.serve()
     except Newborn as child:
         newborn = child

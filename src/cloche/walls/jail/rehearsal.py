@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from cloche.agent.python import hide_from_programs
+
 
 def rehearse() -> None:
     """Use each library a little, so that what it loads or builds on first use is there for every sandbox."""
@@ -10,6 +14,19 @@ def rehearse() -> None:
             step()
         except Exception:
             continue  # a library is missing or differs: sandboxes are slower then, not wrong
+
+
+def rehearse_kernel() -> None:
+    """Have a kernel's shell ready; programs, which run in forks of the same process, shall not find it."""
+    from cloche.kernels import python as ipython
+
+    before = set(sys.modules)
+    try:
+        ipython.prepare()
+    except Exception:
+        pass  # a kernel does it by itself then
+    new = [name for name in sys.modules if name not in before]
+    hide_from_programs([name for name in new if "site-packages" in str(getattr(sys.modules[name], "__file__", ""))])
 
 
 def _tables() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WORKSPACE = "/sandbox"
 FOLDERS = ("code", "data", "output", "temp")  # in the workspace
 LIBRARY = "/run/lib"  # our own code: there until the nursery has imported it
+KERNELS = "/opt/kernels"  # those that are programs of their own
 SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
 PYTHON = "/opt/env/bin/python3"
 PROGRAM = f"{WORKSPACE}/code/main.py"  # as for every Python program; the nursery's is gone when a workspace comes
@@ -86,6 +87,7 @@ def build(configuration: dict[str, Any], start: str) -> None:
     if configuration["privileged"]:
         _make_devices()
     _lay_out()
+    _copy_kernels(configuration)
     os.mkdir(os.path.dirname(PROGRAM)[1:])
     with open(PROGRAM[1:], "w") as file:
         file.write(start)
@@ -156,6 +158,19 @@ def _lay_out() -> None:
                 copy.write(source.read())
         except OSError:
             continue  # not on this host, or not ours to read
+
+
+def _copy_kernels(configuration: dict[str, Any]) -> None:
+    """What kernels that are not Python are started from; copied, since each mount makes every sandbox dearer."""
+    if not configuration["preload"]:
+        return  # for a single program
+    scripts = os.path.join(configuration["library"], "kernels", "scripts")
+    for folder, _, names in os.walk(scripts):
+        target = KERNELS[1:] + folder.removeprefix(scripts)
+        os.makedirs(target)
+        for name in names:
+            with open(f"{folder}/{name}", "rb") as source, open(f"{target}/{name}", "wb") as copy:
+                copy.write(source.read())
 
 
 def _make_devices() -> None:

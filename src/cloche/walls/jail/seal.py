@@ -25,8 +25,11 @@ def compile_filter(without: list[str], writes_to_host: bool = False) -> bytes:
     return system_calls.asking(system_calls.program(without=allowed, setuid_files=setuid_files))
 
 
-def seal(plan: dict[str, Any]) -> int | None:
-    """Give up everything; fails rather than leave one promised protection out.  Returns the filter's listener."""
+def seal(plan: dict[str, Any], store: int) -> int | None:
+    """Give up everything; fails rather than leave one promised protection out.  Returns the filter's listener.
+
+    `store` is a folder without a path, which the agent goes on writing to.
+    """
     without = plan["without"]
     _limit(plan)
     set_dumpable("dumpable" in without)  # the agent shares its uid with the programs: they must not look into it
@@ -36,7 +39,7 @@ def seal(plan: dict[str, Any]) -> int | None:
         linux.drop_capabilities()
     if plan["landlock"] and "landlock" not in without:
         writable = _WRITABLE + [mount["target"] for mount in plan["mounts"] if mount["writable"]]
-        landlock.restrict(_READABLE, [path for path in writable if os.path.lexists(path)])
+        landlock.restrict(_READABLE, [store, *(path for path in writable if os.path.lexists(path))])
     if "filter" in without:
         return None
     return system_calls.load(plan["filter"])  # last: the steps above need the calls that it refuses

@@ -29,11 +29,11 @@ class Newborn(BaseException):
         """Go behind the wall, wait for a claim, serve it."""
         parking = self._parking
         try:
-            listener = enter(self._plan, parking)
+            listener, store = enter(self._plan, parking)
         except BaseException as problem:
             parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
             os._exit(1)
-        linux.close_all_but([0, 1, 2, parking.fileno(), *([] if listener is None else [listener])])
+        linux.close_all_but([0, 1, 2, parking.fileno(), store, *([] if listener is None else [listener])])
         gc.enable()
         parking.send(b"R")
         agent = None
@@ -51,6 +51,8 @@ class Newborn(BaseException):
         else:
             agent.connect(stream)
         parking.close()
+        if self._plan["furnish"] is not None:
+            self._plan["furnish"](agent, store)
         if listener is not None:
             refusals = Refusals(listener)
             agent.refused = refusals.seen

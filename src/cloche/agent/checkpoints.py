@@ -1,0 +1,301 @@
+"""Checkpoints: frozen copies of the Python kernels, and the files as they were; restored any number of times.
+
+A frozen copy is a kernel that nobody gives cells to: restoring forks it again.  Files are versioned by an errand (see
+versions.py), so the agent never waits for a disk.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cloche.agent.errands import Errands
+from cloche.agent.kernel import Kernel
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cloche.agent.contexts import Context
+    from cloche.agent.main import Agent
+    from cloche.agent.versions import Versions
+
+MAX_CHECKPOINTS = 64
+BRANCHES = "/tmp/branches"  # where a branch with files of its own finds them
+
+
+class Checkpoint:
+    """A moment that can be gone back to; owner of its frozen kernels."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.contexts: dict[str, dict[str, Any]] = {}  # those that there were: how to make them again
+        self.frozen: dict[str, Kernel] = {}
+
+    def takes(self, _kernel: Kernel, _operation: int, _kind: int, _payload: bytes) -> bool:
+        """A frozen kernel has nothing to say."""
+        return True
+
+    def kernel_ended(self, kernel: Kernel, _code: int) -> None:
+        """Somebody has killed it: what it held is lost."""
+        self.frozen = {name: frozen for name, frozen in self.frozen.items() if frozen is not kernel}
+
+    def thaw(self) -> None:
+        """Let go of the frozen kernels."""
+        frozen, self.frozen = self.frozen, {}
+        for kernel in frozen.values():
+            kernel.kill()
+
+
+class Step:
+    """An operation that waits for several things at once, and ends with the first problem or when all are done."""
+
+    def __init__(self, agent: Agent, operation: int, then: Callable[[Step], None]) -> None:
+        self.agent, self.operation = agent, operation
+        self.reply: dict[str, Any] = {}
+        self.problem: OSError | None = None
+        self.undo: list[Callable[[], None]] = []  # in case of a problem
+        self._awaited = 1  # until `go`
+        self._then = then
+        agent.operations[operation] = self
+
+    def receive(self, kind: int, _payload: bytes) -> None:
+        """The engine has lost interest; what is under way ends by itself."""
+        if kind == frames.CANCEL:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Undo what was done so far, without waiting for the rest."""
+        self.fail(OSError(4, "it was called off"))
+        self.finish()
+
+    def waits(self) -> Callable[[dict[str, Any] | OSError | None], None]:
+        """One more thing to wait for: call this when it is done."""
+        self._awaited += 1
+
+        def done(outcome: dict[str, Any] | OSError | None) -> None:
+            if isinstance(outcome, OSError):
+                self.fail(outcome)
+            elif outcome:
+                self.reply.update(outcome)
+            self._one_less()
+
+        return done
+
+    def go(self) -> None:
+        """Everything has been begun."""
+        self._one_less()
+
+    def fail(self, problem: OSError) -> None:
+        """Something went wrong."""
+        self.problem = self.problem or problem
+
+    def finish(self) -> None:
+        """Tell the engine."""
+        if self.agent.operations.get(self.operation) is not self:
+            return  # it was called off
+        if self.problem is not None:
+            for undo in self.undo:
+                undo()
+            self.agent.fail(self.operation, self.problem)
+        else:
+            self.agent.finish(self.operation, frames.REPLY, self.reply)
+
+    def _one_less(self) -> None:
+        self._awaited -= 1
+        if self._awaited == 0:
+            self._then(self)
+
+
+class Checkpoints:
+    """The checkpoints of one sandbox."""
+
+    def __init__(self, agent: Agent, versions: Versions) -> None:
+        self._agent, self._versions, self._errands = agent, versions, Errands(agent)
+        self.by_name: dict[str, Checkpoint] = {}
+        self._last_branch = 0
+
+    def find(self, name: str) -> Checkpoint:
+        """The checkpoint of this name."""
+        if name not in self.by_name:
+            raise FileNotFoundError(2, f"there is no checkpoint {name}")
+        return self.by_name[name]
+
+    def take(self, operation: int, request: dict[str, Any]) -> None:
+        """Make a checkpoint of all contexts and files."""
+        name = str(request["name"])
+        if name in self.by_name or len(self.by_name) >= MAX_CHECKPOINTS:
+            raise OSError(17, f"there is a checkpoint {name} already, or there are too many")
+        checkpoint = self.by_name[name] = Checkpoint(name)
+        step = Step(self._agent, operation, Step.finish)
+        step.undo.append(lambda: self._forget(checkpoint))
+        step.reply["lost"] = {}
+        for context in self._agent.contexts.by_name.values():
+            checkpoint.contexts[context.name] = context.description
+            if context.kernel is None or not _forks(context):
+                continue
+            copy = context.kernel.fork(checkpoint, {"frozen": True, "cwd": None})
+            checkpoint.frozen[context.name] = copy
+            copy.ready = self._told(step, copy, context.name)
+        self._errands.add(lambda: {"files": self._versions.take(name)}, step.waits())
+        step.go()
+
+    def restore(self, operation: int, request: dict[str, Any]) -> None:
+        """Make variables and files what they were; or the files alone."""
+        checkpoint = self.find(str(request["name"]))
+        with_contexts = request.get("contexts", True)
+        if with_contexts:
+            self._stop_all(checkpoint)  # before their files go
+        files = Step(self._agent, operation, lambda step: self._thaw(step, checkpoint if with_contexts else None))
+        files.reply = {
+            "lost": {},
+            "contexts": list(checkpoint.contexts),
+            "restarted": [name for name in checkpoint.contexts if name not in checkpoint.frozen],
+        }
+        self._errands.add(lambda: {"files": self._versions.restore(checkpoint.name)}, files.waits())
+        files.go()
+
+    def _stop_all(self, checkpoint: Checkpoint) -> None:
+        contexts = self._agent.contexts
+        for name in [name for name in contexts.by_name if name not in checkpoint.contexts]:
+            contexts.remove(name)
+        for name, description in checkpoint.contexts.items():
+            context = contexts.by_name.get(name) or contexts.add(name, description)
+            context.stop()
+            context.lost = False
+
+    def _thaw(self, files: Step, checkpoint: Checkpoint | None) -> None:
+        """The files are there: now the kernels, which open them again."""
+        if checkpoint is None or files.problem is not None or self._agent.operations.get(files.operation) is not files:
+            files.finish()
+            return
+        step = Step(self._agent, files.operation, Step.finish)
+        step.reply = files.reply
+        for name, frozen in list(checkpoint.frozen.items()):
+            context = self._agent.contexts.find(name)
+            copy = frozen.fork(context, {"frozen": False, "cwd": None})
+            context.adopt(copy)
+            copy.ready = self._told(step, copy, name)
+            step.undo.append(context.stop)
+        step.go()
+
+    def branch(self, operation: int, request: dict[str, Any]) -> None:
+        """A new context that goes on from where a checkpoint, or a live context, is."""
+        source = str(request["context"])
+        contexts = self._agent.contexts
+        if request.get("name") is not None:
+            checkpoint = self.find(str(request["name"]))
+            kernel = checkpoint.frozen.get(source)
+            description = checkpoint.contexts.get(source)
+        else:
+            context = contexts.find(source)
+            kernel, description = context.kernel, context.description
+            if context.cell is not None:
+                raise OSError(16, "this context runs a cell")
+        if description is None:
+            raise FileNotFoundError(2, f"there was no context {source}")
+        if kernel is None and "fork" not in description["how"]:
+            raise OSError(38, "a branch needs a Python context")
+        branch = contexts.add(str(request["new"]), description)
+        files = Step(self._agent, operation, lambda step: self._grow(step, branch, kernel))
+        files.undo.append(lambda: contexts.remove(branch.name))
+        if request.get("files") == "copy":
+            self._copy_files(files, branch, request.get("name"))
+        files.go()
+
+    def _copy_files(self, step: Step, branch: Context, name: str | None) -> None:
+        self._last_branch += 1
+        folder = f"{BRANCHES}/{self._last_branch}"
+
+        def copy() -> dict[str, Any]:
+            os.makedirs(folder)
+            to = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return {"files": self._versions.copy(name, to)}
+
+        branch.description = {**branch.description, "cwd": folder}
+        step.reply["folder"] = folder
+        self._errands.add(copy, step.waits())
+
+    def _grow(self, files: Step, branch: Context, kernel: Kernel | None) -> None:
+        if files.problem is not None or kernel is None or self._agent.operations.get(files.operation) is not files:
+            files.finish()
+            return
+        step = Step(self._agent, files.operation, Step.finish)
+        step.reply, step.undo = {**files.reply, "lost": {}}, files.undo
+        copy = kernel.fork(branch, {"frozen": False, "cwd": files.reply.get("folder")})
+        branch.adopt(copy)
+        copy.ready = self._told(step, copy, branch.name)
+        step.go()
+
+    def replace(self, operation: int, request: dict[str, Any]) -> None:
+        """Let a context go on as one of its branches; with `folder`, the branch's files become everybody's."""
+        contexts = self._agent.contexts
+        context, branch = contexts.find(str(request["context"])), contexts.find(str(request["by"]))
+        if context.cell is not None or branch.cell is not None:
+            raise OSError(16, "a cell is running")
+        context.stop()
+        kernel, branch.kernel = branch.kernel, None
+        if kernel is not None:
+            context.adopt(kernel)
+        contexts.remove(branch.name)
+        step = Step(self._agent, operation, Step.finish)
+        if request.get("folder"):
+            self._errands.add(lambda: self._merge(str(request["folder"])), step.waits())
+        step.go()
+
+    def _merge(self, folder: str) -> dict[str, Any]:
+        source = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        merged = self._versions.merge(source, "merged")
+        self._versions.forget("merged")
+        return {"files": merged}
+
+    def changes(self, operation: int, request: dict[str, Any]) -> None:
+        """What has changed in the files since a checkpoint."""
+        checkpoint = self.find(str(request["name"]))
+        step = Step(self._agent, operation, Step.finish)
+        self._errands.add(lambda: {"changes": self._versions.changes(checkpoint.name)}, step.waits())
+        step.go()
+
+    def forget(self, operation: int, request: dict[str, Any]) -> None:
+        """Remove a checkpoint."""
+        self._forget(self.find(str(request["name"])))
+        self._agent.finish(operation, frames.REPLY, {})
+
+    def _forget(self, checkpoint: Checkpoint) -> None:
+        self.by_name.pop(checkpoint.name, None)
+        checkpoint.thaw()
+        self._errands.add(lambda: self._forget_files(checkpoint.name), lambda _: None)
+
+    def _forget_files(self, name: str) -> dict[str, Any]:
+        self._versions.forget(name)
+        return {}
+
+    def _told(self, step: Step, copy: Kernel, name: str) -> Callable[[OSError | None], None]:
+        done = step.waits()
+
+        def ready(problem: OSError | None) -> None:
+            if problem is None and any(copy.lost.values()):
+                step.reply["lost"][name] = copy.lost
+            done(problem)
+
+        return ready
+
+
+def _forks(context: Context) -> bool:
+    """Only Python's kernels can be copied."""
+    return bool(context.description["how"].get("fork") == "python")
+
+
+def _call(method: str) -> Callable[[Agent, int, dict[str, Any]], None]:
+    return lambda agent, operation, request: getattr(agent.checkpoints, method)(operation, request)
+
+
+CALLS = {
+    "checkpoint": _call("take"),
+    "restore": _call("restore"),
+    "branch": _call("branch"),
+    "replace context": _call("replace"),
+    "changes": _call("changes"),
+    "forget checkpoint": _call("forget"),
+}

@@ -1,0 +1,95 @@
+"""Jobs on many files, done by a fork of the agent: the agent itself goes on listening meanwhile."""
+
+from __future__ import annotations
+
+import os
+from _collections import deque  # type: ignore[import-not-found]
+
+from cloche.agent import signals
+from cloche.wire.light_json import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cloche.agent.main import Agent
+
+    Job = Callable[[], dict[str, Any]]
+    Done = Callable[[dict[str, Any] | OSError], None]
+
+_MAX_REPORT = 1 << 20
+
+
+class Errands:
+    """Jobs, one at a time: two at once on the same files would be in each other's way."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._waiting: deque[tuple[Job, Done]] = deque()
+        self._done: Done | None = None  # of the job under way
+        self._report = bytearray()
+
+    def add(self, job: Job, done: Done) -> None:
+        """Have a job done; `done` gets what it returns, or the OSError that it ended with."""
+        self._waiting.append((job, done))
+        if self._done is None:
+            self._next()
+
+    def _next(self) -> None:
+        if not self._waiting:
+            return
+        job, self._done = self._waiting.popleft()
+        self._report.clear()
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if os.fork() == 0:
+                _carry_out(job, writing)
+        except OSError as problem:
+            os.close(reading)
+            self._end(problem)
+            return
+        finally:
+            os.close(writing)
+        self._agent.watch(reading, lambda: self._readable(reading))
+
+    def _readable(self, fd: int) -> None:
+        try:
+            data = os.read(fd, 64 << 10)
+        except BlockingIOError:
+            return
+        self._report += data
+        if data and len(self._report) <= _MAX_REPORT:
+            return
+        self._agent.unwatch(fd)
+        os.close(fd)
+        try:
+            report = loads(self._report.decode())
+        except ValueError:
+            report = {"failed": [4, "it was ended before it was done"]}
+        self._end(report["done"] if "done" in report else OSError(*report["failed"]))
+
+    def _end(self, outcome: dict[str, Any] | OSError) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(outcome)
+        if self._done is None:
+            self._next()
+
+
+def _carry_out(job: Job, writing: int) -> None:
+    """In the fork."""
+    try:
+        signals.set_wakeup_fd(-1)
+        os.set_blocking(writing, True)
+        try:
+            report: dict[str, Any] = {"done": job()}
+        except OSError as problem:
+            report = {"failed": [problem.errno or 5, problem.strerror or str(problem)]}
+        except Exception as problem:
+            report = {"failed": [5, f"{type(problem).__name__}: {problem}"]}
+        data = dumps(report).encode()
+        while data:
+            data = data[os.write(writing, data) :]
+    finally:
+        os._exit(0)

@@ -1,0 +1,83 @@
+"""What the engine sends for somebody's standard input, on its way into a pipe: never faster than it is read."""
+
+from __future__ import annotations
+
+import os
+
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloche.agent.main import Agent
+
+
+class Feed:
+    """The writing end of somebody's standard input."""
+
+    def __init__(self, agent: Agent, operation: int, fd: int, at_end: Callable[[], None] | None = None) -> None:
+        self.fd: int | None = fd
+        self.within_line = False
+        self._agent, self._operation = agent, operation
+        self._at_end = at_end or self.close
+        self._pending = bytearray()
+        self._waiting = self._ended = False
+        os.set_blocking(fd, False)
+
+    def write(self, data: bytes) -> None:
+        """More input."""
+        self._pending += data
+        self.within_line = data[-1:] != b"\n"
+        self._push()
+
+    def end(self) -> None:
+        """Nothing comes after what has come."""
+        self._ended = True
+        self._push()
+
+    def close(self) -> None:
+        """Whoever reads it finds its end."""
+        if self.fd is not None:
+            self._agent.unwatch(self.fd)
+            os.close(self.fd)
+            self.fd = None
+
+    def end_later(self) -> None:
+        """The end could not be told yet: again when it takes more."""
+        self._ended = True
+        self._await(True)
+
+    def _push(self) -> None:
+        if self.fd is None:
+            self._take(len(self._pending))
+            return
+        taken = 0
+        try:
+            while taken < len(self._pending):
+                taken += os.write(self.fd, memoryview(self._pending)[taken : taken + frames.CHUNK])
+        except BlockingIOError:
+            pass
+        except OSError:  # nobody reads it any more
+            self._take(len(self._pending))
+            self.close()
+            return
+        self._take(taken)
+        self._await(bool(self._pending))
+        if self._ended and not self._pending:
+            self._ended = False
+            self._at_end()
+
+    def _await(self, room: bool) -> None:
+        if self.fd is None or room == self._waiting:
+            return
+        self._waiting = room
+        if room:
+            self._agent.watch_writable(self.fd, self._push)
+        else:
+            self._agent.unwatch(self.fd)
+
+    def _take(self, count: int) -> None:
+        if count:
+            del self._pending[:count]
+            self._agent.send(frames.credit(self._operation, count))

@@ -1,0 +1,21 @@
+"""What an agent needs for sessions, beyond programs and files; a cold `cloche run` does without."""
+
+from __future__ import annotations
+
+import os
+
+from cloche.agent import checkpoints, contexts
+from cloche.agent.versions import Versions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.agent.main import Agent
+
+
+def furnish(agent: Agent, store: int) -> None:
+    """Let an agent have contexts and checkpoints; `store` is a folder that programs cannot reach."""
+    agent.contexts = contexts.Contexts(agent)
+    top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    agent.checkpoints = checkpoints.Checkpoints(agent, Versions(top, store))
+    agent.calls.update({**contexts.CALLS, **checkpoints.CALLS})
+    agent.start_cell = contexts.start_cell

@@ -1,0 +1,389 @@
+# Generated from src/cloche/engine/cells.py by scripts/blocking.py: edit that instead.
+"""A cell under way: sent to a context's kernel, listened to, ended in time, and judged."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from mimetypes import guess_type
+from time import monotonic, time
+
+from cloche.blocking.commands import GRACE_S
+from cloche.blocking.io import Tasks
+from cloche.blocking.link import NONSENSE, Lost
+from cloche.engine.judge_cell import CellFacts, judge_cell
+from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
+from cloche.model.events import CellEvent, Cleared, End, Failed, Output, Shown, Started
+from cloche.model.result import Artifact, Display, Log, Result, ToolCall
+from cloche.wire import frames
+from cloche.wire.light_json import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.commands import Data
+    from cloche.blocking.sandbox import Sandbox
+    from cloche.blocking.tools import Tools
+    from cloche.model.limits import Limits
+
+INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
+MAX_DISPLAYS = 1000  # of one cell
+MAX_DISPLAYED = 64 << 20  # bytes of all that one cell displays
+_PIECE_S, _PIECE = 0.05, 16 << 10  # output that comes so soon after the last is one log entry with it, up to a size
+_NEGLECT_S = 0.5
+_STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
+_SIGINT = b'{"signal":2}'
+_decoder = getincrementaldecoder("utf-8")
+
+
+class Cell:
+    """One cell: iterate over its events, or `finish` it."""
+
+    def __init__(self, box: Sandbox, request: dict[str, Any], limits: Limits, tools: Tools) -> None:
+        self._box, self._request, self._limits, self._tools = box, request, limits, tools
+        self._operation = box.link.open()
+        self._begin = monotonic()
+        self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
+        self._stopping = ""  # "", "interrupted", "killed", "ended": how far we have gone to stop it
+        self._why = ""  # "timeout", "output", "interrupt": and what for
+        self._input: memoryview | None = None
+        self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._logs: list[Log] = []
+        self._last_log = 0.0
+        self._decoders = {stream: _decoder("replace") for stream in self._kept}
+        self._cut = False
+        self._message = bytearray()  # the pieces of one that have come
+        self._displays: list[Display] = []
+        self._displayed = 0
+        self._error: dict[str, Any] | None = None
+        self._calls: list[ToolCall] = []
+        self._tasks = Tasks()
+        self._lost_before = False
+        self._attended = False  # somebody waits for its next event
+        self.abandoned = False  # nobody will
+        self.result: Result | None = None
+
+    def begin(self) -> None:
+        """Ask for it."""
+        try:
+            frame = frames.encode_json(self._operation.number, frames.CELL, self._request)
+        except ValueError:
+            self._box.link.close(self._operation)
+            raise InvalidRun(
+                "The code is too long for a cell.",
+                "Write it to a file with box.files.write, and import that.",
+            ) from None
+        self._box.tell(frame)
+
+    def finish(self, stdin: Data | None) -> Result:
+        """Give it its input and wait for its end."""
+        try:
+            if stdin is not None:
+                self.feed(stdin)
+            while self.result is None:
+                self.next_event()
+        except BaseException:
+            self.give_up()
+            raise
+        return self.result
+
+    def feed(self, data: Data) -> None:
+        """Have all of its standard input sent, as fast as it takes it, while its events are asked for."""
+        self._input = memoryview(data)
+        self._feed()
+
+    def interrupt(self, why: str = "interrupt") -> None:
+        """Have it stop, and keep its variables, if it can."""
+        if self.result is None and not self._stopping:
+            self._stopping, self._why = "interrupted", why
+            self._deadline = monotonic() + INTERRUPT_S
+            self._send(frames.SIGNAL, _SIGINT)
+
+    def give_up(self) -> None:
+        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        if self.result is None:
+            self._box.link.close(self._operation)
+            try:
+                self._send(frames.SIGNAL, _SIGINT)
+            except ClocheError:
+                pass  # the sandbox is gone, and the cell with it
+        self._tasks.cancel()
+
+    def next_event(self) -> CellEvent | None:
+        """The next thing that happens; None after the end."""
+        self._attended = True
+        try:
+            return self._next_event()
+        finally:
+            self._attended = False
+
+    def is_neglected(self) -> bool:
+        """Is nobody there to end it, although its time is up?"""
+        late = self._deadline is not None and monotonic() > self._deadline + _NEGLECT_S
+        return self.result is None and (self.abandoned or (late and not self._attended))
+
+    def _next_event(self) -> CellEvent | None:
+        while self.result is None:
+            try:
+                kind, payload = self._box.link.receive(self._operation, self._deadline)
+                event = self._take(kind, payload)
+            except ClocheError:
+                raise
+            except TimeoutError:
+                event = self._overdue()
+            except (Lost, *NONSENSE) as problem:
+                event = self._conclude(None, problem)
+            if event is not None:
+                return event
+        return None
+
+    def _take(self, kind: int, payload: bytes) -> CellEvent | None:
+        if kind in _STREAMS:
+            return self._print(_STREAMS[kind], payload)
+        if kind == frames.DATA:
+            return self._show(payload)
+        if kind == frames.EVENT:
+            self._tasks.start(self._answer, frames.decode_json(payload))
+        elif kind == frames.CREDIT:
+            self._feed()
+        elif kind == frames.STARTED:
+            told = frames.decode_json(payload)
+            self._lost_before = bool(told.get("lost"))
+            return Started(int(told["pid"]))
+        elif kind == frames.EXIT:
+            return self._conclude(frames.decode_json(payload), None)
+        elif kind == frames.FAIL:
+            return self._refused(frames.decode_json(payload))
+        return None
+
+    # --- what it says
+
+    def _print(self, stream: str, data: bytes) -> CellEvent | None:
+        room = self._limits.output_bytes - sum(map(len, self._kept.values()))
+        if len(data) > room:
+            data = data[: max(room, 0)]
+            self._cut = True
+            self.interrupt("output")
+        if not data:
+            return None
+        self._kept[stream] += data
+        text = self._decoders[stream].decode(data)
+        now = monotonic()
+        last = self._logs[-1] if self._logs else None
+        if last is not None and last.stream == stream and now - self._last_log < _PIECE_S and len(last.text) < _PIECE:
+            self._logs[-1] = last.replace(text=last.text + text)
+        else:
+            self._logs.append(Log(stream, text, time()))
+        self._last_log = now
+        return Output(stream, data)
+
+    def _show(self, payload: bytes) -> CellEvent | None:
+        """A piece of a message; what it says, when it is the last."""
+        self._displayed += len(payload)
+        if self._displayed > MAX_DISPLAYED:
+            self._cut = True
+            self._message.clear()
+            return None
+        self._message += payload[1:]
+        if payload[:1] != b"\1":
+            return None
+        try:
+            message = loads(self._message.decode())
+        except (ValueError, RecursionError):
+            return None  # a kernel that talks nonsense harms its own results
+        finally:
+            self._message.clear()
+        if not isinstance(message, dict):
+            return None
+        kind = message.get("type")
+        if kind == "error":
+            self._error = message
+        elif kind == "clear":
+            self._displays.clear()
+            return Cleared()
+        elif kind in ("result", "display"):
+            return self._display(message)
+        return None
+
+    def _display(self, message: dict[str, Any]) -> CellEvent | None:
+        data, metadata = message.get("data"), message.get("metadata")
+        if not isinstance(data, dict) or not data:
+            return None
+        if len(self._displays) >= MAX_DISPLAYS:
+            self._cut = True
+            return None
+        identity = message.get("display_id")
+        shown = Display(
+            mime=data,
+            metadata=metadata if isinstance(metadata, dict) else {},
+            is_main=message["type"] == "result",
+            display_id=identity if isinstance(identity, str) else None,
+        )
+        if not message.get("update"):
+            self._displays.append(shown)
+            return Shown(shown)
+        for number, earlier in enumerate(self._displays):
+            if earlier.display_id is not None and earlier.display_id == shown.display_id:
+                self._displays[number] = shown
+        return Shown(shown, update=True)
+
+    def _answer(self, told: dict[str, Any]) -> None:
+        """The code calls a tool of its owner's."""
+        call, answer = self._tools.call(told)
+        if call is not None:
+            self._calls.append(call)
+        if self.result is None:
+            try:
+                self._send(frames.ANSWER, answer)
+            except Gone:
+                pass  # nobody waits for it any more
+
+    # --- how it ends
+
+    def _send(self, kind: int, payload: bytes = b"") -> None:
+        self._box.tell(frames.encode(self._operation.number, kind, payload))
+
+    def _feed(self) -> None:
+        try:
+            while self._input and self._operation.input_credit > 0:
+                part = bytes(self._input[: min(frames.CHUNK, self._operation.input_credit)])
+                self._operation.input_credit -= len(part)
+                self._input = self._input[len(part) :]
+                self._send(frames.INPUT, part)
+            if self._input is not None and not self._input:
+                self._input = None
+                self._send(frames.INPUT_END)
+        except Gone:
+            self._input = None  # what became of the code is told by its events
+
+    def _overdue(self) -> CellEvent | None:
+        """Time is up: interrupt it; then end its kernel; then the sandbox."""
+        if not self._stopping:
+            self.interrupt("timeout")
+        elif self._stopping == "interrupted":
+            self._stopping = "killed"
+            self._deadline = monotonic() + GRACE_S
+            self._send(frames.CANCEL)
+        else:
+            self._stopping = "ended"
+            self._box.end()
+            return self._conclude(None, None)
+        return None
+
+    def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> CellEvent:
+        """The cell has ended, or its kernel or sandbox has: gather what is known and judge it."""
+        duration = monotonic() - self._begin
+        self._tasks.cancel()
+        told = (end or {}).get("kernel")
+        told = told if isinstance(told, dict) else {}
+        died = end is None or bool(end.get("died"))
+        spent = self._box.spent(final=end is None) if died else None
+        disk = (end or {}).get("disk") or {}
+        facts = CellFacts(
+            language=str(self._request.get("language")),
+            status=str(told.get("status", "")),
+            code=int(end["code"] if end is not None and died else told.get("code") or 0),
+            died=died,
+            lost=problem is not None,
+            why=self._why,
+            error=self._error,
+            reason=spent.reason if spent is not None else "",
+            oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
+            stderr_tail=bytes(self._kept["stderr"][-4096:]).decode(errors="replace"),
+            disk_free=disk.get("free"),
+            inodes_free=disk.get("inodes_free"),
+            refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
+        )
+        if spent is not None:
+            self._box.oom_kills_seen, self._box.refusals_seen = spent.oom_kills, spent.processes_refused
+        error = judge_cell(facts, self._limits)
+        out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
+        count = told.get("count")
+        self.result = Result(
+            stdout=out.decode(errors="replace"),
+            stderr=err.decode(errors="replace"),
+            exit_code=facts.exit_code(error),
+            duration=duration,
+            cpu_time=float(told.get("cpu") or 0.0),
+            memory_peak=int(told.get("peak") or 0),
+            error=error,
+            truncated=self._cut,
+            stdout_bytes=out,
+            stderr_bytes=err,
+            wall=self._box.wall,
+            results=tuple(self._displays),
+            logs=tuple(self._logs),
+            artifacts=_artifacts((end or {}).get("artifacts")),
+            execution_count=count if isinstance(count, int) else None,
+            tool_calls=tuple(self._calls),
+            restarted=died or self._lost_before,
+        )
+        self._box.link.close(self._operation)
+        return End(self.result) if error is None else Failed(error)
+
+    def _refused(self, told: dict[str, Any]) -> CellEvent:
+        """The cell could not even be begun."""
+        number, message = told.get("errno"), str(told.get("message", ""))[:1000]
+        self._box.link.close(self._operation)
+        if number == 38:
+            return self._unavailable(message)
+        if number == 2:
+            raise FileMissing(f"The code could not be run: {message}.")
+        raise FileProblem(f"The code could not be run: {message}.", number=number if isinstance(number, int) else 0)
+
+    def _unavailable(self, message: str) -> CellEvent:
+        from cloche.model.result import Error
+
+        error = Error(
+            "unavailable",
+            f"{self._request.get('language')} is not available in this sandbox: {message}.",
+            "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
+        )
+        self.result = Result("", "", 127, monotonic() - self._begin, 0.0, 0, error, wall=self._box.wall)
+        return Failed(error)
+
+
+def _artifacts(told: Any) -> tuple[Artifact, ...]:
+    try:
+        return tuple(
+            Artifact(str(path), int(size), guess_type(str(path))[0] or "application/octet-stream")
+            for path, size in told or ()
+        )
+    except NONSENSE:
+        return ()
+
+
+class CellEvents:
+    """The events of one cell, in order; it starts with the first and ends with `end`."""
+
+    def __init__(self, start: Any, over: Any, stdin: Data | None) -> None:
+        self._start, self._tell_over, self._stdin = start, over, stdin
+        self._cell: Cell | None = None
+        self._where: Any = None
+        self._over = False
+
+    def __iter__(self) -> CellEvents:
+        return self
+
+    def __next__(self) -> CellEvent:
+        if self._over:
+            raise StopIteration
+        if self._cell is None:
+            self._cell, self._where = self._start()
+            if self._stdin is not None:
+                self._cell.feed(self._stdin)
+        event = self._cell.next_event()
+        if event is None:
+            assert self._cell.result is not None
+            event = End(self._cell.result)
+        if isinstance(event, End):
+            self._over = True
+            self._tell_over(self._cell, self._where)
+        return event
+
+    def __del__(self) -> None:
+        if self._cell is not None:
+            self._cell.abandoned = True  # whoever wants the context next ends what still runs in it
+
+
+__all__ = ["Cell", "CellEvents"]

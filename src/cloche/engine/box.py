@@ -1,0 +1,294 @@
+"""A sandbox that runs programs: what a one-shot run needs, and what sessions build on."""
+
+from __future__ import annotations
+
+from _collections_abc import Mapping, Sequence
+from _weakref import ref
+from posixpath import normpath
+
+from cloche import languages
+from cloche.engine import default
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env
+from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
+from cloche.engine.files import AsyncFiles
+from cloche.engine.io import AsyncLock
+from cloche.engine.link import AsyncLink, Lost
+from cloche.errors import Gone, InvalidRun, SandboxFailed
+from cloche.languages.language import Language
+from cloche.model.events import Event
+from cloche.model.files import Mount
+from cloche.model.limits import Limits
+from cloche.model.order import Order, Spent
+from cloche.model.result import Result, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from cloche.walls.wall import AsyncHold, AsyncWall
+
+MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
+
+
+class AsyncBox:
+    """A sandbox's life, its files and its programs."""
+
+    def __init__(self, order: Order, env: dict[str, str], wall: AsyncWall | None) -> None:
+        self.limits = order.limits
+        self._order, self.env, self._wall = order, env, wall or default.wall()
+        self.wall = self._wall.name
+        self.files = AsyncFiles(self)
+        self.commands = AsyncCommands(self)
+        self._opening = AsyncLock()
+        self._hold: AsyncHold | None = None
+        self._link: AsyncLink | None = None
+        self._ended = False
+        self.sources: dict[str, object] = {}  # of the programs that run
+        self.oom_kills_seen = self.refusals_seen = 0
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Start it; done by `with`, and by the first use."""
+        if self._ended:
+            raise Gone("This sandbox has ended.", hint="Make a new one.")
+        if self._hold is not None:
+            return
+        async with self._opening:
+            if self._hold is None:
+                hold = await self._wall.hold(self._order)
+                self._link = AsyncLink(hold.stream)
+                self._hold = hold
+                _held[ref(self, _forgotten)] = hold
+
+    async def close(self) -> None:
+        """End it, with all that is in it, and wait until nothing of it is left."""
+        self._ended = True
+        if self._hold is not None:
+            try:
+                await self._hold.end()
+                await self._hold.gone()
+            except SandboxFailed:
+                pass  # it never was
+            self._hold.abandon()
+
+    async def kill(self) -> None:
+        """The same as close."""
+        await self.close()
+
+    async def run_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        stdin: str | bytes | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a program to its end, in this sandbox, in a process of its own."""
+        data = None if stdin is None else checked_data("stdin", stdin)
+        process = await self.start_program(
+            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=data is not None
+        )
+        return await process.finish(data)
+
+    async def start_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        stdin: bool = True,
+        ends_sandbox: bool = False,
+    ) -> AsyncProcess:
+        """Start a program and return at once."""
+        spoken = languages.find(language)
+        if not spoken.command:
+            raise InvalidRun(f"{spoken.name} runs in sessions only for now.", hint="Use box.run(code, language=…).")
+        request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
+        words, text, limits = checked_args(args), checked_code(code), self.limits_with(timeout)
+        source = self._reserve(spoken.source)
+        try:
+            request.update(_how(spoken, source, words))
+            if len(text) > MAX_INLINE_SOURCE:
+                await self.files.write(source, text)
+            else:
+                request["source"] = [source, text]
+            return await self.launch(
+                request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox, source=source
+            )
+        except BaseException:
+            self.sources.pop(source, None)
+            raise
+
+    def _reserve(self, source: str) -> str:
+        """`main.py`, or another name while a program of that name runs: two at once do not overwrite each other."""
+        stem, dot, suffix = source.rpartition(".")
+        number, ours = 1, object()
+        while self.sources.setdefault(source, ours) is not ours:
+            number += 1
+            source = f"{stem}_{number}{dot}{suffix}"
+        return source
+
+    def stream_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+    ) -> AsyncEvents:
+        """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
+        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
+        return AsyncEvents(self, code, None if stdin is None else checked_data("stdin", stdin), options)
+
+    async def usage(self) -> Usage:
+        """What the sandbox uses now."""
+        disk = await self.files.disk()
+        spent = await self.spent(final=False)
+        return Usage(
+            memory=spent.memory or 0,
+            memory_peak=spent.memory_peak or 0,
+            cpu_time=spent.cpu_time or 0.0,
+            disk=disk["total"] - disk["free"],
+            processes=max((spent.processes or 1) - 1, 0),
+        )
+
+    async def set_lifetime(self, seconds: float | None) -> None:
+        """Have the sandbox end by itself so long from now; None: not before it is closed."""
+        await self.open()
+        assert self._hold is not None
+        await self._hold.set_lifetime(seconds)
+
+    # What commands and files build on
+
+    @property
+    def link(self) -> AsyncLink:
+        """The conversation with the agent."""
+        if self._link is None:
+            raise Gone("This sandbox has not been opened.")
+        return self._link
+
+    async def launch(
+        self,
+        request: dict[str, Any],
+        limits: Limits,
+        *,
+        stop_at_output_limit: bool = False,
+        ends_sandbox: bool = False,
+        source: str | None = None,
+    ) -> AsyncProcess:
+        """Ask the agent for a process."""
+        await self.open()
+        request["env"] = {**self.env, **request["env"]}
+        process = AsyncProcess(
+            self, request, limits, stop_at_output_limit=stop_at_output_limit, ends_sandbox=ends_sandbox, source=source
+        )
+        await process.begin()
+        return process
+
+    async def tell(self, data: bytes) -> None:
+        """Send frames to the agent; raises what became of the sandbox when it is gone."""
+        await self.open()
+        try:
+            await self.link.send(data)
+        except Lost as problem:
+            await self.explain_loss(problem)
+
+    async def explain_loss(self, problem: Exception) -> None:
+        """Raise why the agent does not answer."""
+        spent = await self.spent(final=True)
+        reasons = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
+        raise Gone(
+            f"The sandbox has ended: {reasons.get(spent.reason, str(problem))}.", hint="Make a new one."
+        ) from problem
+
+    async def spent(self, final: bool) -> Spent:
+        """What it has used; `final` ends it."""
+        assert self._hold is not None
+        if final:
+            self._ended = True
+            return await self._hold.end()
+        return await self._hold.usage()
+
+    async def end(self) -> None:
+        """Have the wall kill it; what it used can still be asked for."""
+        await self.spent(final=True)
+
+    def limits_with(self, timeout: float | None, unlimited: bool = False) -> Limits:
+        """The sandbox's limits, with another time limit when one is given."""
+        if timeout is None:
+            return self.limits.replace(timeout_s=None) if unlimited else self.limits
+        return self.limits.replace(timeout_s=Limits.of(timeout=timeout).timeout_s)
+
+
+# An owner who forgets a sandbox lets go of its leash, and that ends it.  Done here and not by a `__del__`: a sandbox is
+# part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+_held: dict[ref[AsyncBox], AsyncHold] = {}
+
+
+def _forgotten(box: ref[AsyncBox]) -> None:
+    _held.pop(box).abandon()
+
+
+class AsyncEvents:
+    """The events of one run, in order; it starts with the first and ends with its exit."""
+
+    def __init__(self, box: AsyncBox, code: str, stdin: Data | None, options: dict[str, Any]) -> None:
+        self._box, self._code, self._stdin, self._options = box, code, stdin, options
+        self._process: AsyncProcess | None = None
+
+    def __aiter__(self) -> AsyncEvents:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._process is None:
+            has_input = self._stdin is not None
+            self._process = await self._box.start_program(self._code, stdin=has_input, **self._options)
+            if self._stdin is not None:
+                await self._process.feed(self._stdin)
+        event = await self._process.next_event()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+
+def _how(language: Language, source: str, args: list[str]) -> dict[str, Any]:
+    if language.warm:
+        return {"python": source, "args": args}
+    return {"argv": [*language.command, source, *args], "language": language.name}
+
+
+def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:
+    """Mounts from `{"/host/dir": "/sandbox/data/in"}` (read-only; append `:rw` to the target for more)."""
+    if isinstance(mounts, Mapping):
+        mounts = [
+            Mount(source, target.removesuffix(":rw").removesuffix(":ro"), target.endswith(":rw"))
+            for source, target in checked_env(mounts).items()
+        ]
+    for mount in mounts:
+        if not isinstance(mount, Mount):
+            raise InvalidRun(f"mounts is a mapping of folders to places in the sandbox, not {mounts!r:.100}.")
+        target = normpath(mount.target)
+        if not target.startswith("/sandbox/") or target != mount.target.rstrip("/"):
+            raise InvalidRun(
+                f"{mount.target} is no place to mount at.", hint="Choose a path below /sandbox, like /sandbox/data/in."
+            )
+    targets = [mount.target.rstrip("/") for mount in mounts]
+    for target in targets:
+        if targets.count(target) > 1 or any(target.startswith(f"{other}/") for other in targets):
+            raise InvalidRun(f"{target} lies in another mount.", hint="Mount side by side, not one inside another.")
+    return tuple(mounts)

@@ -1,0 +1,204 @@
+"""Contexts: where cells keep their variables; a default one per language, and as many others as are made."""
+
+from __future__ import annotations
+
+from _collections_abc import Mapping
+
+from cloche import languages
+from cloche.engine.checks import checked_cwd, checked_env
+from cloche.engine.io import AsyncCondition
+from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.engine.cells import AsyncCell
+    from cloche.engine.sandbox import AsyncSandbox
+    from cloche.languages.language import Language
+    from cloche.model.result import Result
+
+_LOOK_S = 0.5  # how often whoever waits for a context looks whether the cell in it is neglected
+
+
+class AsyncContext:
+    """A place for cells to run in, one after the other, with variables of their own."""
+
+    def __init__(self, box: AsyncSandbox, name: str, language: Language, cwd: str | None, env: dict[str, str]) -> None:
+        self.id, self.language, self.cwd = name, language.name, cwd
+        self.removed = False
+        self._box, self._how, self._env = box, language.kernel, env
+        self._turn = AsyncCondition()
+        self._taken = False
+        self.cell: AsyncCell | None = None  # what runs in it
+        self.is_branch = False
+        self.known = False  # the agent has heard of it
+
+    def __repr__(self) -> str:
+        return f"<{self.language} context {self.id}>"
+
+    async def run(
+        self,
+        code: str,
+        *,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a cell in it."""
+        return await self._box.run(code, context=self, stdin=stdin, env=env, timeout=timeout)
+
+    async def interrupt(self) -> None:
+        """Have the cell stop that runs in it, if one does; its variables stay."""
+        cell = self.cell
+        if cell is not None:
+            await cell.interrupt()
+
+    async def restart(self) -> None:
+        """End its kernel: the next cell starts with no variables.  A cell that runs is ended."""
+        await self._box.contexts.call({"method": "restart context", "context": self.id}, missing_is_fine=True)
+
+    async def remove(self) -> None:
+        """End it for good."""
+        await self._box.contexts.remove(self)
+
+    # What cells and checkpoints build on
+
+    def description(self, env: dict[str, str], tools: list[str]) -> dict[str, Any]:
+        """How the agent makes it."""
+        env = {**env, **self._env}
+        return {"language": self.language, "how": self._how, "cwd": self.cwd, "env": env, "tools": tools}
+
+    async def take(self) -> None:
+        """Wait until nothing runs in it; whatever wants it meanwhile waits for `free`."""
+        async with self._turn:
+            while self._taken:
+                if self.cell is not None and self.cell.is_neglected():
+                    await _end(self.cell)
+                    break
+                try:
+                    await self._turn.wait_for_change(_LOOK_S)
+                except TimeoutError:
+                    continue
+            self._taken = True
+            self.cell = None
+
+    def occupy(self, cell: AsyncCell) -> None:
+        """This runs in it now."""
+        self.cell = cell
+        self.known = True
+
+    async def free(self, cell: AsyncCell | None) -> None:
+        """Let the next one have it."""
+        async with self._turn:
+            if cell is self.cell:
+                self._taken, self.cell = False, None
+                self._turn.notify_all()
+
+
+async def _end(cell: AsyncCell) -> None:
+    await cell.interrupt()
+    while cell.result is None:
+        await cell.next_event()
+
+
+class AsyncContexts:
+    """`box.contexts`: the contexts of a sandbox."""
+
+    def __init__(self, box: AsyncSandbox) -> None:
+        self._box = box
+        self._by_id: dict[str, AsyncContext] = {}
+        self._made = 0
+
+    async def create(
+        self, *, language: str = "python", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> AsyncContext:
+        """A new context, with no variables; its kernel starts with its first cell."""
+        context = self._new(language, checked_cwd(cwd), checked_env(env))
+        description = context.description(self._box.env, self._box.tools.names())
+        reply = await self.call({"method": "create context", "context": context.id, "create": description})
+        context.cwd = str(reply.get("cwd"))[:4096]
+        context.known = True
+        self._by_id[context.id] = context
+        return context
+
+    def list(self) -> list[AsyncContext]:
+        """All contexts, in the order in which they were made."""
+        return list(self._by_id.values())
+
+    def get(self, name: str | AsyncContext) -> AsyncContext:
+        """The context of this id."""
+        if isinstance(name, AsyncContext):
+            name = name.id
+        if not isinstance(name, str):
+            raise InvalidRun(f"A context is named by its id, not {name!r:.100}.")
+        if name not in self._by_id:
+            raise Gone(f"There is no context {name!r:.100}.", hint="`box.contexts.list()` has those that there are.")
+        return self._by_id[name]
+
+    async def remove(self, context: str | AsyncContext) -> None:
+        """End a context for good; a cell that runs in it is ended."""
+        found = self.get(context)
+        self.forget(found.id)
+        await self.call({"method": "remove context", "context": found.id}, missing_is_fine=True)
+
+    # What the sandbox builds on
+
+    def default(self, language: str) -> AsyncContext:
+        """The context that cells of a language run in unless they name one."""
+        spoken = languages.find(language)
+        if spoken.kernel is None:
+            raise InvalidRun(
+                f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program(code, language=…)."
+            )
+        name = spoken.context or spoken.name
+        if name not in self._by_id:
+            self._by_id[name] = AsyncContext(self._box, name, languages.find(name), None, {})
+        return self._by_id[name]
+
+    async def ensure(self, context: AsyncContext) -> None:
+        """Have the agent know it, though no cell has run in it."""
+        if not context.known:
+            description = context.description(self._box.env, self._box.tools.names())
+            try:
+                await self.call({"method": "create context", "context": context.id, "create": description})
+            except FileProblem:
+                pass  # it does
+            context.known = True
+
+    def add_branch(self, source: AsyncContext) -> AsyncContext:
+        """A context that goes on from another, in the agent's hands already or soon."""
+        branch = self._new(source.language, source.cwd, {})
+        branch.is_branch = branch.known = True
+        return branch
+
+    def keep(self, context: AsyncContext) -> None:
+        """It is there."""
+        self._by_id[context.id] = context
+
+    def forget(self, name: str) -> None:
+        """It is not there any more."""
+        context = self._by_id.pop(name, None)
+        if context is not None:
+            context.removed = True
+
+    def forget_all_but(self, names: set[str]) -> None:
+        """After a restore: those made since are gone."""
+        for name in [name for name in self._by_id if name not in names]:
+            self.forget(name)
+
+    async def call(self, request: dict[str, Any], missing_is_fine: bool = False) -> dict[str, Any]:
+        """Ask the agent."""
+        try:
+            return await self._box.files.call(request, str(request["context"]))
+        except FileMissing:
+            if not missing_is_fine:
+                raise
+            return {}  # no cell has run in it yet
+
+    def _new(self, language: str, cwd: str | None, env: dict[str, str]) -> AsyncContext:
+        spoken = languages.find(language)
+        if spoken.kernel is None:
+            raise InvalidRun(f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program.")
+        self._made += 1
+        return AsyncContext(self._box, f"{spoken.name}-{self._made}", spoken, cwd, env)

@@ -1,0 +1,86 @@
+"""`!command`: run by a shell, its output passed on as it comes, in order with everything else that the cell shows."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from subprocess import Popen
+    from typing import Any
+
+GRACE = 1.0  # seconds that an interrupted command has to end
+
+
+def run(command: str) -> int:
+    """Run it to its end; its exit code (negative: by a signal)."""
+    import subprocess
+
+    if command.rstrip().endswith("&"):  # it stays behind, and writes to the descriptors directly
+        return subprocess.run(command, shell=True, executable=_shell()).returncode
+    process = subprocess.Popen(
+        command, shell=True, executable=_shell(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        _pass_on(process)
+        return process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+def _shell() -> str | None:
+    return os.environ.get("SHELL") or None
+
+
+def _pass_on(process: Popen[bytes]) -> None:
+    """Pass its output on until it has ended; what it left running keeps nobody waiting."""
+    import select
+    from codecs import getincrementaldecoder
+
+    assert process.stdout is not None
+    assert process.stderr is not None
+    decoder = getincrementaldecoder("utf-8")
+    streams: dict[int, tuple[Any, Any]] = {
+        process.stdout.fileno(): (sys.stdout, decoder("replace")),
+        process.stderr.fileno(): (sys.stderr, decoder("replace")),
+    }
+    poll = select.poll()
+    for fd in streams:
+        os.set_blocking(fd, False)
+        poll.register(fd, select.POLLIN)
+    while streams:
+        has_ended = process.poll() is not None
+        ready = poll.poll(0 if has_ended else 50)
+        for fd, _ in ready:
+            stream, decode = streams[fd]
+            try:
+                data = os.read(fd, 1 << 16)
+            except BlockingIOError:
+                continue
+            stream.write(decode.decode(data, not data))
+            stream.flush()
+            if not data:
+                poll.unregister(fd)
+                del streams[fd]
+        if has_ended and not ready:
+            return
+
+
+def _end(process: Popen[bytes]) -> None:
+    """The interrupt went to the whole group, so it may end by itself."""
+    from subprocess import TimeoutExpired
+
+    for how in (None, process.terminate, process.kill):
+        if how is not None:
+            how()
+        try:
+            process.wait(GRACE)
+            return
+        except TimeoutExpired:
+            continue

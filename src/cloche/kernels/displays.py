@@ -1,0 +1,215 @@
+"""What a cell shows: IPython's displays, made into messages.
+
+IPython's classes are known only when it has been imported, so what is different about ours stands here as mixins, and
+`shell.build` joins the two.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from cloche.kernels import charts, tables
+from cloche.kernels.bounds import PLAIN_CHARACTERS, as_json, bounded, cut
+from cloche.model.result import CHART, TABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+DISPLAYS = 500  # of a cell
+UPDATES = 10_000
+
+_SIMPLE = frozenset((int, float, bool, str, bytes, complex))
+
+
+class Publisher:
+    """Takes what `display` shows."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    send: Callable[..., None] | None = None  # a message to the agent; None in a process forked from the kernel
+
+    def begin(self) -> None:
+        """A new cell: nothing is displayed yet."""
+        self._displays = self._updates = 0
+        self._clears = False  # before the next display
+        self.promotes = False  # the next display is the value of the cell's last expression
+
+    def publish(
+        self,
+        data: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        source: Any = None,
+        *,
+        transient: dict[str, Any] | None = None,
+        update: bool = False,
+        **_: Any,
+    ) -> None:
+        """Show an object's forms."""
+        if self.send is None:
+            print(data.get("text/plain", ""))
+            return
+        display_id = (transient or {}).get("display_id")
+        message: dict[str, Any] = {"type": "display", "display_id": display_id, "update": bool(update)}
+        if self.promotes and not update and display_id is None:
+            self.promotes = False
+            message = {"type": "result", "count": self.shell.execution_count - 1}
+        self._show(message, data, metadata)
+
+    def show_result(self, data: dict[str, Any], metadata: dict[str, Any], count: int) -> None:
+        """Show the value of the last expression."""
+        if self.send is None:
+            print(data.get("text/plain", ""))
+        else:
+            self._show({"type": "result", "count": count}, data, metadata)
+
+    def clear_output(self, wait: bool = False) -> None:
+        """What was displayed is void: at once, or as soon as there is something instead."""
+        self._clears = True
+        if not wait:
+            self._clear()
+
+    def _show(self, message: dict[str, Any], data: dict[str, Any], metadata: dict[str, Any] | None) -> None:
+        if self._is_over(message.get("update", False)):
+            return
+        self.flush_streams()
+        self._clear()
+        message["data"], message["metadata"] = bounded(data, metadata)
+        assert self.send is not None
+        # A result is followed by the end of the cell, and leaves with it.
+        self.send(message, flush=message["type"] != "result")
+
+    def _clear(self) -> None:
+        if self._clears and self.send is not None:
+            self._clears = False
+            self._displays = 0
+            self.send({"type": "clear"})
+
+    def _is_over(self, update: bool) -> bool:
+        if update:
+            self._updates += 1
+            return self._updates > UPDATES
+        self._displays += 1
+        if self._displays == DISPLAYS + 1:
+            print(f"Only the first {DISPLAYS} displays of a cell are kept.", file=sys.stderr)
+        return self._displays > DISPLAYS
+
+    def _setup_execution_tracking(self) -> None:
+        """IPython's record of outputs, which nobody reads here, and which grows."""
+
+
+class Hook:
+    """Takes the value of a cell's last expression (`sys.displayhook`)."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    exec_result: Any = None  # not a trait: those check and tell each time they are set
+
+    def __call__(self, result: Any = None) -> None:
+        self.check_for_underscore()
+        if result is None or self.quiet():
+            return
+        shell = self.shell
+        formatter, publisher = shell.display_formatter, shell.display_pub
+        formatter.problem = None
+        publisher.promotes = True  # of an object that displays itself
+        try:
+            data, metadata = formatter.format(result)
+        finally:
+            publisher.promotes = False
+        self.update_user_ns(result)
+        self.fill_exec_result(result)
+        if data:
+            publisher.show_result(data, metadata, self.prompt_count)
+        problem, formatter.problem = formatter.problem, None
+        if problem is not None and "text/plain" not in data:
+            raise problem  # its __repr__ is at fault, and so the cell is, as in any Python
+
+    def quiet(self) -> bool:
+        """Does the cell end in a semicolon?"""
+        cell: str = self.shell.user_ns["_ih"][-1].rstrip()
+        if cell.endswith(";"):
+            return True
+        last = cell[cell.rfind("\n") + 1 :]
+        return ";" in last and "#" in last and bool(self.semicolon_at_end_of_expression(cell))
+
+    def update_user_ns(self, result: Any) -> None:
+        """Set `_`, `__`, `___`, `_3` and `Out[3]`."""
+        names, hidden = self.shell.user_ns, self.shell.user_ns_hidden
+        outputs = names.get("_oh")
+        if outputs is None or result is outputs:
+            return
+        if len(outputs) >= self.cache_size:
+            self.cull_cache()
+        ours = names.get("_") is self._ and names.get("__") is self.__
+        self.___, self.__, self._ = self.__, self._, result
+        count = self.prompt_count
+        new = {f"_{count}": result}
+        if ours:  # the user has not assigned them
+            new.update({"_": self._, "__": self.__, "___": self.___})
+        names.update(new)
+        hidden.update(new)
+        outputs[count] = result
+
+
+    def cull_cache(self) -> None:
+        """Let go of the oldest outputs, without the warning: nobody asked for them."""
+        outputs = self.shell.user_ns["_oh"]
+        for count in sorted(outputs)[: max(2, len(outputs) // 5)]:
+            del outputs[count]
+            self.shell.user_ns.pop(f"_{count}", None)
+            self.shell.user_ns_hidden.pop(f"_{count}", None)
+
+
+class Formatter:
+    """Makes the forms of an object."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    problem: BaseException | None = None  # the last that an object's own method raised
+
+    def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Every form, with ours added where we have one."""
+        kind = type(obj)
+        if kind in _SIMPLE and not include and not exclude and self._has_no_printer(kind):
+            try:
+                return {"text/plain": cut(repr(obj), PLAIN_CHARACTERS)}, {}
+            except ValueError:  # a number of too many digits: the long way tells
+                pass
+        data, metadata = super().format(obj, include, exclude)  # type: ignore[misc]
+        if data:
+            for mime, describe in _descriptions(obj):
+                if (include and mime not in include) or (exclude and mime in exclude) or mime in data:
+                    continue
+                try:
+                    value = describe(obj)
+                except Exception:
+                    continue
+                if value is not None:
+                    data[mime] = value
+        return data, metadata
+
+    def _has_no_printer(self, kind: type) -> bool:
+        return not any(
+            kind in formatter.type_printers for mime, formatter in self.formatters.items() if mime != "text/plain"
+        ) and (kind is not float or not self.formatters["text/plain"].float_precision)
+
+
+def _descriptions(obj: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    kind = type(obj)
+    if kind is dict or kind is list:
+        return [("application/json", as_json)]
+    for base in kind.__mro__:
+        library = (base.__module__ or "").partition(".")[0]
+        if base.__name__ == "Figure" and library == "matplotlib":
+            return [(CHART, charts.describe)]
+        if base.__name__ in ("DataFrame", "Series") and library in ("pandas", "polars"):
+            return [(TABLE, tables.describe)]
+    return []

@@ -1,0 +1,148 @@
+"""FORK: a copy of the kernel with all that it holds in memory, as a process of its own.
+
+A frozen copy waits to be forked again; the others go on as kernels.  What a fork cannot carry is counted and told.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NamedTuple
+
+    class Position(NamedTuple):
+        """Where a regular file stood open when the copy was made."""
+
+        fd: int
+        path: str
+        flags: int
+        offset: int
+
+
+is_copying = False  # the fork under way is ours, and no child of the user's code
+
+_OOM_FROZEN, _OOM_LIVE = b"500", b"1000"
+
+
+def fork() -> bool:
+    """Fork a copy; True in it, False in the original.  The copy is no child of the original, which may wait for any."""
+    global is_copying
+    is_copying = True
+    try:
+        middle = os.fork()
+        if middle:
+            _, status = os.waitpid(middle, 0)
+            code = os.waitstatus_to_exitcode(status)
+            if code:
+                raise OSError(code if code > 0 else 5, "the kernel cannot be copied")
+            return False
+        try:
+            code = 1 if os.fork() else 0
+        except OSError as problem:
+            os._exit(problem.errno or 5)
+        if code:
+            os._exit(0)
+        return True
+    finally:
+        is_copying = False
+
+
+def settle(stdout: int, stderr: int, frozen: bool) -> None:
+    """In the copy: be a process of its own, with its own streams."""
+    os.setsid()
+    for fd, number in ((stdout, 1), (stderr, 2)):
+        os.dup2(fd, number)
+        os.close(fd)
+    try:
+        exposed = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(exposed, _OOM_FROZEN if frozen else _OOM_LIVE)
+        os.close(exposed)
+    except OSError:
+        pass
+    if not frozen:
+        _reseed()
+
+
+def lost(control: int, loop: Any) -> dict[str, Any]:
+    """What is not in a copy: asked of the original, before the fork."""
+    threading = sys.modules.get("threading")
+    threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()] if threading else []
+    own = {control}
+    if loop is not None and not loop.is_closed():
+        own |= {end.fileno() for end in (loop._ssock, loop._csock)}
+    sockets = sum(link.startswith("socket:") for fd, link in _descriptors() if fd not in own)
+    return {"threads": threads[:100], "children": _children(), "sockets": sockets}
+
+
+def positions(control: int) -> list[Position]:
+    """The regular files that are open, and where each stands."""
+    from stat import S_ISREG
+
+    found = []
+    for fd, path in _descriptors():
+        try:
+            if fd > 2 and fd != control and S_ISREG(os.fstat(fd).st_mode) and not path.endswith(" (deleted)"):
+                found.append((fd, path, fcntl.fcntl(fd, fcntl.F_GETFL), os.lseek(fd, 0, os.SEEK_CUR)))
+        except OSError:
+            continue
+    return found  # type: ignore[return-value]
+
+
+def reopen(files: list[Position]) -> None:
+    """Open them anew, each where it stood: an open file is shared with the process that this one was copied from."""
+    for fd, path, flags, offset in files:
+        try:
+            fresh = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL) | os.O_CLOEXEC)
+            os.lseek(fresh, offset, os.SEEK_SET)
+            os.dup2(fresh, fd, os.get_inheritable(fd))
+            os.close(fresh)
+        except OSError:
+            continue  # it is gone, and the code will find out
+
+
+def revive(loop: Any) -> None:
+    """An event loop of its own for the copy: what the old one watches, it watches together with the original."""
+    if loop is None or loop.is_closed():
+        return
+    from selectors import DefaultSelector
+
+    loop._selector.close()
+    loop._selector = DefaultSelector()
+    for end in (loop._ssock, loop._csock):
+        end.close()
+    loop._internal_fds -= 1
+    loop._make_self_pipe()
+
+
+def _descriptors() -> list[tuple[int, str]]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append((int(name), os.readlink(f"/proc/self/fd/{name}")))
+        except OSError:
+            continue  # that of the listing itself
+    return found
+
+
+def _children() -> int:
+    total = 0
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/children", "rb") as file:
+                total += len(file.read().split())
+        except OSError:
+            continue
+    return total
+
+
+def _reseed() -> None:
+    """Copies do not draw the same numbers.  (`random` itself is reseeded by Python after each fork.)"""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile._name_sequence = None  # type: ignore[attr-defined]

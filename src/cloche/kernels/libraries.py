@@ -1,0 +1,158 @@
+"""What some libraries must be told in a kernel, so that what they show becomes a display; told when they are imported."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+INLINE = "module://matplotlib_inline.backend_inline"
+
+
+def tell() -> None:
+    """Tell those that are here already, and the others as they come."""
+    later = {}
+    for name, word in _WORDS.items():
+        module = sys.modules.get(name)
+        if module is None:
+            later[name] = word
+        else:
+            _say(word, module)
+    sys.meta_path.insert(0, _Listener(later))
+
+
+def _say(word: Callable[[Any], None], module: ModuleType) -> None:
+    try:
+        word(module)
+    except Exception:  # another version than we know: it works as it does anywhere
+        pass
+
+
+class _Listener:
+    """Stands first among the finders of modules, and finds none itself."""
+
+    def __init__(self, words: dict[str, Callable[[Any], None]]) -> None:
+        self._words = words
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The spec that the others find, with our word said after the module has run."""
+        word = self._words.pop(name, None)
+        if word is None:
+            return None
+        from importlib.util import find_spec
+
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def run_and_tell(module: ModuleType) -> None:
+                run(module)
+                _say(word, module)
+
+            spec.loader.exec_module = run_and_tell  # type: ignore[method-assign]
+        return spec
+
+
+def _matplotlib(module: Any) -> None:
+    """Before pyplot: the backend is found when it is first needed, and sets itself up then."""
+    if "matplotlib.pyplot" not in sys.modules:
+        if module.rcParams._get("backend") in ("agg", "Agg"):
+            module.rcParams["backend"] = INLINE
+        return
+    import matplotlib_inline.backend_inline as inline  # type: ignore[import-not-found]
+    from IPython.core.getipython import get_ipython
+
+    module.rcParams["backend"] = INLINE
+    inline._enable_matplotlib_integration()
+    assert get_ipython() is not None
+
+
+def _inline(module: Any) -> None:
+    """Figures in the order in which they were made, and not again what the last expression has just shown."""
+    managers = module.Gcf
+
+    class InOrder:
+        """The figures that `show` shows."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(managers, name)
+
+        @staticmethod
+        def get_all_fig_managers() -> list[Any]:
+            """Those that wait to be shown."""
+            made = [id(figure) for figure in module.show._to_draw]
+
+            def place(manager: Any) -> tuple[int, int]:
+                figure = id(manager.canvas.figure)
+                return (made.index(figure) if figure in made else -1, manager.num)
+
+            return sorted(managers.get_all_fig_managers(), key=place)
+
+    module.Gcf = InOrder()
+
+
+def _pillow(module: Any) -> None:
+    """`Image.show()` displays, whatever viewers the machine has."""
+    module.register(module.IPythonViewer, order=0)
+
+
+def _plotly(module: Any) -> None:
+    """Its own form and HTML; it wants nbformat only to know that a notebook is there."""
+
+    class Version:
+        __version__ = "5.10.0"
+
+    if module.nbformat is None:
+        module.nbformat = Version
+    module.renderers.default = "plotly_mimetype+notebook_connected"
+
+
+def _altair(module: Any) -> None:
+    """Its own form beside the HTML that it makes by default."""
+
+    def both(spec: dict[str, Any], **metadata: Any) -> Any:
+        shown = module.mimetype_renderer(spec, **metadata)
+        forms, notes = shown if isinstance(shown, tuple) else (shown, {})
+        html = module.html_renderer(spec, **metadata)
+        more, _ = html if isinstance(html, tuple) else (html, {})
+        return {**more, **forms}, notes
+
+    module.renderers.register("cloche", both)
+    module.renderers.enable("cloche")
+
+
+def _bokeh(module: Any) -> None:
+    """`show` displays HTML, with or without `output_notebook()`."""
+    from bokeh.io.state import curstate  # type: ignore[import-not-found]
+
+    def load(*_: Any) -> None:
+        """Nothing to load: what is shown is a page of its own."""
+
+    def show_document(obj: Any, _state: Any, _handle: Any) -> None:
+        from bokeh.embed import file_html  # type: ignore[import-not-found]
+        from bokeh.resources import CDN  # type: ignore[import-not-found]
+        from IPython.display import display
+
+        display({"text/html": file_html(obj, CDN), "text/plain": repr(obj)}, raw=True)
+
+    def show_application(*_: Any) -> None:
+        raise RuntimeError("Bokeh applications need a server; show a figure instead")
+
+    module.install_notebook_hook("jupyter", load, show_document, show_application, overwrite=True)
+    curstate().output_notebook("jupyter")
+
+
+_WORDS: dict[str, Callable[[Any], None]] = {
+    "matplotlib_inline.backend_inline": _inline,
+    "matplotlib": _matplotlib,
+    "PIL.ImageShow": _pillow,
+    "plotly.io._renderers": _plotly,
+    "altair.vegalite.v6.display": _altair,
+    "altair.vegalite.v5.display": _altair,
+    "bokeh.io.notebook": _bokeh,
+}

@@ -1,0 +1,244 @@
+"""The Python kernel: a process in which one cell runs after the other, and what they leave in memory stays.
+
+`prepare` is called in the nursery, where IPython is imported and warmed; `main` in a process forked from it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+
+from cloche.agent import signals
+from cloche.kernels import forking, libraries, rehearsal, shell, stdin, streams, tools, variables
+from cloche.kernels.channel import Channel
+from cloche.wire import frames
+from cloche.wire.light_json import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+_prepared: list[Any] = []  # the shell that the nursery made
+
+
+def prepare() -> None:
+    """Make the shell and use it a little, so that the first cell of every kernel finds it warm."""
+    _prepared[:] = [shell.build()]
+    rehearsal.rehearse(_prepared[0])
+
+
+def main(control: int, order: dict[str, Any]) -> NoReturn:
+    """Be a kernel until the agent goes away."""
+    Kernel(Channel(control), order).serve()
+
+
+class Kernel:
+    """The loop, and the journey of a cell."""
+
+    def __init__(self, channel: Channel, order: dict[str, Any]) -> None:
+        self._channel = channel
+        signals.signal(signals.SIGINT, signals.SIG_IGN)
+        os.chdir(order["cwd"])
+        _set_environment(order["env"])
+        if not _prepared:
+            _prepared[:] = [shell.build()]
+        self._shell = _prepared[0]
+        self._outputs = streams.install(channel)
+        stdin.install()
+        shell.enter(self._shell, channel.send_message)
+        libraries.tell()
+        self._calls = tools.install(channel, order.get("tools") or [], self._shell)
+        sys.argv = [""]
+        sys.path.insert(0, "")  # the current folder, wherever that is
+        self._files: list[Any] = []  # of a frozen copy: where open files stood
+        self._is_frozen = self._is_child = False
+        os.register_at_fork(before=streams.flush, after_in_child=self._leave)
+        channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": {}}, 0)
+
+    def serve(self) -> NoReturn:
+        """Answer frames, one after the other."""
+        while True:
+            try:
+                self._run_tasks()
+                frame = self._channel.receive()
+                if frame is None:
+                    _finish()
+                operation, kind, payload = frame
+                self._channel.operation = operation
+                request = loads(payload.decode())
+                if kind == frames.CELL:
+                    self._run(request)
+                elif kind == frames.FORK:
+                    self._fork(operation, request)
+                elif kind == frames.ASK:
+                    self._answer(request)
+            except Exception as problem:  # a signal's handler that a cell left behind, or we failed
+                print(f"The kernel: {type(problem).__name__}: {problem}", file=sys.stderr)
+
+    def _run(self, cell: dict[str, Any]) -> None:
+        """The journey of a cell."""
+        before = _cpu_time()
+        kernel_shell = self._shell
+        if type(cell.get("number")) is int and cell["number"] > 0:
+            kernel_shell.execution_count = cell["number"]
+        count = kernel_shell.execution_count
+        result = None
+        changed = _change_environment(cell.get("env"))
+        if cell.get("input"):
+            stdin.give(*self._channel.take(1))
+        kernel_shell.has_failed = False
+        kernel_shell.display_pub.begin()
+        sys.displayhook = kernel_shell.displayhook
+        try:
+            signals.signal(signals.SIGINT, self._interrupt)
+            try:
+                result = kernel_shell.run_cell(cell["code"], store_history=True)
+            finally:
+                signals.signal(signals.SIGINT, signals.SIG_IGN)
+        except BaseException as problem:  # the interrupt came when the code had ended, or between our own lines
+            kernel_shell.report(problem)
+        streams.flush()
+        if self._is_child:  # the code forked, and its child came here, too
+            os._exit(0)
+        stdin.take_away()
+        _restore_environment(changed)
+        status, code = self._status(result)
+        self._channel.send_json(
+            frames.EXIT,
+            {
+                "status": status,
+                "code": code,
+                "count": count,
+                "cpu": round(_cpu_time() - before, 6),
+                "peak": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
+            },
+        )
+
+    def _status(self, result: Any) -> tuple[str, int]:
+        problem = result and (result.error_before_exec or result.error_in_exec)
+        if isinstance(problem, SystemExit):
+            code = _exit_code(problem)
+            return ("exit" if code else "ok"), code
+        failed = self._shell.has_failed or problem is not None
+        return ("error", 1) if failed else ("ok", 0)
+
+    def _interrupt(self, _signal: int, _frame: Any) -> None:
+        if self._channel.interrupted():
+            raise KeyboardInterrupt
+
+    def _run_tasks(self) -> None:
+        """Let tasks that cells left behind go on until the next frame comes."""
+        asyncio = sys.modules.get("asyncio")
+        loop = self._shell.loop
+        if asyncio is None or loop is None or loop.is_closed() or self._is_frozen or not asyncio.all_tasks(loop):
+            return
+        loop.add_reader(self._channel.fileno(), loop.stop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.remove_reader(self._channel.fileno())
+            if self._calls is not None:
+                self._calls.watch(loop)
+
+    def _fork(self, operation: int, request: dict[str, Any]) -> None:
+        control, stdout, stderr = self._channel.take(3)
+        lost = forking.lost(self._channel.fileno(), self._shell.loop)
+        streams.flush()
+        files = self._files if self._is_frozen else forking.positions(self._channel.fileno())
+        try:
+            is_copy = forking.fork()
+        except OSError as problem:
+            self._channel.send_json(frames.FAIL, {"errno": problem.errno, "message": str(problem)}, operation)
+            is_copy = False
+        else:
+            if not is_copy:
+                self._channel.send_json(frames.REPLY, {}, operation)
+        if not is_copy:
+            for fd in (control, stdout, stderr):
+                os.close(fd)
+            return
+        self._is_frozen = bool(request.get("frozen"))
+        self._files = files
+        forking.settle(stdout, stderr, self._is_frozen)
+        if not self._is_frozen:
+            forking.reopen(files)
+        if request.get("cwd"):
+            os.chdir(request["cwd"])
+        self._channel.close()
+        self._channel.attach(control)
+        forking.revive(self._shell.loop)
+        self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        if request.get("what") == "variables":
+            told = variables.describe(self._shell, bool(request.get("digest")))
+            self._channel.send_json(frames.REPLY, {"variables": told})
+        else:
+            self._channel.send_json(frames.FAIL, {"errno": 22, "message": f"unknown: {request.get('what')}"})
+
+    def _leave(self) -> None:
+        """In a process that a cell forked: it prints like any other, and speaks to no agent."""
+        if forking.is_copying:
+            return
+        self._is_child = True
+        for output in self._outputs:
+            output.leave_channel()
+        self._channel.close()
+        self._shell.send = self._shell.display_pub.send = None
+
+
+def _set_environment(wanted: dict[str, str]) -> None:
+    for name in [name for name in os.environ if name not in wanted]:
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    if "TZ" in os.environ:
+        import time
+
+        time.tzset()
+
+
+def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, str | None]]:
+    """Set variables for a cell; what they are now and were before."""
+    changed = {}
+    for name, value in (wanted or {}).items():
+        changed[name] = (value, os.environ.get(name))
+        os.environ[name] = value
+    return changed
+
+
+def _restore_environment(changed: dict[str, tuple[str, str | None]]) -> None:
+    for name, (given, before) in changed.items():
+        if os.environ.get(name) != given:
+            continue  # the cell has set it to something else, to stay
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _cpu_time() -> float:
+    """Seconds, with those of children that have ended."""
+    return sum(used.ru_utime + used.ru_stime for used in (getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)))
+
+
+def _exit_code(problem: SystemExit) -> int:
+    if problem.code is None:
+        return 0
+    if isinstance(problem.code, int):
+        return problem.code & 0xFF
+    print(problem.code, file=sys.stderr)
+    streams.flush()
+    return 1
+
+
+def _finish() -> NoReturn:
+    import atexit
+
+    try:
+        atexit._run_exitfuncs()
+        streams.flush()
+    finally:
+        os._exit(0)

@@ -1,0 +1,147 @@
+'use strict';
+// The kernel's end of its control: what goes out on descriptor 3, as `cloche.wire.frames` has it.
+//
+// Everything is written at once and in full: output and displays keep their order, and nothing is lost when the process
+// ends the next moment.
+
+const fs = require('fs');
+
+const { writeSync, readSync, read } = fs; // as they are now: a cell may replace them
+const { stringify } = JSON;
+
+const FD = 3;
+const HEADER = 9;
+const CHUNK = 128 << 10; // of output in one frame
+const PIECE = 64 << 10; // of a message in one frame
+const MAX_PAYLOAD = 1 << 20;
+
+const kinds = {
+  CELL: 9, ANSWER: 10, FORK: 11, ASK: 12,
+  STARTED: 16, STDOUT: 17, STDERR: 18, EXIT: 19, REPLY: 20, FAIL: 21, DATA: 22, EVENT: 23,
+};
+
+const scratch = Buffer.allocUnsafeSlow(HEADER + CHUNK);
+const nap = new Int32Array(new SharedArrayBuffer(4));
+
+// What is being written.  An interrupt may end the code that writes at any call; the rest of the frame then goes out
+// before the next one, so that the stream stays whole.
+let waiting = scratch;
+let sent = 0;
+let end = 0;
+
+/** The operation of the cell under way, or of the last one: later output of its timers belongs to it, too. */
+let operation = 0;
+
+function setOperation(number) {
+  operation = number;
+}
+
+function flush() {
+  while (sent < end) {
+    try {
+      sent += writeSync(FD, waiting, sent, end - sent);
+    } catch (problem) {
+      if (problem.code !== 'EAGAIN') process.reallyExit(0); // the agent is gone
+      Atomics.wait(nap, 0, 0, 1); // a cell has made the descriptor non-blocking
+    }
+  }
+}
+
+function put(buffer, length) {
+  waiting = buffer;
+  sent = 0;
+  end = length;
+  flush();
+}
+
+function writeHeader(buffer, at, length, kind, number) {
+  buffer.writeUInt32BE(length, at);
+  buffer.writeUInt32BE(number, at + 4);
+  buffer[at + 8] = kind;
+}
+
+/** Output: a text or bytes. */
+function write(kind, data) {
+  flush();
+  if (typeof data === 'string') {
+    if (data.length * 3 <= CHUNK) {
+      const length = scratch.write(data, HEADER);
+      if (length === 0) return;
+      writeHeader(scratch, 0, length, kind, operation);
+      put(scratch, HEADER + length);
+      return;
+    }
+    data = Buffer.from(data);
+  }
+  for (let start = 0; start < data.length; start += CHUNK) {
+    const part = data.subarray(start, start + CHUNK);
+    flush();
+    scratch.set(part, HEADER);
+    writeHeader(scratch, 0, part.length, kind, operation);
+    put(scratch, HEADER + part.length);
+  }
+}
+
+/** One frame whose payload is JSON. */
+function sendJson(kind, value, number = operation) {
+  const payload = Buffer.from(stringify(value));
+  if (payload.length > MAX_PAYLOAD) throw new RangeError(`more than ${MAX_PAYLOAD} bytes cannot be sent`);
+  const frame = Buffer.allocUnsafeSlow(HEADER + payload.length);
+  writeHeader(frame, 0, payload.length, kind, number);
+  payload.copy(frame, HEADER);
+  flush();
+  put(frame, frame.length);
+}
+
+/** A message of any length, in pieces that nothing else comes between. */
+function sendMessage(message) {
+  const data = Buffer.from(stringify(message));
+  const pieces = Math.max(1, Math.ceil(data.length / PIECE));
+  const frames = Buffer.allocUnsafeSlow(data.length + pieces * (HEADER + 1));
+  let at = 0;
+  for (let start = 0; start < data.length; start += PIECE) {
+    const length = Math.min(PIECE, data.length - start);
+    writeHeader(frames, at, length + 1, kinds.DATA, operation);
+    frames[at + HEADER] = start + PIECE >= data.length ? 1 : 0;
+    data.copy(frames, at + HEADER + 1, start, start + length);
+    at += HEADER + 1 + length;
+  }
+  flush();
+  put(frames, at);
+}
+
+/**
+ * Calls back with each batch of frames that arrives: `{operation, kind, payload}`.
+ *
+ * By a blocking read in a thread of the pool, not by a socket of the event loop: that would make the descriptor
+ * non-blocking for the writes, too.
+ */
+function listen(receive) {
+  const inbox = Buffer.allocUnsafeSlow(256 << 10);
+  let rest = Buffer.alloc(0);
+  const next = () => {
+    read(FD, inbox, 0, inbox.length, null, (problem, count) => {
+      if (problem && problem.code === 'EAGAIN') return void setTimeout(next, 1);
+      if (problem || count === 0) process.reallyExit(0);
+      const data = Buffer.concat([rest, inbox.subarray(0, count)]); // a copy: the next read is under way at once
+      next();
+      const frames = [];
+      let at = 0;
+      while (data.length - at >= HEADER) {
+        const length = data.readUInt32BE(at);
+        if (data.length - at - HEADER < length) break;
+        frames.push({
+          operation: data.readUInt32BE(at + 4),
+          kind: data[at + 8],
+          payload: data.subarray(at + HEADER, at + HEADER + length),
+        });
+        at += HEADER + length;
+      }
+      rest = data.subarray(at);
+      receive(frames);
+    });
+  };
+  next();
+}
+
+module.exports = { kinds, setOperation, write, sendJson, sendMessage, listen, readSync };

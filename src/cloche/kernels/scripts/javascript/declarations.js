@@ -1,0 +1,62 @@
+'use strict';
+// Names that are declared again.  V8's REPL mode allows `let` after `let` and `const` after `const`, no mixture; cells
+// are written one after the other by somebody who does not remember which it was.
+
+const { tokenize } = require('./tokens.js');
+
+const LEXICAL = { let: 'var', class: 'var' };
+const HOISTED = { var: 'let', function: 'let' };
+
+/** `const` at the top of a cell becomes `let`, of the same use in later cells as any other variable. */
+function relax(source) {
+  if (!/\bconst\b/.test(source)) return source;
+  const tokens = tokenize(source);
+  if (tokens === null) return source;
+  let result = '';
+  let at = 0;
+  for (const [i, token] of tokens.entries()) {
+    if (token.text !== 'const' || token.depth > 0 || !isKeyword(tokens, i)) continue;
+    result += `${source.slice(at, token.start)}let  `; // as long as `const`: columns stay
+    at = token.end;
+  }
+  return result + source.slice(at);
+}
+
+/**
+ * The cell with the declaration of `name` turned from one of the two worlds (`let` and `class`; `var` and `function`)
+ * into the other, where an earlier cell has declared the name; null when there is none.
+ */
+function convert(source, name) {
+  const tokens = tokenize(source) || [];
+  for (const [i, token] of tokens.entries()) {
+    if (token.depth > 0 || token.type !== 'word' || !isKeyword(tokens, i)) continue;
+    const other = LEXICAL[token.text] || HOISTED[token.text];
+    if (other === undefined || !declares(tokens, i, name)) continue;
+    if (token.text === 'let' || token.text === 'var') return source.slice(0, token.start) + other + source.slice(token.end);
+    const start = tokens[i - 1] && tokens[i - 1].text === 'async' ? tokens[i - 1].start : token.start;
+    return `${source.slice(0, start)}${other} ${name} = ${source.slice(start)}`;
+  }
+  return null;
+}
+
+function isKeyword(tokens, i) {
+  const before = tokens[i - 1];
+  return (!before || (before.text !== '.' && before.text !== '?.')) && !!tokens[i + 1] && tokens[i + 1].text !== ':';
+}
+
+function declares(tokens, i, name) {
+  if (tokens[i].text === 'class' || tokens[i].text === 'function') {
+    const at = tokens[i + 1].text === '*' ? i + 2 : i + 1;
+    const before = tokens[i - 1]; // a declaration, not an expression
+    const begins = !before || [';', '}', 'async'].includes(before.text) || before.type !== 'punctuator';
+    return begins && !!tokens[at] && tokens[at].text === name;
+  }
+  for (let at = i + 1; at < tokens.length; at++) {
+    const { text, depth, type } = tokens[at];
+    if (depth === 0 && (text === ';' || ((text in LEXICAL || text in HOISTED) && at > i + 1))) return false;
+    if (type === 'word' && text === name && tokens[at - 1].text !== '.') return true;
+  }
+  return false;
+}
+
+module.exports = { relax, convert };

@@ -1,0 +1,129 @@
+'use strict';
+// How a cell is stopped, also one that never returns to the event loop.
+//
+// The synchronous part of a cell runs in a `vm.Script` with `breakOnSigint`: a thread of Node's own catches the signal
+// and ends the script.  What runs later (after an `await`, in timers) is nobody's script: there a worker thread waits
+// for the signal in the same way, tells the main thread, and if that is too busy to answer, ends what it executes.
+
+const inspector = require('inspector');
+const path = require('path');
+const vm = require('vm');
+
+const IDLE = 0;
+const ARMED = 1;
+
+const RUN = Symbol.for('cloche.run');
+
+/** The file that the kernel's own frames below a cell's end in: errors.js cuts there. */
+const FRAME = 'cloche:run';
+
+const script = new vm.Script(`globalThis[Symbol.for('cloche.run')]()`, { filename: FRAME });
+const state = new Int32Array(new SharedArrayBuffer(8)); // IDLE or ARMED; how often the main thread has answered
+
+let todo = null;
+let binding = null;
+let worker = null;
+let onInterrupt = () => {};
+let session = null;
+
+/** @param {inspector.Session} ours @param {() => void} interrupted called from the event loop */
+function install(ours, interrupted) {
+  session = ours;
+  onInterrupt = interrupted;
+  Object.defineProperty(globalThis, RUN, { value: () => todo() });
+  const { noDeprecation } = process;
+  process.noDeprecation = true; // about process.binding
+  try {
+    binding = process.binding('contextify');
+    // From here on the signal never kills, and is noted when nobody waits for it.
+    binding.startSigintWatchdog();
+    keepSignalToOurselves();
+    allowUnwinding(process.binding('async_wrap'));
+  } catch {
+    binding = null; // a Node that hides them: a signal between two cells is taken by the event loop
+    process.on('SIGINT', () => onInterrupt());
+  }
+  process.noDeprecation = noDeprecation;
+}
+
+/** A cell's own `process.on('SIGINT')` would replace the handler that interrupts depend on. */
+function keepSignalToOurselves() {
+  for (const [event, name] of [
+    ['newListener', 'startListeningIfSignal'],
+    ['removeListener', 'stopListeningIfSignal'],
+  ]) {
+    const original = process.listeners(event).find((listener) => listener.name === name);
+    if (!original) continue;
+    process.removeListener(event, original);
+    process.on(event, (signal) => signal === 'SIGINT' || original(signal));
+  }
+}
+
+/** Ending what the event loop executes leaves entries on the stack of asynchronous contexts; Node would abort. */
+function allowUnwinding(wrap) {
+  wrap.async_hook_fields[wrap.constants.kCheck] = 0;
+  clearStack = () => wrap.clearAsyncIdStack();
+}
+
+let clearStack = () => {};
+
+/**
+ * Calls `work` so that an interrupt ends it, wherever it is.
+ * @returns {boolean} whether it came to its end
+ */
+function run(work) {
+  todo = work;
+  try {
+    script.runInThisContext({ breakOnSigint: true, displayErrors: false });
+    return true;
+  } catch (problem) {
+    if (problem && problem.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') return false;
+    throw problem;
+  } finally {
+    todo = null;
+  }
+}
+
+/** From now on an interrupt reaches what the event loop runs. */
+function arm() {
+  if (binding === null) return;
+  Atomics.store(state, 0, ARMED);
+  Atomics.notify(state, 0);
+  if (worker !== null) return;
+  const { Worker } = require('worker_threads');
+  worker = new Worker(path.join(__dirname, 'watcher.js'), {
+    workerData: state,
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 2 },
+  });
+  worker.unref();
+  worker.on('error', () => {
+    worker = null;
+  });
+  worker.on('message', (message) => {
+    // "armed": a signal that came before the worker waited for it was only noted.
+    if (message === 'armed' && !binding.watchdogHasPendingSigint()) return;
+    if (Atomics.load(state, 0) !== ARMED) return;
+    Atomics.add(state, 1, 1);
+    Atomics.notify(state, 1);
+    clearStack();
+    onInterrupt();
+  });
+}
+
+function disarm() {
+  Atomics.store(state, 0, IDLE);
+  Atomics.notify(state, 0);
+}
+
+/** Ends what is being executed, down to the event loop, then calls `after`.  No `catch` or `finally` runs. */
+function unwind(after) {
+  setImmediate(() => {
+    clearStack();
+    after();
+  });
+  session.post('Runtime.terminateExecution');
+  for (;;);
+}
+
+module.exports = { FRAME, install, run, arm, disarm, unwind };

@@ -1,0 +1,84 @@
+"""Standard output and standard error of a Python kernel: what cells print goes to the control, in order."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.kernels.channel import Channel
+
+
+class Output(io.RawIOBase):
+    """The raw end of a stream: what is written becomes frames."""
+
+    def __init__(self, channel: Channel, kind: int, fd: int, name: str) -> None:
+        super().__init__()
+        self._channel: Channel | None = channel
+        self._kind = kind
+        self._fd = fd
+        self.name = name
+        self.mode = "wb"
+
+    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
+        """Send it; in a process that was forked from the kernel, write to the descriptor."""
+        if self._channel is None:
+            return os.write(self._fd, data)
+        self._channel.write(self._kind, data)
+        return len(data)
+
+    def leave_channel(self) -> None:
+        """From now on this is another process, which writes to descriptors like any."""
+        self._channel = None
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor whose output ends up in the same place."""
+        return self._fd
+
+    def isatty(self) -> bool:
+        """No."""
+        return False
+
+    def close(self) -> None:
+        """Never: a cell that closes its output would silence all that follow."""
+
+
+def install(channel: Channel) -> tuple[Output, Output]:
+    """Make them `sys.stdout` and `sys.stderr`."""
+    out = Output(channel, frames.STDOUT, 1, "<stdout>")
+    err = Output(channel, frames.STDERR, 2, "<stderr>")
+    # Line by line: nothing printed waits while the code computes, and what was printed before a kill is not lost.
+    sys.stdout = sys.__stdout__ = _text(out, "surrogateescape")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _text(err, "backslashreplace")  # type: ignore[misc]
+    return out, err
+
+
+def flush() -> None:
+    """Send what a cell has printed without an end of line."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # a cell's own object, or closed
+            pass
+
+
+def _text(raw: Output, errors: str) -> io.TextIOWrapper:
+    text = _Text(io.BufferedWriter(raw, 64 << 10), "utf-8", errors, line_buffering=True)
+    text.mode = "w"
+    return text
+
+
+class _Text(io.TextIOWrapper):
+    mode: str
+
+    def close(self) -> None:
+        """Flush, and stay open (see `Output.close`)."""
+        self.flush()

@@ -1,0 +1,126 @@
+"""An exception as a cell's error: its name, its message, and where it happened, in plain text and in colour."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+from cloche.kernels.bounds import cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TEXT = 64 << 10  # characters of a traceback
+MESSAGE = 16 << 10  # characters of an exception's own text
+FRAMES = 40  # at each end of a traceback; more of them is recursion
+
+_OURS = os.path.dirname(__file__) + "/"
+_CELL = r'File "?<ipython-input-(\d+)-\w+>"?, line (\d+)'
+_COLOUR = r"\x1b\[[0-9;]*m"
+
+
+def describe(shell: Any, problem: BaseException) -> dict[str, Any]:
+    """The message that tells of it."""
+    import re
+
+    name, message = type(problem).__name__, message_of(problem)
+    for each in _chain(problem):
+        each.__traceback__ = _of_the_code(each.__traceback__)
+    try:
+        ansi = _formatted(shell, problem, message)
+    except Exception:
+        ansi = f"{name}: {message}"
+    plain = re.sub(_COLOUR, "", ansi)
+    return {
+        "type": "error",
+        "name": name,
+        "message": message,
+        "traceback": cut(plain, TEXT),
+        "ansi": cut(ansi, TEXT),
+    }
+
+
+def message_of(problem: BaseException) -> str:
+    """Its own text, whatever its `__str__` does."""
+    try:
+        text = problem.msg if isinstance(problem, SyntaxError) else str(problem)
+        return cut(str(text), MESSAGE)
+    except Exception as worse:
+        return f"<its __str__ raised {type(worse).__name__}>"
+
+
+def plainly(shell: Any, problem: BaseException) -> str:
+    """The traceback as plain text."""
+    return str(describe(shell, problem)["traceback"])
+
+
+def _formatted(shell: Any, problem: BaseException, message: str) -> str:
+    import re
+    import traceback
+
+    from IPython.core.error import UsageError
+
+    kind, trace = type(problem), problem.__traceback__
+    if isinstance(problem, UsageError):
+        return f"UsageError: {message}"
+    if isinstance(problem, SyntaxError):
+        entries = traceback.extract_tb(trace)
+        lines = shell.SyntaxTB.structured_traceback(kind, problem, entries)
+    elif any(isinstance(each, BaseExceptionGroup) for each in _chain(problem)):
+        text = "".join(traceback.format_exception(problem, limit=FRAMES)).rstrip("\n")
+        return re.sub(_CELL, r"Cell In[\1], line \2", text)
+    elif hasattr(kind, "_render_traceback_"):
+        lines = problem._render_traceback_()  # type: ignore[attr-defined]
+    else:
+        lines = shell.InteractiveTB.structured_traceback(kind, _printable(problem, message), trace, tb_offset=0)
+    return str(shell.InteractiveTB.stb2text(lines))
+
+
+def _printable(problem: BaseException, message: str) -> BaseException:
+    """The exception, or one that looks like it when its own text cannot be had, or is endless."""
+    try:
+        if len(str(problem)) <= MESSAGE:
+            return problem
+    except Exception:
+        pass
+    stand_in: BaseException = type(type(problem).__name__, (Exception,), {"__module__": type(problem).__module__})(message)
+    stand_in.__cause__, stand_in.__context__ = problem.__cause__, problem.__context__
+    stand_in.__suppress_context__ = problem.__suppress_context__
+    return stand_in.with_traceback(problem.__traceback__)
+
+
+def _chain(problem: BaseException) -> list[BaseException]:
+    """The exception and those that led to it."""
+    chain: list[BaseException] = []
+    left: list[BaseException | None] = [problem]
+    while left and len(chain) < 100:
+        each = left.pop()
+        if each is not None and not any(each is other for other in chain):
+            chain.append(each)
+            left += [each.__cause__, each.__context__]
+            if isinstance(each, BaseExceptionGroup):
+                left += each.exceptions
+    return chain
+
+
+def _of_the_code(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without frames that are IPython's or ours, and of a deep one only both ends."""
+    kept = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_machinery()):
+            kept.append(trace)
+        trace = trace.tb_next
+    if len(kept) > 2 * FRAMES:
+        kept = kept[:FRAMES] + kept[-FRAMES:]
+    joined = None
+    for each in reversed(kept):
+        joined = TracebackType(joined, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return joined
+
+
+def _machinery() -> tuple[str, ...]:
+    module = sys.modules.get("IPython")
+    folder = os.path.dirname(getattr(module, "__file__", None) or "") + "/"
+    return (_OURS, folder) if folder != "/" else (_OURS,)
