@@ -126,8 +126,8 @@ class Kernel:
                     self._watch(False)
                     return
                 self._pending.popleft()
-            if self._code is None:
-                self._watch(True)
+            if self._code is None or self._gone:
+                self._watch(not self._gone)
                 return
             before = len(self._pending)
             self._read_outputs()

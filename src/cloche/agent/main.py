@@ -127,10 +127,8 @@ class Agent:
         self._children[pid] = ended
 
     def can_adopt(self, pid: int) -> bool:
-        """Is there a child of this pid that nobody has claimed?"""
-        from cloche.agent.processes import parent_of
-
-        return pid not in self._children and parent_of(pid) == os.getpid()
+        """Is there a process of this pid that nobody has claimed?"""
+        return pid not in self._children and os.path.exists(f"/proc/{pid}")
 
     def finish(self, operation: int, kind: int, value: dict[str, Any]) -> None:
         """Send the last frame of an operation and forget it."""

@@ -327,12 +327,6 @@ def _stat(pid: int) -> list[str]:
         os.close(fd)
 
 
-def parent_of(pid: int) -> int:
-    """The parent of a process; 0 when there is none."""
-    fields = _stat(pid)
-    return int(fields[1]) if fields else 0
-
-
 def _start_time(pid: int) -> int:
     fields = _stat(pid)
     return int(fields[19]) if fields else 0

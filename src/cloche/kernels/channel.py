@@ -94,7 +94,9 @@ class Channel:
                 arrived.extend(map(self._socket.recvmsg, (256 << 10,), (CMSG_LEN(16),), (flags,)))
             except BlockingIOError:
                 return
-            except OSError:
+            except OSError as problem:
+                if problem.errno is None:  # a signal's handler raised, TimeoutError for example
+                    raise
                 self._ended = True
                 return
         self.is_decoding = get_ident() == self._owner
@@ -174,10 +176,10 @@ class Channel:
                     self._writer.write(frame)
                     if flush:
                         self._writer.flush()
-                except OSError:
-                    raise
-                except BaseException as caught:  # a signal's handler raised: first the rest, so that no half is left
-                    problem = caught
+                except BaseException as caught:
+                    if isinstance(caught, OSError) and caught.errno is not None:
+                        raise
+                    problem = caught  # a signal's handler raised: first the rest, so that no half is left
         if problem is not None:
             raise problem
 

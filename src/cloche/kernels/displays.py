@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 
-from cloche.kernels import charts, tables
+from cloche.kernels import charts, tables, tracebacks
 from cloche.kernels.bounds import PLAIN_CHARACTERS, as_json, bounded, cut
+from cloche.kernels.libraries import forget_figure
 from cloche.model.result import CHART, TABLE
 
 TYPE_CHECKING = False
@@ -116,19 +117,17 @@ class Hook:
             return
         shell = self.shell
         formatter, publisher = shell.display_formatter, shell.display_pub
-        formatter.problem = None
-        publisher.promotes = True  # of an object that displays itself
+        publisher.promotes = formatter.raises = True
         try:
             data, metadata = formatter.format(result)
         finally:
-            publisher.promotes = False
+            publisher.promotes = formatter.raises = False
         self.update_user_ns(result)
         self.fill_exec_result(result)
         if data:
             publisher.show_result(data, metadata, self.prompt_count)
-        problem, formatter.problem = formatter.problem, None
-        if problem is not None and "text/plain" not in data:
-            raise problem  # its __repr__ is at fault, and so the cell is, as in any Python
+            if CHART in data:
+                forget_figure(result)
 
     def quiet(self) -> bool:
         """Does the cell end in a semicolon?"""
@@ -173,7 +172,8 @@ class Formatter:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    problem: BaseException | None = None  # the last that an object's own method raised
+    raises = False  # when an object has no text at all, for want of a `__repr__` that works
+    problems: list[BaseException] = []  # noqa: RUF012  (that methods of the object raised; set for each)
 
     def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Every form, with ours added where we have one."""
@@ -183,7 +183,16 @@ class Formatter:
                 return {"text/plain": cut(repr(obj), PLAIN_CHARACTERS)}, {}
             except ValueError:  # a number of too many digits: the long way tells
                 pass
-        data, metadata = super().format(obj, include, exclude)  # type: ignore[misc]
+        before, self.problems = self.problems, []
+        raises, self.raises = self.raises, False  # not for what it displays itself on the way
+        try:
+            data, metadata = super().format(obj, include, exclude)  # type: ignore[misc]
+        finally:
+            problems, self.problems = self.problems, before
+        if problems and raises and "text/plain" not in data:
+            raise problems[0]  # and so the cell fails, as in any Python
+        for problem in problems:
+            print(tracebacks.plainly(self.parent, problem), file=sys.stderr)
         if data:
             for mime, describe in _descriptions(obj):
                 if (include and mime not in include) or (exclude and mime in exclude) or mime in data:

@@ -73,7 +73,7 @@ def _matplotlib(module: Any) -> None:
 
 
 def _inline(module: Any) -> None:
-    """Figures in the order in which they were made, and not again what the last expression has just shown."""
+    """Figures in the order in which they were made, not in that in which they were last used."""
     managers = module.Gcf
 
     class InOrder:
@@ -96,6 +96,13 @@ def _inline(module: Any) -> None:
     module.Gcf = InOrder()
 
 
+def forget_figure(figure: Any) -> None:
+    """It was shown as the value of the last expression: not again at the end of the cell."""
+    inline = sys.modules.get("matplotlib_inline.config")
+    if inline is not None and inline.InlineBackend.instance().close_figures:
+        sys.modules["matplotlib.pyplot"].close(figure)
+
+
 def _pillow(module: Any) -> None:
     """`Image.show()` displays, whatever viewers the machine has."""
     module.register(module.IPythonViewer, order=0)
@@ -104,12 +111,21 @@ def _pillow(module: Any) -> None:
 def _plotly(module: Any) -> None:
     """Its own form and HTML; it wants nbformat only to know that a notebook is there."""
 
+    from plotly.io._base_renderers import HtmlRenderer
+
     class Version:
         __version__ = "5.10.0"
 
+    class Page(HtmlRenderer):  # type: ignore[misc]
+        """A piece of HTML that stands alone: it loads the library when it is looked at."""
+
+        def __init__(self) -> None:
+            super().__init__(connected=True, full_html=False, global_init=False)
+
     if module.nbformat is None:
         module.nbformat = Version
-    module.renderers.default = "plotly_mimetype+notebook_connected"
+    module.renderers["cloche"] = Page()
+    module.renderers.default = "plotly_mimetype+cloche"
 
 
 def _altair(module: Any) -> None:
@@ -126,8 +142,9 @@ def _altair(module: Any) -> None:
     module.renderers.enable("cloche")
 
 
-def _bokeh(module: Any) -> None:
+def _bokeh(_module: Any) -> None:
     """`show` displays HTML, with or without `output_notebook()`."""
+    from bokeh.io.notebook import install_notebook_hook  # type: ignore[import-not-found]
     from bokeh.io.state import curstate  # type: ignore[import-not-found]
 
     def load(*_: Any) -> None:
@@ -143,7 +160,7 @@ def _bokeh(module: Any) -> None:
     def show_application(*_: Any) -> None:
         raise RuntimeError("Bokeh applications need a server; show a figure instead")
 
-    module.install_notebook_hook("jupyter", load, show_document, show_application, overwrite=True)
+    install_notebook_hook("jupyter", load, show_document, show_application, overwrite=True)
     curstate().output_notebook("jupyter")
 
 
@@ -154,5 +171,5 @@ _WORDS: dict[str, Callable[[Any], None]] = {
     "plotly.io._renderers": _plotly,
     "altair.vegalite.v6.display": _altair,
     "altair.vegalite.v5.display": _altair,
-    "bokeh.io.notebook": _bokeh,
+    "bokeh.io": _bokeh,
 }

@@ -10,7 +10,7 @@ import sys
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from cloche.agent import signals
-from cloche.kernels import forking, libraries, rehearsal, shell, stdin, streams, tools, variables
+from cloche.kernels import forking, libraries, rehearsal, shell, sources, stdin, streams, tools, variables
 from cloche.kernels.channel import Channel
 from cloche.wire import frames
 from cloche.wire.light_json import loads
@@ -47,6 +47,7 @@ class Kernel:
         self._outputs = streams.install(channel)
         stdin.install()
         shell.enter(self._shell, channel.send_message)
+        sources.install()
         libraries.tell()
         self._calls = tools.install(channel, order.get("tools") or [], self._shell)
         sys.argv = [""]
@@ -73,7 +74,7 @@ class Kernel:
                     self._fork(operation, request)
                 elif kind == frames.ASK:
                     self._answer(request)
-            except Exception as problem:  # a signal's handler that a cell left behind, or we failed
+            except BaseException as problem:  # a signal's handler that a cell left behind, or we failed
                 print(f"The kernel: {type(problem).__name__}: {problem}", file=sys.stderr)
 
     def _run(self, cell: dict[str, Any]) -> None:
@@ -87,7 +88,7 @@ class Kernel:
         changed = _change_environment(cell.get("env"))
         if cell.get("input"):
             stdin.give(*self._channel.take(1))
-        kernel_shell.has_failed = False
+        kernel_shell.has_failed = kernel_shell.was_interrupted = False
         kernel_shell.display_pub.begin()
         sys.displayhook = kernel_shell.displayhook
         try:
@@ -125,6 +126,7 @@ class Kernel:
 
     def _interrupt(self, _signal: int, _frame: Any) -> None:
         if self._channel.interrupted():
+            self._shell.was_interrupted = True
             raise KeyboardInterrupt
 
     def _run_tasks(self) -> None:

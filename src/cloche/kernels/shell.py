@@ -36,6 +36,7 @@ class Cells:
     last_execution_succeeded = True
     last_execution_result: Any = None
     _inputs: tuple[str, ...] = ("", "", "")  # the last three
+    was_interrupted = False  # the cell under way
     has_failed = False  # in the cell under way an error was reported
     loop: Any = None  # of cells that await
 
@@ -90,6 +91,8 @@ class Cells:
         """Tell the agent of an exception that ended a cell; one that asks to end is not an error."""
         if isinstance(problem, SystemExit):
             return
+        if self.was_interrupted and getattr(problem, "returncode", None) == -2:
+            problem = KeyboardInterrupt()  # %%bash tells of its process instead
         sys.last_type, sys.last_value = type(problem), problem
         self.has_failed = True
         message = tracebacks.describe(self, problem)
@@ -235,8 +238,7 @@ class Cells:
         if problem is None:
             print("No traceback available to show.", file=sys.stderr)
         elif sys._getframe(1).f_code.co_filename.endswith("formatters.py"):
-            self.display_formatter.problem = problem
-            print(tracebacks.plainly(self, problem), file=sys.stderr)
+            self.display_formatter.problems.append(problem)
         else:
             self.report(problem)
 

@@ -24,7 +24,7 @@ def install() -> None:
     builtins.input = _ask
     getpass.getpass = _ask_secretly
     sys.breakpointhook = _break
-    pdb.set_trace = _trace_of(pdb.set_trace)  # type: ignore[assignment]
+    pdb.set_trace = _break
     _open()
 
 
@@ -74,25 +74,12 @@ def _refuse() -> NoReturn:
     raise EOFError(NONE_GIVEN)
 
 
-def _break(*args: Any, **kwargs: Any) -> Any:
-    if not _is_given:
-        return _pass_by()
-    return sys.__breakpointhook__(*args, **kwargs)
-
-
-def _trace_of(set_trace: Any) -> Any:
-    def trace(*args: Any, **kwargs: Any) -> Any:
-        """Stop here and debug, if there is somebody to ask."""
-        if not _is_given:
-            return _pass_by()
+def _break(*_: Any, **__: Any) -> None:
+    """Stop here and debug, if there is somebody to ask."""
+    caller = sys._getframe(1)
+    if _is_given:
         import pdb
 
-        return pdb.Pdb(nosigint=True).set_trace(sys._getframe(1))
-
-    trace.__wrapped__ = set_trace  # type: ignore[attr-defined]
-    return trace
-
-
-def _pass_by() -> None:
-    caller = sys._getframe(2)
-    print(f"Breakpoint in line {caller.f_lineno} passed by: {NONE_GIVEN} and debugger commands.", file=sys.stderr)
+        pdb.Pdb(nosigint=True).set_trace(caller)
+    else:
+        print(f"Breakpoint in line {caller.f_lineno} passed by: {NONE_GIVEN} and debuggers.", file=sys.stderr)

@@ -142,16 +142,25 @@ def _shared_out(sections: dict[str, Render], budget: int) -> str:
     whole = {name: render(room) for name, render in sections.items()}
     needs = {name: estimate_tokens(text) for name, text in whole.items()}
     if sum(needs.values()) > room:
-        room -= min(room // 4, 4 + 2 * len(sections))  # to say which found no room
-    first = {name: needs[name] for name in ("error", "result", "notes") if name in needs}
-    rest = {name: needs[name] for name in needs if name not in first}
-    limits = _levelled(first, room - min(sum(rest.values()), room // 3))
+        room -= 8  # to say which found no room
+    first = {name: need for name, need in needs.items() if name in ("error", "result")}
+    rest = {name: need for name, need in needs.items() if name not in first}
+    limits = _levelled(first, room - min(sum(rest.values()), room // 4))
     limits |= _levelled(rest, room - sum(limits.values()))
-    texts = [whole[name] if limits[name] >= needs[name] else sections[name](limits[name]) for name in sections]
-    missing = [name for name, text in zip(sections, texts, strict=True) if not text]
-    parts = [text for text in texts if text]
+    texts = {
+        name: text if limits[name] >= needs[name] else sections[name](limits[name]) for name, text in whole.items()
+    }
+    spare = room - sum(map(estimate_tokens, texts.values()))
+    for name, text in texts.items():  # what some did not use is for others
+        if text != whole[name]:
+            used = estimate_tokens(text)
+            texts[name] = sections[name](used + spare) or text
+            spare -= estimate_tokens(texts[name]) - used
+    parts = [text for text in texts.values() if text]
+    missing = [name for name, text in texts.items() if not text]
     if missing:
-        parts.append(f"[left out] {', '.join(missing)}")
+        told = "\n".join((*parts, f"[left out] {', '.join(missing)}"))
+        parts = [told if _fits(told, budget) else "\n".join((*parts, f"[left out] {len(missing)} more"))]
     return _cut("\n".join(parts), budget)
 
 
@@ -380,7 +389,7 @@ def _series(element: dict[str, Any]) -> str:
 
 
 # Columns, rows, statistics: the most that fits.
-_TABLE_SIZES = ((50, 10, True), (50, 5, True), (20, 3, True), (20, 3, False), (10, 0, False))
+_TABLE_SIZES = ((50, 10, True), (50, 5, True), (20, 3, True), (20, 3, False), (10, 0, False), (0, 0, False))
 
 
 def _table(table: dict[str, Any], limit: int) -> str:
@@ -397,7 +406,7 @@ def _table(table: dict[str, Any], limit: int) -> str:
         label = [", ".join(map(_value, index[n])) if isinstance(index[n], list) else index[n]] if n < len(index) else []
         lines.append(_harmless(" | ".join(_value(cell) for cell in [*label, *_list(row)][:50])))
     for columns_shown, count, with_statistics in _TABLE_SIZES:
-        text = [head, f"columns: {_enumerated(named, columns_shown, width)}"]
+        text = [head, f"columns: {_enumerated(named, columns_shown, width)}"] if columns_shown else [head]
         if with_statistics and statistics:
             text.append(f"statistics{of}: {_enumerated(statistics, columns_shown, str(len(statistics)), '; ')}")
         if lines[:count]:
@@ -453,15 +462,15 @@ def _harmless(text: str) -> str:
 
 def _output(name: str, text: str) -> Render:
     lines = _lines(text)  # once: they may be many
-    return lambda limit: _under(f"[{name}]", limit, lambda room: _folded_lines(lines, room))
+    return lambda limit: _under(f"[{name}]", limit, lambda room: _folded_lines(*lines, room))
 
 
 def _folded(text: str, limit: int) -> str:
-    return _folded_lines(_lines(text), limit)
+    return _folded_lines(*_lines(text), limit)
 
 
-def _lines(text: str) -> list[str]:
-    """Clean lines, of a very long text those at both ends, and where they are repeated, folded."""
+def _lines(text: str) -> tuple[list[str], list[str]]:
+    """Clean lines, of a very long text those at both ends: once with repeated lines folded, once also similar ones."""
     text = text.strip("\n")
     middle = max(0, len(text) - 2 * _KEPT)
     head, tail = (text[:_KEPT], text[-_KEPT:]) if middle else (text, "")
@@ -469,18 +478,17 @@ def _lines(text: str) -> list[str]:
     if middle:
         lines.append(_left_out(text.count("\n", _KEPT, len(text) - _KEPT), middle))
         lines += _harmless(_clean(tail)).split("\n")
-    return _without_repeats([line.rstrip() for line in lines], lambda line: line, 3)
+    lines = [line.rstrip() for line in lines]
+    lines = _without_repeats(lines, lines, 3)
+    return lines, _without_repeats(lines, [_skeleton(line) for line in lines], 4)
 
 
-def _folded_lines(lines: list[str], limit: int) -> str:
-    """The lines, folded where they differ in numbers only and, where they are still too long, without their middle."""
-    whole = "\n".join(lines)
-    if _fits(whole, limit):
-        return whole
-    lines = _without_repeats(lines, _skeleton, 4)
-    whole = "\n".join(lines)
-    if _fits(whole, limit):
-        return whole
+def _folded_lines(lines: list[str], fewer: list[str], limit: int) -> str:
+    """The lines if they fit, else the fewer ones and, where they are still too long, without their middle."""
+    for lines in (lines, fewer):
+        whole = "\n".join(lines)
+        if _fits(whole, limit):
+            return whole
     room = limit - 14  # for the line that says what was left out
     longest = max(room // 3, 12)
     head: list[str] = []
@@ -530,16 +538,14 @@ def _skeleton(line: str) -> str:
     return re.sub(r"[#=>\-.*█▉▊▋▌▍▎▏━╸╺ ]{2,}", " ", re.sub(r"\d+(?:[.,:]\d+)*", "0", line))
 
 
-def _without_repeats(lines: list[str], alike: Callable[[str], str], least: int) -> list[str]:
-    """Lines that are alike, so many or more in a row: the first, how many more, and the last if it differs."""
+def _without_repeats(lines: list[str], keys: list[str], least: int) -> list[str]:
+    """Lines with the same key, so many or more in a row: the first, how many more, and the last if it differs."""
     kept: list[str] = []
     at = 0
     while at < len(lines):
         end = at + 1
-        if not lines[at].startswith("… "):
-            like = alike(lines[at])
-            while end < len(lines) and not lines[end].startswith("… ") and alike(lines[end]) == like:
-                end += 1
+        while end < len(lines) and keys[end] == keys[at] and not lines[at].startswith("… "):
+            end += 1
         run = lines[at:end]
         if len(run) < least or not run[0]:
             kept += run if run[0] else run[:1]
