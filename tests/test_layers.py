@@ -20,11 +20,13 @@ MODULES = {
 INSIDE = [
     name
     for name in MODULES
-    if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail"))
+    if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail", "cloche.kernels"))
     and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nurseries")
 ]
 # Of the sandboxes' own environment, not of ours: used while a nursery warms up.
 REHEARSED = ("numpy", "pandas", "matplotlib")
+# The same, where a session's state lives.
+IN_KERNELS = (*REHEARSED, "IPython", "matplotlib_inline", "traitlets", "plotly", "altair", "bokeh", "PIL", "polars")
 
 
 def imports(module: str) -> Iterator[str]:
@@ -85,7 +87,21 @@ def test_the_wire_knows_the_standard_library_alone(module: str) -> None:
 @pytest.mark.parametrize("module", [*of("cloche.model"), "cloche.errors"])
 def test_the_words_know_nothing_of_what_is_done_with_them(module: str) -> None:
     for name in imports(module):
-        assert is_standard(name) or within(name, "cloche.model", "cloche.errors")
+        # A result can be asked for what a model should read of it: `result.for_model()`.
+        assert is_standard(name) or within(name, "cloche.model", "cloche.errors", "cloche.results.for_model")
+
+
+@pytest.mark.parametrize("module", of("cloche.results"))
+def test_results_know_the_words_alone(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.model", "cloche.errors", "cloche.results")
+
+
+@pytest.mark.parametrize("module", of("cloche.kernels"))
+def test_kernels_know_the_wire_and_what_is_in_the_sandbox(module: str) -> None:
+    words = ("cloche.model.result", "cloche.agent.signals")
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.kernels", "cloche.wire", *words, *IN_KERNELS)
 
 
 @pytest.mark.parametrize("module", of("cloche.walls"))
@@ -113,7 +129,9 @@ def test_nobody_below_the_command_line_knows_it(module: str) -> None:
         assert not within(name, "cloche.cli")
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not within(name, "cloche.cli", "cloche.doctor")])
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if not within(name, "cloche.cli", "cloche.doctor", "cloche.kernels")]
+)
 def test_only_the_command_line_needs_other_peoples_packages(module: str) -> None:
     for name in imports(module):
         assert is_standard(name) or is_ours(name) or within(name, "fontTools", *REHEARSED)
@@ -122,4 +140,5 @@ def test_only_the_command_line_needs_other_peoples_packages(module: str) -> None
 @pytest.mark.parametrize("module", INSIDE)
 def test_what_runs_in_the_nursery_needs_nothing_of_the_engines_side(module: str) -> None:
     for name in imports(module):
-        assert is_standard(name) or name in (*INSIDE, "cloche", "cloche.walls") or within(name, *REHEARSED)
+        ours = (*INSIDE, "cloche", "cloche.walls", "cloche.model.result")
+        assert is_standard(name) or name in ours or within(name, *IN_KERNELS)

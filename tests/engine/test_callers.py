@@ -139,7 +139,7 @@ def test_a_closed_sandbox_is_gone_and_says_so() -> None:
         lambda: box.commands.run("true"),
         lambda: box.commands.start("true"),
         lambda: box.run_program(""),
-        lambda: list(box.stream("")),
+        lambda: list(box.stream_program("")),
         box.usage,
         box.open,
         box.__enter__,

@@ -23,7 +23,7 @@ def memory() -> int:
 
 def test_events_are_started_output_exit(box: cloche.Sandbox) -> None:
     code = "import sys\nprint('a')\nsys.stdout.flush()\nprint('b', file=sys.stderr)"
-    events = list(box.stream(code))
+    events = list(box.stream_program(code))
     assert events[0].kind == "started"
     assert {(e.kind, e.data) for e in events[1:-1] if isinstance(e, Output)} == {("stdout", b"a\n"), ("stderr", b"b\n")}
     assert isinstance(events[-1], Exit)
@@ -34,7 +34,7 @@ def test_an_event_arrives_while_the_program_still_runs(box: cloche.Sandbox) -> N
     # The program goes on only when the file appears, which is made when its first line has been heard.
     code = f"print('waiting')\n{WAIT}\nprint('went on')"
     said: list[bytes] = []
-    for event in box.stream(code):
+    for event in box.stream_program(code):
         if isinstance(event, Output):
             said.append(event.data)
             if said == [b"waiting\n"]:
@@ -45,7 +45,7 @@ def test_an_event_arrives_while_the_program_still_runs(box: cloche.Sandbox) -> N
 async def test_the_same_with_async_for(async_box: cloche.AsyncSandbox) -> None:
     code = f"print('waiting')\n{WAIT}\nraise SystemExit(3)"
     kinds = []
-    async for event in async_box.stream(code):
+    async for event in async_box.stream_program(code):
         kinds.append(event.kind)
         if event.kind == "stdout":
             await async_box.files.write("go", "")
@@ -55,7 +55,7 @@ async def test_the_same_with_async_for(async_box: cloche.AsyncSandbox) -> None:
 def test_every_argument_of_a_stream_works(box: cloche.Sandbox) -> None:
     box.files.mkdir("place")
     events = list(
-        box.stream(
+        box.stream_program(
             'echo "$1 $A $(pwd)"; cat; exit 5',
             language="bash",
             args=["arg"],
@@ -70,12 +70,12 @@ def test_every_argument_of_a_stream_works(box: cloche.Sandbox) -> None:
 
 
 def test_a_stream_ends_at_its_timeout(box: cloche.Sandbox) -> None:
-    result = result_of(list(box.stream("print('x')\nwhile True: pass", timeout=0.3)))
+    result = result_of(list(box.stream_program("print('x')\nwhile True: pass", timeout=0.3)))
     assert (result.stdout, result.exit_code) == ("x\n", 124)
 
 
 def test_a_stream_of_a_failing_program_ends_with_its_error(box: cloche.Sandbox) -> None:
-    result = result_of(list(box.stream("1/0")))
+    result = result_of(list(box.stream_program("1/0")))
     assert result.error is not None
     assert result.error.name == "ZeroDivisionError"
 
@@ -85,18 +85,18 @@ def test_a_stream_of_a_failing_program_ends_with_its_error(box: cloche.Sandbox) 
 )
 def test_bad_input_is_refused(box: cloche.Sandbox, options: dict[str, Any]) -> None:
     with pytest.raises(cloche.InvalidRun):
-        list(box.stream("", **options))
+        list(box.stream_program("", **options))
 
 
 def test_the_order_of_lines_is_kept(box: cloche.Sandbox) -> None:
-    events = box.stream("for n in range(20_000): print(n)")
+    events = box.stream_program("for n in range(20_000): print(n)")
     text = b"".join(event.data for event in events if isinstance(event, Output))
     assert text == b"".join(b"%d\n" % n for n in range(20_000))
 
 
 def test_output_is_cut_at_the_limit(jail: None) -> None:
     with cloche.Sandbox(output=10_000) as box:
-        events = list(box.stream("while True: print('x' * 99)"))
+        events = list(box.stream_program("while True: print('x' * 99)"))
         assert sum(len(event.data) for event in events if isinstance(event, Output)) == 10_000
         result = result_of(events)
         assert result.truncated
@@ -107,7 +107,7 @@ def test_large_input_does_not_delay_the_first_event(box: cloche.Sandbox) -> None
     # It prints first and reads only when it has been heard: all the input cannot be under way before.
     code = f"import sys\nprint('first')\n{WAIT}\nprint(len(sys.stdin.read()))"
     said = b""
-    for event in box.stream(code, stdin="x" * (20 << 20)):
+    for event in box.stream_program(code, stdin="x" * (20 << 20)):
         if isinstance(event, Output):
             said += event.data
             box.files.write("go", "")
@@ -170,7 +170,7 @@ def test_waiting_for_a_talkative_process_keeps_no_more_than_the_limit(jail: None
 
 
 async def test_a_stream_that_is_left_early_can_be_ended(async_box: cloche.AsyncSandbox) -> None:
-    async for event in async_box.stream("print('x')\nimport time; time.sleep(60)"):
+    async for event in async_box.stream_program("print('x')\nimport time; time.sleep(60)"):
         if event.kind == "stdout":
             break
     assert (await async_box.commands.run("echo alive")).stdout == "alive\n"
@@ -178,7 +178,7 @@ async def test_a_stream_that_is_left_early_can_be_ended(async_box: cloche.AsyncS
 
 async def test_many_streams_at_once_are_not_mixed_up(async_box: cloche.AsyncSandbox) -> None:
     async def listen(n: int) -> bytes:
-        events = async_box.stream(f"for i in range(2000): print({n})")
+        events = async_box.stream_program(f"for i in range(2000): print({n})")
         return b"".join([event.data async for event in events if isinstance(event, Output)])
 
     said = await asyncio.gather(*(listen(n) for n in range(8)))

@@ -180,7 +180,7 @@ def spoken(found: dict[str, str | None]) -> list[Check]:
     """One row per language; `found` says which program runs it inside, or None, and is empty without a sandbox."""
     checks = []
     for name in languages.names():
-        command = languages.find(name).command[0]
+        command = languages.find(name).program()
         path = found.get(name)
         if path:
             checks.append(Check(name, OK, f"{path} in the sandbox."))
@@ -209,7 +209,7 @@ def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
             if result.stdout != "1\n":
                 return WallState("jail", False, f"print(1) did not print 1: {result.error}"), {}
         with Sandbox(wall=Jail(nurseries)) as box:
-            found = {name: _path_inside(box, languages.find(name).command[0]) for name in languages.names()}
+            found = {name: _path_inside(box, languages.find(name).program()) for name in languages.names()}
         return WallState("jail", True, first_s=times[0], next_s=times[1]), found
     except (ClocheError, OSError) as problem:
         hint = problem.hint if isinstance(problem, ClocheError) and "cloche doctor" not in problem.hint else ""

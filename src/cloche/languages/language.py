@@ -20,6 +20,12 @@ class Language(Plain):
     context: str = ""  # whose default context its cells run in, if not its own
     words: frozenset[str] = frozenset()  # libraries to look for in the source, as a hint where to run it
 
+    def program(self) -> str:
+        """The program that it cannot do without."""
+        if self.command:
+            return self.command[0]
+        return str(self.kernel["argv"][0]) if self.kernel and "argv" in self.kernel else "python3"
+
     def imports(self, code: str) -> frozenset[str]:
         """Which of `words` the source mentions."""
         return frozenset(word for word in self.words if word in code)

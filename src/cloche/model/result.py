@@ -59,14 +59,14 @@ class Display(Plain):
         """One form as bytes: a picture ready to be written to a file."""
         value = self.mime[mime]
         if not isinstance(value, str):
-            from cloche.wire.light_json import dumps
+            from json import dumps
 
             return dumps(value).encode()
         if mime.startswith("text/") or mime.endswith(("+xml", "/javascript", "json")):
             return value.encode(errors="surrogatepass")
         from binascii import a2b_base64
 
-        return a2b_base64(value)
+        return bytes(a2b_base64(value))
 
 
 class Log(Plain):
