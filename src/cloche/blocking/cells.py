@@ -199,8 +199,7 @@ class Cell:
         if kind == "error":
             self._error = message
         elif kind == "clear":
-            self._displays.clear()
-            return Cleared()
+            return Cleared()  # for whoever shows it live; the result keeps every plot
         elif kind in ("result", "display"):
             return self._display(message)
         return None

@@ -198,8 +198,7 @@ class AsyncCell:
         if kind == "error":
             self._error = message
         elif kind == "clear":
-            self._displays.clear()
-            return Cleared()
+            return Cleared()  # for whoever shows it live; the result keeps every plot
         elif kind in ("result", "display"):
             return self._display(message)
         return None

@@ -19,9 +19,7 @@ def run(command: str) -> int:
 
     if command.rstrip().endswith("&"):  # it stays behind, and writes to the descriptors directly
         return subprocess.run(command, shell=True, executable=_shell()).returncode
-    process = subprocess.Popen(
-        command, shell=True, executable=_shell(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen(command, shell=True, executable=_shell(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         _pass_on(process)
         return process.wait()

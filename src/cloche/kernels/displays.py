@@ -155,7 +155,6 @@ class Hook:
         hidden.update(new)
         outputs[count] = result
 
-
     def cull_cache(self) -> None:
         """Let go of the oldest outputs, without the warning: nobody asked for them."""
         outputs = self.shell.user_ns["_oh"]

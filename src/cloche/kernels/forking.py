@@ -69,7 +69,9 @@ def settle(stdout: int, stderr: int, frozen: bool) -> None:
 def lost(control: int, loop: Any) -> dict[str, Any]:
     """What is not in a copy: asked of the original, before the fork."""
     threading = sys.modules.get("threading")
-    threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()] if threading else []
+    threads = (
+        [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()] if threading else []
+    )
     own = {control}
     if loop is not None and not loop.is_closed():
         own |= {end.fileno() for end in (loop._ssock, loop._csock)}

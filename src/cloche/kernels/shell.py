@@ -363,9 +363,7 @@ def enter(shell: Any, send: Any) -> None:
     for kind in type(shell)._walk_mro():
         kind._instance = shell
     leave = Exit(shell)
-    builtins.__dict__.update(
-        __IPYTHON__=True, display=display, get_ipython=shell.get_ipython, exit=leave, quit=leave
-    )
+    builtins.__dict__.update(__IPYTHON__=True, display=display, get_ipython=shell.get_ipython, exit=leave, quit=leave)
     for names in (shell.user_ns, shell.user_ns_hidden):
         names.update(exit=leave, quit=leave)
     sys.ps1, sys.ps2 = "In : ", "...: "

@@ -85,7 +85,9 @@ def _printable(problem: BaseException, message: str) -> BaseException:
             return problem
     except Exception:
         pass
-    stand_in: BaseException = type(type(problem).__name__, (Exception,), {"__module__": type(problem).__module__})(message)
+    stand_in: BaseException = type(type(problem).__name__, (Exception,), {"__module__": type(problem).__module__})(
+        message
+    )
     stand_in.__cause__, stand_in.__context__ = problem.__cause__, problem.__context__
     stand_in.__suppress_context__ = problem.__suppress_context__
     return stand_in.with_traceback(problem.__traceback__)

@@ -41,7 +41,7 @@ class Shown(Plain):
 
 
 class Cleared(Plain):
-    """What the cell has displayed so far is void."""
+    """The cell would have what it has displayed so far replaced by what comes; results keep it all the same."""
 
     kind: str = "clear"
 

@@ -13,10 +13,10 @@ headings.
 from __future__ import annotations
 
 import re
-from binascii import Error as NotBase64
 from binascii import a2b_base64
 
 from cloche.errors import InvalidRun
+from cloche.model.result import CHART, TABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Render = Callable[[int], str]  # a section within so many tokens
 
 LEAST = 50
-_CHART = "application/vnd.cloche.chart+json"
-_TABLE = "application/vnd.cloche.table+json"
 _KEPT = 50_000  # characters at each end of a long text that are looked at
 _HEADINGS = "error|result|chart|table|image|html|stdout|stderr|files|tools|note|left out"
 
@@ -273,10 +271,10 @@ def _display(shown: Display, limit: int) -> str:
     text = forms.get("text/plain")
     text = text if isinstance(text, str) else ""
     image = next((form for form in forms if isinstance(form, str) and form.startswith("image/")), None)
-    if isinstance(forms.get(_CHART), dict):
-        return _chart(forms[_CHART], limit)
-    if isinstance(forms.get(_TABLE), dict):
-        return _table(forms[_TABLE], limit)
+    if isinstance(forms.get(CHART), dict):
+        return _chart(forms[CHART], limit)
+    if isinstance(forms.get(TABLE), dict):
+        return _table(forms[TABLE], limit)
     if image is not None:
         return _cut(_image(image, forms[image]), limit)
     if text and not text.startswith("<IPython.core.display"):
@@ -303,7 +301,7 @@ def _image(form: str, value: Any) -> str:
     if form == "image/png" and isinstance(value, str):
         try:
             head = a2b_base64(value[:44])
-        except NotBase64:
+        except ValueError:
             head = b""
         if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
             size = f"{int.from_bytes(head[16:20], 'big')}×{int.from_bytes(head[20:24], 'big')}, "  # noqa: RUF001
@@ -485,10 +483,11 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
 
 def _folded_lines(lines: list[str], fewer: list[str], limit: int) -> str:
     """The lines if they fit, else the fewer ones and, where they are still too long, without their middle."""
-    for lines in (lines, fewer):
-        whole = "\n".join(lines)
+    for each in (lines, fewer):
+        whole = "\n".join(each)
         if _fits(whole, limit):
             return whole
+    lines = fewer
     room = limit - 14  # for the line that says what was left out
     longest = max(room // 3, 12)
     head: list[str] = []

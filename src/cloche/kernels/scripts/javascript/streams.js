@@ -1,6 +1,7 @@
 'use strict';
 // `process.stdout`, `process.stderr` and `process.stdin` as a cell finds them.
 
+const { Console } = require('console');
 const fs = require('fs');
 const { Writable } = require('stream');
 const control = require('./control.js');
@@ -11,6 +12,11 @@ const { openSync, closeSync } = fs;
 function installOutput() {
   define('stdout', outputStream(control.kinds.STDOUT, 1));
   define('stderr', outputStream(control.kinds.STDERR, 2));
+  // Node's own methods tell the inspector of every call, which keeps the arguments and costs more than the output.
+  const plain = new Console({ stdout: process.stdout, stderr: process.stderr });
+  for (const [name, value] of Object.entries(plain)) {
+    if (typeof value === 'function' && name in console) console[name] = value;
+  }
 }
 
 function outputStream(kind, fd) {
