@@ -55,7 +55,9 @@ $(package): $(tools) pyproject.toml
 	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(environment): $(package) src/cloche/environment/packages.lock src/cloche/environment/fingerprint.py
+$(environment): $(package) src/cloche/environment/packages.lock src/cloche/environment/package-lock.json \
+		src/cloche/environment/fingerprint.py
 	@scripts/system-packages fonts
+	@scripts/system-packages node
 	@.venv/bin/python -m cloche.environment
 	@touch $@

@@ -24,27 +24,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 IN_FLIGHT = 16
 ANSWER_S = 120.0
 
-# A session as a program: one request per line, one answer per line, the value of a last expression is printed.
-REPL = """\
-import ast, contextlib, io, json, sys
-ns = {"__name__": "__main__"}
-for line in sys.stdin:
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        try:
-            tree = ast.parse(json.loads(line))
-            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-            exec(compile(tree, "<cell>", "exec"), ns)
-            if last is not None:
-                value = eval(compile(ast.Expression(last.value), "<cell>", "eval"), ns)
-                if value is not None:
-                    print(repr(value))
-        except BaseException as exc:
-            print(type(exc).__name__, exc)
-    sys.__stdout__.write(json.dumps(out.getvalue()) + "\\n")
-    sys.__stdout__.flush()
-"""
-
 
 class Engine:
     """The client: any number of threads may ask at once."""
@@ -110,40 +89,11 @@ class Engine:
                 future.set_result({"error": "the engine's process has ended"})
 
 
-class Repl:
-    """A live session: a small read-and-run loop in a sandbox, until there are kernels."""
-
-    def __init__(self) -> None:
-        import cloche
-
-        self._box = cloche.Sandbox(timeout=None)
-        # By start_program and not commands.start: it is a fork of the warm interpreter, as a kernel will be.
-        self._process: cloche.Process = self._box.start_program(REPL)
-
-    def run(self, code: str) -> str:
-        """What the code printed."""
-        from cloche.model.events import Output
-
-        self._process.write(json.dumps(code) + "\n")
-        answer = b""
-        while not answer.endswith(b"\n"):
-            event = self._process.next_event()
-            if event is None:
-                raise RuntimeError(f"the session has ended: {self._process.result}")
-            if isinstance(event, Output) and event.kind == "stdout":
-                answer += event.data
-        return str(json.loads(answer))
-
-    def close(self) -> None:
-        """End it with its sandbox."""
-        self._box.close()
-
-
 class Server:
     """What the engine's process does."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, Repl] = {}
+        self._sessions: dict[str, cloche.Sandbox] = {}
         self._write = threading.Lock()
 
     def serve(self) -> None:
@@ -190,14 +140,17 @@ class Server:
 
     def open(self, session: str) -> dict[str, Any]:
         """A new session."""
-        self._sessions[session] = Repl()
+        import cloche
+
+        self._sessions[session] = cloche.Sandbox(timeout=ANSWER_S)
         return {}
 
     def turn(self, session: str, code: str) -> dict[str, Any]:
         """Code in a live session."""
         start = time.perf_counter()
-        output = self._sessions[session].run(code)
-        return {"output": output, "run": time.perf_counter() - start}
+        result = self._sessions[session].run(code)
+        seconds = time.perf_counter() - start
+        return {"output": result.stdout + (result.text or ""), "run": seconds}
 
     def close(self, session: str) -> dict[str, Any]:
         """The end of a session."""

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import cloche
 from bench import machine, work
-from bench.engine import REPOSITORY, Engine, Repl
+from bench.engine import REPOSITORY, Engine
+from bench.sessions import Sessions
 
 BURST, IN_FLIGHT = 200, 8
 DOCKER_BURST = 24  # where one start takes half a second, fewer show as much
@@ -23,6 +24,8 @@ MORE_SANDBOXES = 8
 GROWTH_RUNS = 500
 FILE_MB = 1
 ONCE = sys.maxsize  # as Contest.every
+
+_OFTEN = {"turn": 2, "first": 8}  # contests of sessions that are not done in every fourth round
 
 Sample = Callable[[], list[float]]
 
@@ -106,10 +109,12 @@ class Lab:
         self._cli = REPOSITORY / ".venv" / "bin" / "cloche"
         cloche.warm_up()
         self._cold = Engine(sys.executable, CLOCHE_POOL="0")
+        self._sessions = Sessions(self._bare.libraries)
 
     def close(self) -> None:
-        """End the second engine; the first ends with this process."""
+        """End the second engine and the sessions; the first engine ends with this process."""
         self._cold.close()
+        self._sessions.close()
 
     def contests(self) -> list[Contest]:
         """All there is, in the order of the report."""
@@ -130,6 +135,7 @@ class Lab:
             Contest("box", {"close": _close, "command": _command, "write": _write, "read": _read}, every=2),
             Contest("output", self._both(work.OUTPUT), every=12),
             Contest("growth", {"cloche": _growth}, every=ONCE, warm_up=False),
+            *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
         ]
 
     def _both(self, code: str, times_itself: bool = False) -> dict[str, Sample]:
@@ -209,18 +215,18 @@ def _memory_fresh() -> list[float]:
 
 
 def _memory_pandas() -> list[float]:
-    sessions: list[Repl] = []
+    boxes: list[cloche.Sandbox] = []
 
     def one_more() -> None:
-        sessions.append(Repl())
-        answer = sessions[-1].run("import pandas; len(pandas.DataFrame({'a': [1]}))")
-        if answer.strip() != "1":
-            raise work.WrongOutput(answer)
+        boxes.append(cloche.Sandbox())
+        answer = boxes[-1].run("import pandas; len(pandas.DataFrame({'a': [1]}))").text
+        if answer != "1":
+            raise work.WrongOutput(str(answer))
 
-    return _memory(one_more, sessions)
+    return _memory(one_more, boxes)
 
 
-def _memory(one_more: Callable[[], None], held: list[cloche.Sandbox] | list[Repl]) -> list[float]:
+def _memory(one_more: Callable[[], None], held: list[cloche.Sandbox]) -> list[float]:
     try:
         one_more()
         one = _settled_pss()

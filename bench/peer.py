@@ -20,7 +20,7 @@ PYTHON = REPOSITORY / ".venv" / "bin" / "python"
 
 
 class Live(Session):  # type: ignore[misc]
-    """A session: for now a small read-and-run loop in a sandbox; a kernel, once there are kernels."""
+    """A session: a sandbox that lives on."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._name = engine, uuid.uuid4().hex
@@ -41,7 +41,7 @@ class Cloche(Peer):  # type: ignore[misc]
     name = "cloche"
     isolation = "namespaces, seccomp, Landlock, cgroups"
     fresh_is = "new sandbox from the pool (of two)"
-    sessions_are = "pipe loop in a sandbox"
+    sessions_are = "IPython kernel in a sandbox"
     settings: ClassVar = {"CLOCHE_POOL": "2"}
 
     def available(self) -> str | None:

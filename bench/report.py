@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from bench.measures import BURST, FILE_MB, GROWTH_RUNS, IN_FLIGHT, Samples
+from bench.sessions import ARRAY_MB
 from bench.work import OUTPUT_MB
 
 Pick = Callable[[list[float]], float]
@@ -62,6 +63,15 @@ ROWS = (
     Row(f"files.read of {FILE_MB} MB", "box", "read"),
     Row(f"{OUTPUT_MB} MB of output", "output", "cloche", "bare"),
     Row(f"memory gained by the engine in {GROWTH_RUNS} runs", "growth", "cloche", unit="MB"),
+    Row("x += 1; x in a live session", "turn", "cloche", "jupyter", 0.2),
+    Row("the same, a checkpoint before each run", "turn", "undo", "jupyter"),
+    Row("first run of a new session, pandas used", "first", "cloche", "jupyter", 0.05),
+    Row(f"checkpoint with {ARRAY_MB} MB in variables", "undo", "checkpoint", "", 30.0),
+    Row(f"restore with {ARRAY_MB} MB in variables", "undo", "restore", "", 60.0),
+    Row("memory that such a checkpoint takes", "undo", "memory", unit="MB"),
+    Row("branch() to its first result, against a new context", "branch", "branch", "context", 3.0),
+    Row(f"{OUTPUT_MB} MB of output, streamed", "stream", "cloche", "", 200.0, at_least=True, unit="MB/s"),
+    Row("memory that the engine takes meanwhile", "stream", "memory", unit="MB"),
 )
 
 
@@ -73,7 +83,8 @@ def outcomes(samples: Samples, contests: set[str]) -> list[Outcome]:
 def _outcome(row: Row, samples: Samples) -> Outcome:
     ours, theirs = samples.of(row.contest, row.side), samples.of(row.contest, row.other)
     ratio = row.pick(ours) / row.pick(theirs) if ours and theirs else None
-    measured = ratio if row.other else (row.pick(ours) if ours else None)
+    scale = 1e3 if row.unit == "ms" else 1.0
+    measured = ratio if row.other else (row.pick(ours) * scale if ours else None)
     sides = (row.side, row.other) if row.other else (row.side,)
     reasons = [reason for side in sides if (reason := samples.why_not(row.contest, side))]
     verdict, limit = "", ""

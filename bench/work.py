@@ -104,7 +104,7 @@ class Bare:
     def __init__(self, scratch: Path) -> None:
         home = Path(os.environ.get("CLOCHE_ENVIRONMENT") or environment.location())
         self._plain = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(scratch), "LANG": "C.UTF-8"}
-        self._libraries = {
+        self.libraries = {
             **self._plain,
             "PYTHONPATH": str(home / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"),
             "MATPLOTLIBRC": str(home / "share" / "matplotlib" / "matplotlibrc"),  # the same fonts: the same chart
@@ -116,7 +116,7 @@ class Bare:
 
     def run(self, code: str) -> tuple[str, float]:
         """Output and seconds, from the start of the process to its end."""
-        return timed([sys.executable, "-c", code], self._plain if code == HELLO else self._libraries)
+        return timed([sys.executable, "-c", code], self._plain if code == HELLO else self.libraries)
 
 
 class Docker:

@@ -3,12 +3,14 @@
 A run meets these, in this order:
 
     cli/          the command line (and, later, doors/: HTTP, MCP, E2B)
-    engine/       sandboxes, programs, commands, files: what the caller holds in hands (asyncio)
+    engine/       sandboxes, sessions, undo, programs, files: what the caller holds in hands (asyncio)
     blocking/     the same for callers without an event loop, generated from it
     languages/    how source becomes a command
     walls/        where it is held: walls/jail makes a sandbox in milliseconds
     wire/         what engine and agent say to each other
-    agent/        what runs inside
+    agent/        what runs inside: programs, contexts, checkpoints
+    kernels/      where a session's variables live: a process per context
+    results/      what comes back, cut to what a model should read
     environment/  the Python that programs find inside
     model/        the words: Limits, Result, Event, Entry
 
@@ -19,10 +21,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cloche.blocking.attempts import Attempt
+    from cloche.blocking.checkpoints import Checkpoint
     from cloche.blocking.commands import Process
+    from cloche.blocking.contexts import Context
     from cloche.blocking.one_shot import run
     from cloche.blocking.sandbox import Sandbox
+    from cloche.engine.attempts import AsyncAttempt
+    from cloche.engine.checkpoints import AsyncCheckpoint
     from cloche.engine.commands import AsyncProcess
+    from cloche.engine.contexts import AsyncContext
     from cloche.engine.one_shot import run as async_run
     from cloche.engine.sandbox import AsyncSandbox
     from cloche.errors import (
@@ -36,8 +44,9 @@ if TYPE_CHECKING:
         SandboxFailed,
     )
     from cloche.model.files import Change, Entry, Mount
+    from cloche.model.history import Best, Moment, Restored
     from cloche.model.limits import Limits
-    from cloche.model.result import Error, Result, Usage
+    from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
 
 __version__ = "0.1.0"
 
@@ -45,9 +54,22 @@ _WHERE = {
     "run": "blocking.one_shot",
     "Sandbox": "blocking.sandbox",
     "Process": "blocking.commands",
+    "Context": "blocking.contexts",
+    "Checkpoint": "blocking.checkpoints",
+    "Attempt": "blocking.attempts",
     "AsyncSandbox": "engine.sandbox",
     "AsyncProcess": "engine.commands",
+    "AsyncContext": "engine.contexts",
+    "AsyncCheckpoint": "engine.checkpoints",
+    "AsyncAttempt": "engine.attempts",
     "Result": "model.result",
+    "Display": "model.result",
+    "Log": "model.result",
+    "Artifact": "model.result",
+    "ToolCall": "model.result",
+    "Best": "model.history",
+    "Moment": "model.history",
+    "Restored": "model.history",
     "Error": "model.result",
     "Usage": "model.result",
     "Limits": "model.limits",
@@ -65,10 +87,19 @@ _WHERE = {
 }
 
 __all__ = [
+    "Artifact",
+    "AsyncAttempt",
+    "AsyncCheckpoint",
+    "AsyncContext",
     "AsyncProcess",
     "AsyncSandbox",
+    "Attempt",
+    "Best",
     "Change",
+    "Checkpoint",
     "ClocheError",
+    "Context",
+    "Display",
     "Entry",
     "Error",
     "FileMissing",
@@ -76,13 +107,17 @@ __all__ = [
     "Gone",
     "InvalidRun",
     "Limits",
+    "Log",
     "Misconfigured",
+    "Moment",
     "Mount",
     "Process",
     "Refused",
+    "Restored",
     "Result",
     "Sandbox",
     "SandboxFailed",
+    "ToolCall",
     "Usage",
     "async_run",
     "run",

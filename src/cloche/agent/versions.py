@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    Folder = tuple[
-        int, str, int, int
-    ]  # its parent's number, name, mode, mtime; its own number is its place in the list
+    # A folder: its parent's number, name, mode, mtime (none: it could not be read, and what is in it is left alone).
+    # Its own number is its place in the list.
+    Folder = tuple[int, str, int, int | None]
     File = tuple[int, str, int, int, int, str | None]  # its folder's number, name, mode with kind, mtime, size, content
     Tree = tuple[list[Folder], list[File]]
     Below = list[dict[str, int | File]]  # of each folder, by name: a folder's number, or a file
@@ -66,7 +66,8 @@ class Versions:
     def take(self, name: str, most: int = MAX_ENTRIES) -> dict[str, int]:
         """Record the tree as it is, under a name; a version that had it is replaced.
 
-        `unsteady` counts the files that changed while they were read, `unread` those that could not be.
+        `unsteady` counts the files that changed while they were read, `unread` the files and folders that could not be:
+        restoring leaves them as they are.
         """
         return self._take(self._top, _file_name(name), most)
 
@@ -156,7 +157,7 @@ class Versions:
     def _take(self, top: int, file_name: str, most: int) -> dict[str, int]:
         status = os.fstat(top)
         is_ours = status.st_dev == self._device  # inodes of another file system say nothing
-        taking = _Taking(self._store, self._objects(), self._load_index() if is_ours else {}, self._mapped)
+        taking = _Taking(self._store, self._objects(), self._load_index() if is_ours else {})
         place = _Place(top, 0o500)
         folders: list[Folder] = [(0, "", modes.S_IMODE(status.st_mode), status.st_mtime_ns)]
         files: list[File] = []
@@ -173,6 +174,10 @@ class Versions:
                     continue  # it went away meanwhile
             if taking.is_short:
                 raise OSError(28, "")
+            if 0 in place.unread:
+                raise OSError(5, "the folder cannot be read")
+            for number in place.unread:
+                folders[number] = (*folders[number][:3], None)
             replaced = self._save(file_name, (folders, files))
         except BaseException as problem:
             taking.withdraw()
@@ -191,7 +196,7 @@ class Versions:
             "bytes": sum(file[4] for file in files),
             "added": taking.added,
             "unsteady": taking.unsteady,
-            "unread": taking.unread,
+            "unread": taking.unread + len(place.unread),
         }
 
     def _room_wanted(self, size: int, files: int) -> str:
@@ -235,7 +240,7 @@ class Versions:
             if status.st_size != size:
                 return False
             known = index.get(status.st_ino)
-            if known is not None and status.st_ino not in self._mapped and known[:3] == _signature(status):
+            if known is not None and known[:3] == _signature(status):
                 return known[3] == content
             theirs = _open_file(folder, name)
         except OSError:
@@ -320,17 +325,24 @@ class Versions:
             index: Index = marshal.loads(self._read("index"))
         except FileNotFoundError:
             return {}
+        for inode in self._mapped:
+            index.pop(inode, None)
         return index
 
     def _save_index(self, old: Index, learned: Index) -> None:
         # What is known of other inodes stays a while: they may be of a copy that will be merged.
         index = {**old, **learned} if len(old) < 2 * len(learned) + 1000 else learned
-        if index == old:
+        for inode in self._mapped:  # also once they are no longer
+            index.pop(inode, None)
+        if index == old and not self._mapped:
             return
         try:
             self._replace("index", marshal.dumps(index))
-        except OSError:
-            pass  # no room: the old one is as true as before, and more will be read the next time
+        except OSError:  # no room: the next time all is read
+            try:
+                os.unlink("index", dir_fd=self._store)
+            except FileNotFoundError:
+                pass
 
 
 def mapped(top: int) -> frozenset[int]:
@@ -361,14 +373,14 @@ def mapped(top: int) -> frozenset[int]:
 class _Taking:
     """Contents on their way into the store, for one version."""
 
-    def __init__(self, store: int, have: set[str], index: Index, mapped: frozenset[int]) -> None:
+    def __init__(self, store: int, have: set[str], index: Index) -> None:
         self.index = index
         self.learned: Index = {}
         self.added = self.unsteady = self.unread = 0  # bytes; files
         self.is_short = False  # of room: from then on it is only added up what is needed
         self.needed = self.needed_files = 0  # bytes and files without room
-        self._store, self._have, self._mapped = store, have, mapped
-        self._made: list[str] = []
+        self._store, self._have = store, have
+        self._made: dict[str, int] = {}  # contents that were new, and their bytes
 
     def file(self, folder: int, parent: int, name: str, status: os.stat_result) -> File:
         """What to record of something that is not a folder; a regular file's content is in the store afterwards."""
@@ -379,12 +391,7 @@ class _Taking:
             return (parent, name, mode, mtime, 0, None)
         inode = status.st_ino
         known = self.learned.get(inode) or self.index.get(inode)
-        if (
-            known is not None
-            and known[3] in self._have
-            and inode not in self._mapped
-            and known[:3] == _signature(status)
-        ):
+        if known is not None and known[3] in self._have and known[:3] == _signature(status):
             self.learned[inode] = known
             return (parent, name, mode, mtime, size, known[3])
         if self.is_short:
@@ -426,7 +433,7 @@ class _Taking:
                 made = len(self._made)
                 content, size = (self._keep_small if before.st_size <= _CHUNK else self._keep_large)(fd, before.st_size)
                 if _signature(before) == _signature(os.fstat(fd)):
-                    if before.st_mtime_ns < now and before.st_ino not in self._mapped:
+                    if before.st_mtime_ns < now:
                         self.learned[before.st_ino] = (*_signature(before), content)
                     break
                 if attempt == 2 or size > _PATIENCE:
@@ -487,15 +494,16 @@ class _Taking:
     def _made_new(self, content: str, size: int) -> None:
         os.rename("new", f"objects/{content}", src_dir_fd=self._store, dst_dir_fd=self._store)
         self._have.add(content)
-        self._made.append(content)
+        self._made[content] = size
         self.added += size
 
     def _unmake(self, count: int) -> None:
-        for content in self._made[count:]:
-            self.added -= os.stat(f"objects/{content}", dir_fd=self._store).st_size
-            os.unlink(f"objects/{content}", dir_fd=self._store)
+        """Take back what was stored last, but for that many contents."""
+        while len(self._made) > count:
+            content, size = self._made.popitem()
+            self.added -= size
             self._have.discard(content)
-        del self._made[count:]
+            os.unlink(f"objects/{content}", dir_fd=self._store)
 
 
 class _Restoring:
@@ -514,12 +522,14 @@ class _Restoring:
         self.problem, self.no_room = None, False
         self.unchanged = -self.written  # what an earlier pass has written is right in this one
         place = _Place(top, 0o700)
-        ahead: list[tuple[int, list[tuple[int, str]]]] = [(0, self._arrange(place, below[0]))]
         try:
+            ahead = [(0, self._arrange(place, below[0]))]
             while True:
                 current, subfolders = ahead[-1]
                 if subfolders:
                     number, name = subfolders.pop()
+                    if folders[number][3] is None:
+                        continue
                     try:
                         place.down(name)
                     except OSError as problem:
@@ -529,7 +539,7 @@ class _Restoring:
                     continue
                 _, name, mode, mtime = folders[current]
                 try:
-                    if os.fstat(place.fd).st_mtime_ns != mtime:
+                    if mtime is not None and os.fstat(place.fd).st_mtime_ns != mtime:
                         os.utime(place.fd, ns=(mtime, mtime))
                     place.keep_mode(mode)
                 except OSError as problem:
@@ -611,9 +621,7 @@ class _Restoring:
     def _learn(self, file: File, status: os.stat_result, now: int) -> None:
         """Remember what the content of a file is, when it was found to be so after `now`."""
         content = file[5]
-        if content is None or not modes.S_ISREG(status.st_mode) or status.st_ino in self._versions._mapped:
-            return
-        if file[3] == status.st_mtime_ns < now:
+        if content is not None and modes.S_ISREG(status.st_mode) and file[3] == status.st_mtime_ns < now:
             self.learned[status.st_ino] = (*_signature(status), content)
 
     def _write(self, folder: int, file: File) -> None:
@@ -744,6 +752,7 @@ class _Place:
         self.device = status.st_dev
         # Inode and the mode to give back (-1: as it is) of every folder on the way, and its name.
         self._trail = [(status.st_ino, self._permit(top, status), "")]
+        self.unread: set[int] = set()  # folders, by the number that `_walk` gave them
         self.fd = os.open(".", _FOLDER, dir_fd=top)
 
     @property
@@ -847,7 +856,7 @@ def _walk(place: _Place) -> Iterator[tuple[int, str, os.stat_result]]:
     """Everything below a place: the number of its folder, its name and status.
 
     The top is folder 0, and every folder gets the next number when it is told; its contents are told later.  At each
-    moment `place` is the folder of what is told.
+    moment `place` is the folder of what is told; `place.unread` are the folders that were not, or only partly, told.
     """
     ahead: list[list[tuple[int, str]]] = []
     current = number = 0
@@ -858,7 +867,7 @@ def _walk(place: _Place) -> Iterator[tuple[int, str, os.stat_result]]:
                 for item in listing:
                     try:
                         status = item.stat(follow_symlinks=False)
-                    except OSError:
+                    except FileNotFoundError:
                         continue  # it went away meanwhile
                     if status.st_dev != place.device:
                         continue
@@ -867,7 +876,7 @@ def _walk(place: _Place) -> Iterator[tuple[int, str, os.stat_result]]:
                         subfolders.append((number, item.name))
                     yield current, item.name, status
         except OSError:
-            pass  # not to be read
+            place.unread.add(current)
         ahead.append(subfolders)
         while True:
             if ahead[-1]:
@@ -875,8 +884,9 @@ def _walk(place: _Place) -> Iterator[tuple[int, str, os.stat_result]]:
                 try:
                     place.down(name)
                     break
-                except OSError:
-                    continue  # it went away meanwhile, or is not to be read
+                except OSError:  # perhaps it went away; but what we have not seen must not be taken for empty
+                    place.unread.add(current)
+                    continue
             ahead.pop()
             if not ahead:
                 return

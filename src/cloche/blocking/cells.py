@@ -39,8 +39,9 @@ _decoder = getincrementaldecoder("utf-8")
 class Cell:
     """One cell: iterate over its events, or `finish` it."""
 
-    def __init__(self, box: Sandbox, request: dict[str, Any], limits: Limits, tools: Tools) -> None:
+    def __init__(self, box: Sandbox, request: dict[str, Any], limits: Limits, tools: Tools, keep: int) -> None:
         self._box, self._request, self._limits, self._tools = box, request, limits, tools
+        self._room, self._keep = limits.output_bytes, keep  # bytes of output: still allowed, kept for the result
         self._operation = box.link.open()
         self._begin = monotonic()
         self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
@@ -159,13 +160,24 @@ class Cell:
     # --- what it says
 
     def _print(self, stream: str, data: bytes) -> CellEvent | None:
-        room = self._limits.output_bytes - sum(map(len, self._kept.values()))
-        if len(data) > room:
-            data = data[: max(room, 0)]
+        if len(data) > self._room:
+            data = data[: self._room]
             self._cut = True
             self.interrupt("output")
         if not data:
             return None
+        self._room -= len(data)
+        self._remember(stream, data)
+        return Output(stream, data)
+
+    def _remember(self, stream: str, data: bytes) -> None:
+        """Keep a piece of output for the result."""
+        if len(data) > self._keep:
+            data = data[: self._keep]
+            self._cut = True
+        if not data:
+            return
+        self._keep -= len(data)
         self._kept[stream] += data
         text = self._decoders[stream].decode(data)
         now = monotonic()
@@ -175,7 +187,6 @@ class Cell:
         else:
             self._logs.append(Log(stream, text, time()))
         self._last_log = now
-        return Output(stream, data)
 
     def _show(self, payload: bytes) -> CellEvent | None:
         """A piece of a message; what it says, when it is the last."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from cloche.blocking.wall import Wall
 
 MAX_HISTORY = 1000
+STREAM_KEEPS = 1 << 20  # bytes of output in the result of a run whose events have told all of it
 
 
 class Sandbox(Box):
@@ -83,7 +84,8 @@ class Sandbox(Box):
     ) -> Result:
         """Run a cell: variables, imports and files of earlier ones are there, and it leaves its own."""
         data = None if stdin is None else checked_data("stdin", stdin)
-        cell, where = self._start(code, language, context, data is not None, env, timeout)
+        keep = self.limits.output_bytes
+        cell, where = self._start(code, language, context, data is not None, env, timeout, keep)
         try:
             result = cell.finish(data)
         finally:
@@ -105,7 +107,8 @@ class Sandbox(Box):
         data = None if stdin is None else checked_data("stdin", stdin)
 
         def start() -> tuple[Cell, Context]:
-            return self._start(code, language, context, data is not None, env, timeout)
+            keep = min(self.limits.output_bytes, STREAM_KEEPS)
+            return self._start(code, language, context, data is not None, env, timeout, keep)
 
         def over(cell: Cell, where: Context) -> None:
             where.free(cell)
@@ -208,6 +211,7 @@ class Sandbox(Box):
         has_input: bool,
         env: Mapping[str, str] | None,
         timeout: float | None,
+        keep: int,
     ) -> tuple[Cell, Context]:
         request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
         limits = self.limits_with(timeout)
@@ -220,7 +224,7 @@ class Sandbox(Box):
             self._before_runs.append(self.checkpoints.take())
         where.take()
         try:
-            cell = Cell(self, request, limits, self.tools)
+            cell = Cell(self, request, limits, self.tools, keep)
             where.occupy(cell)
             cell.begin()
         except BaseException:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cloche.walls.wall import AsyncWall
 
 MAX_HISTORY = 1000
+STREAM_KEEPS = 1 << 20  # bytes of output in the result of a run whose events have told all of it
 
 
 class AsyncSandbox(AsyncBox):
@@ -82,7 +83,8 @@ class AsyncSandbox(AsyncBox):
     ) -> Result:
         """Run a cell: variables, imports and files of earlier ones are there, and it leaves its own."""
         data = None if stdin is None else checked_data("stdin", stdin)
-        cell, where = await self._start(code, language, context, data is not None, env, timeout)
+        keep = self.limits.output_bytes
+        cell, where = await self._start(code, language, context, data is not None, env, timeout, keep)
         try:
             result = await cell.finish(data)
         finally:
@@ -104,7 +106,8 @@ class AsyncSandbox(AsyncBox):
         data = None if stdin is None else checked_data("stdin", stdin)
 
         async def start() -> tuple[AsyncCell, AsyncContext]:
-            return await self._start(code, language, context, data is not None, env, timeout)
+            keep = min(self.limits.output_bytes, STREAM_KEEPS)
+            return await self._start(code, language, context, data is not None, env, timeout, keep)
 
         async def over(cell: AsyncCell, where: AsyncContext) -> None:
             await where.free(cell)
@@ -209,6 +212,7 @@ class AsyncSandbox(AsyncBox):
         has_input: bool,
         env: Mapping[str, str] | None,
         timeout: float | None,
+        keep: int,
     ) -> tuple[AsyncCell, AsyncContext]:
         request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
         limits = self.limits_with(timeout)
@@ -221,7 +225,7 @@ class AsyncSandbox(AsyncBox):
             self._before_runs.append(await self.checkpoints.take())
         await where.take()
         try:
-            cell = AsyncCell(self, request, limits, self.tools)
+            cell = AsyncCell(self, request, limits, self.tools, keep)
             where.occupy(cell)
             await cell.begin()
         except BaseException:

@@ -27,6 +27,7 @@ _BUILDER = 1
 
 _HERE = Path(__file__).parent
 _LOCK = _HERE / "packages.lock"
+_NODE_LOCK = _HERE / "package-lock.json"  # beside package.json, as npm wants both
 
 
 class BuildFailed(RuntimeError):
@@ -52,8 +53,9 @@ def build(target: Path, python: str | None = None, report: Callable[[str], None]
 
 
 def fingerprint() -> str:
-    """Names what a build would contain: twelve digits over the lock and the builder's version."""
-    return hashlib.sha256(_LOCK.read_bytes() + f"builder {_BUILDER}".encode()).hexdigest()[:12]
+    """Names what a build would contain: twelve digits over the locks and the builder's version."""
+    locks = _LOCK.read_bytes() + _NODE_LOCK.read_bytes()
+    return hashlib.sha256(locks + f"builder {_BUILDER}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ def _build_into(env: Path, base: _Base, report: Callable[[str], None]) -> None:
     _spread_out(site_packages, env)
     _point_scripts_inside(env / "bin")
     _link_interpreter(env, base)
+    _install_node_packages(env, report)
     report("compiling them")
     _compile(site_packages, env, base)
     report("listing the fonts")
@@ -94,6 +97,31 @@ def _install(site_packages: Path, base: _Base) -> None:
     # The lock is complete, and every package in it has wheels: nothing is resolved, and nobody's build script runs.
     command += ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile"]
     _call("pip", [*command, "--target", str(site_packages), "--requirement", str(_LOCK)], settings)
+
+
+def _install_node_packages(env: Path, report: Callable[[str], None]) -> None:
+    """What the JavaScript kernel needs beside Node itself: the compiler of TypeScript cells."""
+    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
+    if missing:
+        report(f"going on without {' and '.join(missing)}: TypeScript will not be available")
+        return
+    report("installing the locked Node packages")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("package.json", _NODE_LOCK.name):
+            shutil.copy(_HERE / name, folder)
+        # The user's npm, so that the registry, proxy and certificates are honoured; nobody's install script runs.
+        command = [
+            "npm",
+            "ci",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--no-update-notifier",
+            "--prefix",
+            folder,
+        ]
+        _call("npm", command, {})
+        shutil.copytree(Path(folder, "node_modules"), env / "lib" / "node_modules", symlinks=True)
 
 
 def _spread_out(site_packages: Path, env: Path) -> None:
@@ -156,8 +184,19 @@ def _write_manifest(site_packages: Path, env: Path, base: _Base) -> None:
         "lock": hashlib.sha256(_LOCK.read_bytes()).hexdigest(),
         "python": base.version,
         "packages": dict(sorted((package.name.lower(), package.version) for package in found)),
+        "node_packages": _node_packages(env),
     }
     (env / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+def _node_packages(env: Path) -> dict[str, str]:
+    """Name and version of each, as installed; empty without Node."""
+    installed = {}
+    for path in sorted((env / "lib" / "node_modules").glob("**/package.json")):
+        package = json.loads(path.read_text())
+        if "name" in package and "version" in package:
+            installed[package["name"]] = package["version"]
+    return installed
 
 
 def _let_everyone_read(env: Path) -> None:

@@ -53,7 +53,8 @@ def _describe(figure: Any) -> Chart | None:
         charts = [chart for chart in charts if chart["type"] != "unknown" or chart.get("kind") or chart["title"]]
     if len(shown) == 1 or len(charts) == 1:
         return {**charts[0], "title": charts[0]["title"] or title}
-    return _cut({"type": "superchart", "title": title, "elements": charts}, AXES, max(len(charts), len(shown) - AXES))
+    total = len(shown) if len(shown) > AXES else len(charts)
+    return _cut({"type": "superchart", "title": title, "elements": charts}, AXES, total)
 
 
 def _is_colorbar(axes: Any) -> bool:
@@ -217,7 +218,7 @@ class _Axes:
         """An area around a line is how sure that line is; one below it makes the line its upper edge."""
         lines = self.kinds["line"]
         for area in [element for element in lines if "base" in element]:
-            bands = [[low, high[1]] for low, high in zip(area["base"], area["points"], strict=True)]
+            bands = {high[0]: [low, high[1]] for low, high in zip(area["base"], area["points"], strict=True)}
             for line in lines:
                 if (
                     "base" in line
@@ -227,8 +228,8 @@ class _Axes:
                     continue
                 if line["points"] == area["points"]:
                     line |= {"label": line["label"] or area["label"], "kind": "area", "base": area["base"]}
-                elif _is_around(bands, area["points"], line["points"]):
-                    line["range"] = bands
+                elif _is_around(bands, line["points"], is_named=bool(area["label"] and line["label"])):
+                    line["range"] = [bands.get(point[0]) for point in line["points"]]
                 else:
                     continue
                 lines.remove(area)
@@ -399,7 +400,7 @@ class _Ticks:
             ):
                 return [text for _, text in nearest]
         if edges is not None:
-            return [f"{_short(self._read(low))} – {_short(self._read(high))}" for low, high in edges]  # noqa: RUF001
+            return [f"{_short(self._read(low))} to {_short(self._read(high))}" for low, high in edges]
         return [_short(self._read(place)) for place in places]
 
 
@@ -560,11 +561,10 @@ def _is_marks(part: Any, points: Any, across: int, place: float) -> bool:
     return all(float(point[across]) == place for point in points)
 
 
-def _is_around(bands: list[list[Any]], area: list[list[Any]], points: list[list[Any]]) -> bool:
-    return len(area) == len(points) and all(
-        edge[0] == point[0] and _is_between(band[0], point[1], band[1])
-        for band, edge, point in zip(bands, area, points, strict=True)
-    )
+def _is_around(bands: dict[Any, list[Any]], points: list[list[Any]], is_named: bool) -> bool:
+    """Does the area go along the line, and around it?  A name that both have is as good: percentiles need not."""
+    along = [(bands[point[0]], point[1]) for point in points if point[0] in bands]
+    return len(along) == len(bands) and (is_named or all(_is_between(low, value, high) for (low, high), value in along))
 
 
 def _is_between(low: Any, value: Any, high: Any) -> bool:
@@ -601,7 +601,14 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) or (hasattr(value, "__float__") and not hasattr(value, "isoformat"))
+    if isinstance(value, (int, float)):
+        return True
+    # NumPy's texts and dates have the method, too.
+    return hasattr(value, "__float__") and not isinstance(value, (str, bytes)) and not _is_date(value)
+
+
+def _is_date(value: Any) -> bool:
+    return hasattr(value, "isoformat") or type(value).__name__ in ("datetime64", "timedelta64")
 
 
 def _short(value: Any) -> str:

@@ -43,7 +43,7 @@ class Publisher:
         self,
         data: dict[str, Any],
         metadata: dict[str, Any] | None = None,
-        source: Any = None,
+        _source: Any = None,
         *,
         transient: dict[str, Any] | None = None,
         update: bool = False,
@@ -111,7 +111,12 @@ class Hook:
 
     exec_result: Any = None  # not a trait: those check and tell each time they are set
 
+    _: Any
+    __: Any
+    ___: Any
+
     def __call__(self, result: Any = None) -> None:
+        """Show it."""
         self.check_for_underscore()
         if result is None or self.quiet():
             return

@@ -66,13 +66,13 @@ def settle(stdout: int, stderr: int, frozen: bool) -> None:
         _reseed()
 
 
-def lost(control: int, loop: Any) -> dict[str, Any]:
+def lost(controls: set[int], loop: Any) -> dict[str, Any]:
     """What is not in a copy: asked of the original, before the fork."""
     threading = sys.modules.get("threading")
     threads = (
         [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()] if threading else []
     )
-    own = {control}
+    own = set(controls)
     if loop is not None and not loop.is_closed():
         own |= {end.fileno() for end in (loop._ssock, loop._csock)}
     sockets = sum(link.startswith("socket:") for fd, link in _descriptors() if fd not in own)

@@ -1,4 +1,4 @@
-"""What some libraries must be told in a kernel, so that what they show becomes a display; told when they are imported."""
+"""What some libraries are told when a kernel imports them, so that what they show becomes a display."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ INLINE = "module://matplotlib_inline.backend_inline"
 
 def tell() -> None:
     """Tell those that are here already, and the others as they come."""
-    later = {}
-    for name, word in _WORDS.items():
+    later = dict(_WORDS)
+    sys.meta_path.insert(0, _Listener(later))  # first: one library may import another when it is told
+    for name in _WORDS:
         module = sys.modules.get(name)
-        if module is None:
-            later[name] = word
-        else:
-            _say(word, module)
-    sys.meta_path.insert(0, _Listener(later))
+        if module is not None and name in later:
+            _say(later.pop(name), module)
 
 
 def _say(word: Callable[[Any], None], module: ModuleType) -> None:
@@ -39,7 +37,7 @@ class _Listener:
     def __init__(self, words: dict[str, Callable[[Any], None]]) -> None:
         self._words = words
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         """The spec that the others find, with our word said after the module has run."""
         word = self._words.pop(name, None)
         if word is None:

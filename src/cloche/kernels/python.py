@@ -145,7 +145,7 @@ class Kernel:
 
     def _fork(self, operation: int, request: dict[str, Any]) -> None:
         control, stdout, stderr = self._channel.take(3)
-        lost = forking.lost(self._channel.fileno(), self._shell.loop)
+        lost = forking.lost({self._channel.fileno(), control}, self._shell.loop)
         streams.flush()
         files = self._files if self._is_frozen else forking.positions(self._channel.fileno())
         try:
@@ -173,11 +173,16 @@ class Kernel:
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
-        if request.get("what") == "variables":
-            told = variables.describe(self._shell, bool(request.get("digest")))
+        """Tell of the variables; it may run their own methods, so it can be interrupted."""
+        try:
+            signals.signal(signals.SIGINT, self._interrupt)
+            try:
+                told = variables.describe(self._shell, bool(request.get("digest")))
+            finally:
+                signals.signal(signals.SIGINT, signals.SIG_IGN)
             self._channel.send_json(frames.REPLY, {"variables": told})
-        else:
-            self._channel.send_json(frames.FAIL, {"errno": 22, "message": f"unknown: {request.get('what')}"})
+        except BaseException as problem:  # whatever it is, the agent waits for an answer
+            self._channel.send_json(frames.FAIL, {"errno": 5, "message": type(problem).__name__})
 
     def _leave(self) -> None:
         """In a process that a cell forked: it prints like any other, and speaks to no agent."""

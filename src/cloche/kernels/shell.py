@@ -36,6 +36,7 @@ class Cells:
     last_execution_succeeded = True
     last_execution_result: Any = None
     _inputs: tuple[str, ...] = ("", "", "")  # the last three
+    _db: Any = None
     was_interrupted = False  # the cell under way
     has_failed = False  # in the cell under way an error was reported
     loop: Any = None  # of cells that await

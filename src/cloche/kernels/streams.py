@@ -71,7 +71,8 @@ def flush() -> None:
 
 
 def _text(raw: Output, errors: str) -> io.TextIOWrapper:
-    text = _Text(io.BufferedWriter(raw, 64 << 10), "utf-8", errors, line_buffering=True)
+    buffer: io.BufferedWriter = io.BufferedWriter(raw, 64 << 10)  # type: ignore[arg-type]
+    text = _Text(buffer, "utf-8", errors, line_buffering=True)
     text.mode = "w"
     return text
 

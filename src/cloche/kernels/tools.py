@@ -63,9 +63,12 @@ class Calls:
             if not future.done():
                 future.set_result(answer)
 
+        def take(answer: dict[str, Any]) -> None:
+            loop.call_soon_threadsafe(settle, answer)
+
         self._watches[loop] = self._watches.get(loop, 0) + 1
         self.watch(loop)
-        number = self._send(tool, args, kwargs, lambda answer: loop.call_soon_threadsafe(settle, answer) and None)
+        number = self._send(tool, args, kwargs, take)
         try:
             return _value(await future)
         finally:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
+from cloche.wire.light_json import dumps
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 COUNT = 1000
+FRAME = 900_000  # bytes of them all: they leave in one frame
 SHOWN = 200  # characters
 PICKLED = 32 << 20  # bytes of a value that are looked at
 
@@ -17,13 +20,15 @@ PICKLED = 32 << 20  # bytes of a value that are looked at
 def describe(shell: Any, with_digest: bool) -> dict[str, dict[str, Any]]:
     """The user's own variables by name; neither IPython's nor those that begin with an underscore."""
     hidden = shell.user_ns_hidden
+    left = FRAME
     described: dict[str, dict[str, Any]] = {}
     for name, value in list(shell.user_ns.items()):
         if name.startswith("_") or (name in hidden and hidden[name] is value):
             continue
-        if len(described) == COUNT:
-            break
         described[name] = _variable(value, with_digest)
+        left -= len(dumps({name: described[name]}))
+        if len(described) == COUNT or left < 0:
+            break
     return described
 
 

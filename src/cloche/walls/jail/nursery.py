@@ -513,6 +513,7 @@ def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
 def _furnish_sessions() -> Callable[[Any, int], None]:
     """Have all at hand that sessions need; imported only where there can be some."""
     from cloche.agent import sessions
+
     # BASH from cloche.kernels import bash
     from cloche.kernels import python as ipython
 
