@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cloche.agent.versions import Versions
 
 MAX_CHECKPOINTS = 64
+_MERGED = "merged"  # a version for a moment; the engine gives checkpoints other names
 BRANCHES = "/tmp/branches"  # where a branch with files of its own finds them
 
 
@@ -111,7 +112,7 @@ class Step:
 class Checkpoints:
     """The checkpoints of one sandbox."""
 
-    def __init__(self, agent: Agent, versions: Versions) -> None:
+    def __init__(self, agent: Agent, versions: Callable[[], Versions]) -> None:
         self._agent, self._versions, self._errands = agent, versions, Errands(agent)
         self.by_name: dict[str, Checkpoint] = {}
         self._last_branch = 0
@@ -138,7 +139,7 @@ class Checkpoints:
             copy = context.kernel.fork(checkpoint, {"frozen": True, "cwd": None})
             checkpoint.frozen[context.name] = copy
             copy.ready = self._told(step, copy, context.name)
-        self._errands.add(lambda: {"files": self._versions.take(name)}, step.waits())
+        self._errands.add(lambda: {"files": self._versions().take(name)}, step.waits())
         step.go()
 
     def restore(self, operation: int, request: dict[str, Any]) -> None:
@@ -153,7 +154,7 @@ class Checkpoints:
             "contexts": list(checkpoint.contexts),
             "restarted": [name for name in checkpoint.contexts if name not in checkpoint.frozen],
         }
-        self._errands.add(lambda: {"files": self._versions.restore(checkpoint.name)}, files.waits())
+        self._errands.add(lambda: {"files": self._versions().restore(checkpoint.name)}, files.waits())
         files.go()
 
     def _stop_all(self, checkpoint: Checkpoint) -> None:
@@ -211,7 +212,7 @@ class Checkpoints:
         def copy() -> dict[str, Any]:
             os.makedirs(folder)
             to = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            return {"files": self._versions.copy(name, to)}
+            return {"files": self._versions().copy(name, to)}
 
         branch.description = {**branch.description, "cwd": folder}
         step.reply["folder"] = folder
@@ -246,15 +247,16 @@ class Checkpoints:
 
     def _merge(self, folder: str) -> dict[str, Any]:
         source = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        merged = self._versions.merge(source, "merged")
-        self._versions.forget("merged")
+        versions = self._versions()
+        merged = versions.merge(source, _MERGED)
+        versions.forget(_MERGED)
         return {"files": merged}
 
     def changes(self, operation: int, request: dict[str, Any]) -> None:
         """What has changed in the files since a checkpoint."""
         checkpoint = self.find(str(request["name"]))
         step = Step(self._agent, operation, Step.finish)
-        self._errands.add(lambda: {"changes": self._versions.changes(checkpoint.name)}, step.waits())
+        self._errands.add(lambda: {"changes": self._versions().changes(checkpoint.name)}, step.waits())
         step.go()
 
     def forget(self, operation: int, request: dict[str, Any]) -> None:
@@ -268,7 +270,7 @@ class Checkpoints:
         self._errands.add(lambda: self._forget_files(checkpoint.name), lambda _: None)
 
     def _forget_files(self, name: str) -> dict[str, Any]:
-        self._versions.forget(name)
+        self._versions().forget(name)
         return {}
 
     def _told(self, step: Step, copy: Kernel, name: str) -> Callable[[OSError | None], None]:

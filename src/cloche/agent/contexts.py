@@ -16,6 +16,7 @@ from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from cloche.agent.main import Agent
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 MAX_CONTEXTS = 32
 OUTPUT_FOLDER = "output"  # in the workspace: what a cell leaves there is its artifacts
 _LEFT_OVER = 256 << 10  # bytes printed between two cells that are kept for the next
-_SCANNED, _TOLD = 5000, 200  # files looked at for artifacts, and told of
+_SCANNED, _TOLD = 5000, 200  # files and folders looked at for artifacts, and files told of
+_TOLD_BYTES = 256 << 10  # of their names
+_SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
 _ENOSYS, _EBUSY = 38, 16
 
 
@@ -72,7 +75,7 @@ class Context:
         if kernel is not None:
             kernel.kill()
             if self.cell is not None:
-                self.cell.ended_with_kernel(-kernels.KILL)
+                self.cell.ended_with_kernel(-kernels.KILL, "restart")
 
     def left_over(self) -> list[tuple[int, bytes]]:
         """What was printed since the last cell ended."""
@@ -98,7 +101,7 @@ class Context:
             return
         self.kernel = None
         if self.cell is not None:
-            self.cell.ended_with_kernel(code)
+            self.cell.ended_with_kernel(code, "garbled" if kernel.is_garbled else "")
         else:
             self.lost = True
 
@@ -113,8 +116,10 @@ class Cell:
         self._credit = frames.WINDOW
         self._feed: Feed | None = None
         self._input_file = -1
+        self._alarms: list[int] = []
+        self._is_overdue = False
         self._request: dict[str, Any] = {
-            name: request.get(name) for name in ("code", "env", "language", "input", "number")
+            name: request.get(name) for name in ("code", "env", "language", "input")
         }
         was_lost, context.lost = context.lost, False
         agent.operations[operation] = self
@@ -123,6 +128,9 @@ class Cell:
         for kind, data in context.left_over():
             self._send(kind, data)
         self._files = _scan(agent)
+        if request.get("timeout") is not None:
+            # The engine ends it when its time is up, but perhaps nobody there listens to it any more.
+            self._alarm(float(request["timeout"]) + _SLACK_S, self._overdue)
         if not request.get("input"):
             self._begin()
         elif "fork" in context.description["how"]:
@@ -153,7 +161,10 @@ class Cell:
         elif kind == frames.ANSWER and kernel is not None:
             kernel.send(self._operation, frames.ANSWER, payload)
         elif kind == frames.SIGNAL and kernel is not None:
-            kernel.signal(int(frames.decode_json(payload)["signal"]))
+            told = frames.decode_json(payload)
+            kernel.signal(int(told["signal"]))
+            if told.get("grace") is not None:
+                self._await_end(float(told["grace"]))
         elif kind == frames.CANCEL:
             self.cancel()
 
@@ -164,18 +175,36 @@ class Cell:
 
     def takes(self, operation: int, kind: int, payload: bytes) -> bool:
         """A frame from the kernel."""
+        if operation != self._operation and kind not in (frames.STDOUT, frames.STDERR):
+            return True  # of an earlier cell, told late or told twice
         if kind == frames.EXIT:
-            if operation == self._operation:  # not the end of an earlier one, told late or told twice
-                self._finish({"kernel": _object(payload), "code": 0})
+            self._finish({"kernel": _told(payload), "code": 0})
             return True
         if self._credit < frames.cost(payload):
             return False
         self._send(kind, payload)
         return True
 
-    def ended_with_kernel(self, code: int) -> None:
+    def ended_with_kernel(self, code: int, why: str = "") -> None:
         """The kernel is gone, and the cell with it."""
-        self._finish({"kernel": {}, "code": code, "died": True})
+        self._finish({"kernel": {}, "code": code, "died": True, "why": why})
+
+    def _alarm(self, seconds: float, callback: Callable[[], None]) -> None:
+        self._alarms.append(self._agent.after(seconds, callback))
+
+    def _await_end(self, grace: float) -> None:
+        """It was interrupted: remind it once, as it may not have begun when it was, and then end its kernel."""
+        self._alarm(grace / 2, self._interrupt)
+        self._alarm(grace, self.cancel)
+
+    def _interrupt(self) -> None:
+        if self._context.kernel is not None:
+            self._context.kernel.signal(kernels.INTERRUPT)
+
+    def _overdue(self) -> None:
+        self._is_overdue = True
+        self._interrupt()
+        self._await_end(2 * _SLACK_S)
 
     def _begin(self, descriptors: tuple[int, ...] = ()) -> None:
         kernel = self._context.kernel
@@ -199,6 +228,10 @@ class Cell:
 
     def _finish(self, end: dict[str, Any]) -> None:
         self._context.cell = None
+        for alarm in self._alarms:
+            self._agent.forget_alarm(alarm)
+        if self._is_overdue:
+            end["why"] = "overdue"
         if self._feed is not None:
             self._feed.close()
         if self._input_file >= 0:
@@ -300,31 +333,53 @@ CALLS = {
 }
 
 
-def _object(payload: bytes) -> dict[str, Any]:
+def _told(payload: bytes) -> dict[str, Any]:
+    """What a kernel tells of the end of a cell: a few words and numbers, whatever else it sends."""
     try:
-        return frames.decode_json(payload)
+        told = frames.decode_json(payload)
     except frames.Garbled:
         return {}
+    status, numbers = told.get("status"), ("code", "count", "cpu", "peak")
+    kept: dict[str, Any] = {name: told[name] for name in numbers if _is_number(told.get(name))}
+    if status in ("ok", "error", "exit"):
+        kept["status"] = status
+    return kept
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -1e18 < value < 1e18
 
 
 def _scan(agent: Agent) -> dict[str, tuple[int, int, int]]:
     """The files in the output folder, and by what a change of one is recognised."""
     found: dict[str, tuple[int, int, int]] = {}
-    ahead = [f"{agent.home}/{OUTPUT_FOLDER}"]
-    while ahead and len(found) < _SCANNED:
+    top = f"{agent.home}/{OUTPUT_FOLDER}"
+    ahead = [] if os.path.islink(top) else [top]
+    left = _SCANNED
+    while ahead and left > 0:
         try:
             with os.scandir(ahead.pop()) as scan:
                 for item in scan:
+                    left -= 1
+                    if left < 0:
+                        break
                     if item.is_dir(follow_symlinks=False):
                         ahead.append(item.path)
                     elif item.is_file(follow_symlinks=False):
                         status = item.stat(follow_symlinks=False)
-                        found[item.path] = status.st_ino, status.st_mtime_ns, status.st_size
+                        found[item.path] = status.st_ino, status.st_ctime_ns, status.st_size
         except OSError:
             continue  # it went away, or is not to be read
     return found
 
 
 def _new_or_changed(before: dict[str, Any], after: dict[str, tuple[int, int, int]]) -> list[list[Any]]:
-    paths = [path for path in sorted(after) if before.get(path) != after[path]]
-    return [[path, after[path][2]] for path in paths[:_TOLD] if len(path) < 2000]
+    told: list[list[Any]] = []
+    room = _TOLD_BYTES
+    for path in sorted(after):
+        if before.get(path) != after[path]:
+            room -= len(dumps(path))
+            if len(told) == _TOLD or room < 0:
+                break
+            told.append([path, after[path][2]])
+    return told

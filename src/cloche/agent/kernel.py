@@ -47,11 +47,12 @@ class Kernel:
         self._control, self._socket = control, socket(AF_UNIX, SOCK_STREAM, 0, os.dup(control))
         self._outputs = {stdout: frames.STDOUT, stderr: frames.STDERR}
         self._decoder = frames.Decoder(frames.FROM_KERNEL)
-        self._pending: deque[tuple[int, int, bytes]] = deque()
+        self._pending: deque[tuple[int, int, bytes | bytearray]] = deque()
         self._outbox: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._answers: dict[int, Callable[[dict[str, Any] | OSError], None]] = {}
         self._asked = 0
         self._watching = self._speaking = False
+        self.is_garbled = False  # it has sent what is no frame, and was ended for it
         self._code: int | None = None
         self._gone = False
         for fd in (control, self._socket.fileno(), stdout, stderr):
@@ -87,7 +88,7 @@ class Kernel:
         copy = Kernel(self._agent, owner, 0, control.detach(), stdout, stderr)
 
         def answered(answer: dict[str, Any] | OSError) -> None:
-            if isinstance(answer, OSError):
+            if isinstance(answer, OSError) and not copy.pid:  # the original may end while its answer is on the way
                 copy.fail(answer)
 
         self.ask(frames.FORK, request, answered, (theirs.detach(), out, err))
@@ -188,11 +189,26 @@ class Kernel:
             for frame in self._decoder.feed(data):
                 if frame[1] == frames.EXIT:
                     self._read_outputs()  # all that the cell has written is there by now
-                self._pending.append(frame)
+                if not self._joins(*frame):
+                    self._pending.append(frame)
         except frames.Garbled:
+            self.is_garbled = True
             self.kill()
             return False
         return bool(data)
+
+    def _joins(self, operation: int, kind: int, payload: bytes) -> bool:
+        """Is it more of the output that waits already?  Line by line, it would keep everybody busy with frames."""
+        if kind not in (frames.STDOUT, frames.STDERR) or not self._pending:
+            return False
+        before, same, waiting = self._pending[-1]
+        if (before, same) != (operation, kind) or len(waiting) + len(payload) > frames.CHUNK:
+            return False
+        if not isinstance(waiting, bytearray):
+            waiting = bytearray(waiting)
+            self._pending[-1] = (operation, kind, waiting)
+        waiting += payload
+        return True
 
     def _read_outputs(self) -> None:
         for fd in list(self._outputs):

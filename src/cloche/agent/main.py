@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
+from time import monotonic
 
 from cloche.agent import signals
 from cloche.wire import frames
@@ -57,6 +58,8 @@ class Agent:
         self._queued = 0
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._children: dict[int, Callable[[int, Any], None]] = {}
+        self._alarms: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._alarmed = 0
         # Two polls: `_vital` has the stream and the signals, `_all` has these and the programs' output.  While the
         # stream is clogged only the first is asked, so nobody's output piles up here.
         self._vital, self._all = select.epoll(), select.epoll()
@@ -94,11 +97,13 @@ class Agent:
         self._bury()  # children that ended before the signal was listened to
         while self._open:
             poll = self._vital if self._queued > BACKLOG else self._all
-            for fd, _ in poll.poll():
+            for fd, _ in poll.poll(self._patience()):
                 if fd == self._outgoing and fd != self._incoming:
                     self._flush()
                 elif fd in self._callbacks:
                     self._callbacks[fd]()
+            if self._alarms:
+                self._ring()
             if self._queued:
                 self._flush()
 
@@ -122,6 +127,16 @@ class Agent:
         if self._callbacks.pop(fd, None):
             self._all.unregister(fd)
 
+    def after(self, seconds: float, callback: Callable[[], None]) -> int:
+        """Call back once, so much later, unless the number that this returns is given to `forget_alarm` before."""
+        self._alarmed += 1
+        self._alarms[self._alarmed] = monotonic() + seconds, callback
+        return self._alarmed
+
+    def forget_alarm(self, number: int) -> None:
+        """It is not needed any more."""
+        self._alarms.pop(number, None)
+
     def adopt(self, pid: int, ended: Callable[[int, Any], None]) -> None:
         """Call `ended(status, usage)` when this child has ended."""
         self._children[pid] = ended
@@ -133,7 +148,11 @@ class Agent:
     def finish(self, operation: int, kind: int, value: dict[str, Any]) -> None:
         """Send the last frame of an operation and forget it."""
         self.operations.pop(operation, None)
-        self.send(frames.encode_json(operation, kind, value))
+        try:
+            frame = frames.encode_json(operation, kind, value)
+        except (ValueError, RecursionError):  # some of it comes from a kernel, which may say what it likes
+            frame = frames.encode_json(operation, frames.FAIL, {"errno": 90, "message": "the answer is too large"})
+        self.send(frame)
 
     def fail(self, operation: int, problem: OSError | ValueError) -> None:
         """End an operation with what went wrong."""
@@ -219,6 +238,17 @@ class Agent:
                     poll.unregister(self._outgoing)
                 except (FileNotFoundError, OSError):
                     break
+
+    def _patience(self) -> float | None:
+        if not self._alarms:
+            return None
+        return max(min(when for when, _ in self._alarms.values()) - monotonic(), 0)
+
+    def _ring(self) -> None:
+        now = monotonic()
+        for number in [number for number, (when, _) in self._alarms.items() if when <= now]:
+            _, callback = self._alarms.pop(number, (0.0, lambda: None))
+            callback()
 
     def _signalled(self) -> None:
         try:

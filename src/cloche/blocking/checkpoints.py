@@ -6,7 +6,7 @@ from __future__ import annotations
 from time import time
 
 from cloche.blocking.contexts import Context
-from cloche.errors import Gone, InvalidRun, Refused
+from cloche.errors import FileProblem, Gone, InvalidRun, Refused
 from cloche.model.history import FileChanges, Moment, Restored
 
 TYPE_CHECKING = False
@@ -88,9 +88,15 @@ class Checkpoints:
         with self._quiet():
             told = self._call({"method": "restore", "name": checkpoint.id})
             self._box.contexts.forget_all_but({str(name) for name in told.get("contexts") or ()})
+        files = _dictionary(told.get("files"))
+        if files.get("problem"):
+            raise FileProblem(
+                f"Variables are what they were, but not all files could be restored: {str(files['problem'])[:500]}.",
+                "Free some disk space and restore again.",
+            )
         names = told.get("restarted")
         restarted = tuple(str(name) for name in names) if isinstance(names, list) else ()
-        return Restored(_dictionary(told.get("lost")), restarted, _dictionary(told.get("files")))
+        return Restored(_dictionary(told.get("lost")), restarted, files)
 
     def restore_files(self, checkpoint: Checkpoint) -> None:
         """Make the files what they were, and leave the variables."""

@@ -79,13 +79,11 @@ class AsyncLink:
             while not operation.inbox:
                 if self._broken:
                     raise Lost(self._broken)
-                timeout = None if deadline is None else deadline - monotonic()
-                if timeout is not None and timeout <= 0:
-                    raise TimeoutError
+                timeout = None if deadline is None else max(deadline - monotonic(), 0)
                 if self._reading:
                     await self._turn.wait_for_change(timeout)
-                else:
-                    await self._read(timeout)
+                elif not await self._read(timeout) and timeout == 0:  # after a look: it may have come long ago
+                    raise TimeoutError
             kind, payload = operation.inbox.popleft()
             operation.waiting -= len(payload)
         if kind in frames.BULK or kind == frames.EVENT:
@@ -96,8 +94,8 @@ class AsyncLink:
                 await self.send(frames.credit(operation.number, granted))
         return kind, payload
 
-    async def _read(self, timeout: float | None) -> None:
-        """Read once, with the turn released meanwhile; the others wait until we have."""
+    async def _read(self, timeout: float | None) -> bool:
+        """Read once, with the turn released meanwhile; the others wait until we have.  Was there anything?"""
         self._reading = True
         self._turn.release()
         data = b""
@@ -119,6 +117,7 @@ class AsyncLink:
                 self._dispatch(number, kind, payload)
         except frames.Garbled as garbled:
             self._broken = f"the agent sent nonsense: {garbled}"
+        return bool(data or self._broken)
 
     def _dispatch(self, number: int, kind: int, payload: bytes) -> None:
         operation = self._operations.get(number)

@@ -4,7 +4,7 @@ The agent starts them and passes frames on; a kernel runs one cell after the oth
 them speak `cloche.wire.frames` on a stream of their own, the *control*, whatever language they are for:
 
     from the agent                                  from the kernel
-    CELL    {"code", "number", "env", …}            STARTED  {"pid", "lost"}   once, when it is ready
+    CELL    {"code", "env", "language", …}            STARTED  {"pid", "lost"}   once, when it is ready
     INPUT / INPUT_END   (see below)                 STDOUT, STDERR   bytes, in the order in which they were written
     ANSWER  {"call", "value" | "error"}             DATA     a piece of a message: one byte (1: the last), then JSON
     FORK    {"frozen", "cwd"} + descriptors         EVENT    {"call", "tool", "args", "kwargs"}: a tool is called
@@ -24,7 +24,7 @@ code asked to end, with `code`).
 A kernel is interrupted by SIGINT to its process group, and ignores it between cells.  A cell that was given input finds
 it on standard input: its descriptor comes with the CELL frame (SCM_RIGHTS), and is /dev/null afterwards; kernels that
 are started by exec cannot receive one, so they get a path in "stdin" instead.  What is written to descriptors 1 and 2,
-by whomever, goes to the agent, too; a kernel itself writes to its control, so that output and displays keep their order.
+by whomever, goes to the agent, too; a kernel itself writes to its control, so output and displays keep their order.
 
 FORK (Python) makes a copy of the kernel, which answers STARTED on a control of its own: a checkpoint is a copy that
 waits (`frozen`), restoring forks that copy again, and a branch is a copy that goes on.

@@ -49,6 +49,7 @@ class _Kernel:
         self._reports = self._fifo("reports")
         self._shell: _Shell | None = None
         self._was_lost = False
+        self._count = 0
         self._start_shell()
 
     def serve(self) -> None:
@@ -84,7 +85,7 @@ class _Kernel:
         before = shell.cpu_s()
         path = self._write_cell(cell)
         stdin = f"/proc/{os.getpid()}/fd/{inputs[0]}" if inputs else "/dev/null"
-        settings = "".join(f"__cloche_with {name} {_quoted(value)};" for name, value in cell.get("env", {}).items())
+        settings = "".join(f"__cloche_with {name} {_quoted(value)};" for name, value in (cell.get("env") or {}).items())
         self._send(f"__cloche_running=1;{settings}source {_quoted(path)} <{stdin};__cloche_end $?\n")
         code = self._wait(shell)
         for fd in inputs:
@@ -94,7 +95,7 @@ class _Kernel:
             return False
         usage = {"cpu": max(0.0, shell.cpu_s() - before), "peak": shell.peak_bytes()}
         status = "ok" if code == 0 else "exit"
-        self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": cell["number"], **usage})
+        self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": self._count, **usage})
         return True
 
     def _wait(self, shell: _Shell) -> int | None:
@@ -145,7 +146,8 @@ class _Kernel:
             data = data[os.write(self._commands, data) :]
 
     def _write_cell(self, cell: dict[str, Any]) -> str:
-        path = f"{self._folder}/cell-{cell['number']}"
+        self._count += 1
+        path = f"{self._folder}/cell-{self._count}"
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(cell["code"])
         return path

@@ -31,14 +31,15 @@ let receive = null; // takes the value that V8 hands over
 let receiver = ''; // V8's name for the function that calls it
 const calls = new Map(); // tool calls under way: number -> {resolve, reject}
 let lastCall = 0;
+let count = 0; // of the cells so far
 
 class Cell {
   constructor(operation, order) {
     this.operation = operation;
-    this.number = order.number;
+    this.number = ++count;
     this.code = order.code;
     this.typed = order.language === 'typescript';
-    this.name = `cell-${order.number}.${this.typed ? 'ts' : 'js'}`;
+    this.name = `cell-${this.number}.${this.typed ? 'ts' : 'js'}`;
     this.input = order.stdin;
     this.environment = order.env || {};
     this.replaced = new Map(); // of the environment

@@ -46,8 +46,8 @@ def restrict(readable: list[str], writable: list[str | int]) -> None:
     try:
         for path in readable:
             _allow(ruleset, path, handled & _READ)
-        for path in writable:
-            _allow(ruleset, path, handled & ~_DEVICES)
+        for place in writable:
+            _allow(ruleset, place, handled & ~_DEVICES)
         linux.syscall(_SYS_restrict_self, ruleset, 0, call="landlock_restrict_self")
     finally:
         os.close(ruleset)

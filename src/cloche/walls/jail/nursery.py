@@ -326,7 +326,7 @@ class Nursery:
             self._end(ward, "memory")
 
     def _is_frozen(self, pid: int) -> bool:
-        """Does a process say of itself that it goes later than others when memory is short?  (See kernels/forking.py.)"""
+        """Does a process say that it goes later than others when memory is short?  (See kernels/forking.py.)"""
         proc = self._configuration["host_proc"]
         try:
             process = os.pidfd_open(pid)
@@ -513,12 +513,11 @@ def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
 def _furnish_sessions() -> Callable[[Any, int], None]:
     """Have all at hand that sessions need; imported only where there can be some."""
     from cloche.agent import sessions
-
-    # BASH from cloche.kernels import bash
+    from cloche.kernels import bash
     from cloche.kernels import python as ipython
 
     offer_kernel("python", ipython.main)
-    # BASH offer_kernel("bash", bash.main)
+    offer_kernel("bash", bash.main)
     return sessions.furnish
 
 
