@@ -18,8 +18,9 @@ from cloche.blocking.commands import Commands, Process
 from cloche.blocking.files import Files, Watch
 from cloche.blocking.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
+from cloche.model.history import Best, Candidate, Moment, Restored
 from cloche.model.limits import Limits
-from cloche.model.result import KINDS, Error, Result, Usage
+from cloche.model.result import KINDS, Artifact, Display, Error, Log, Result, ToolCall, Usage
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -53,7 +54,9 @@ def test_every_public_method_is_in_the_reference(kind: type) -> None:
     assert not missing, f"docs/api.md does not mention {missing} of {kind.__name__}"
 
 
-@pytest.mark.parametrize("kind", [Result, Error, Usage, Limits])
+@pytest.mark.parametrize(
+    "kind", [Result, Error, Usage, Limits, Display, Log, Artifact, ToolCall, Best, Candidate, Moment, Restored]
+)
 def test_every_field_of_what_is_returned_is_in_the_reference(kind: type) -> None:
     spans = code_spans(page("docs/api.md"))
     fields = kind._fields  # type: ignore[attr-defined]
@@ -181,7 +184,8 @@ def test_the_readme_commands_run_as_printed(jail: None) -> None:
         assert done.stdout == printed, command
 
 
-def test_the_examples_of_the_reference_run(jail: None) -> None:
-    examples = blocks(page("docs/api.md"), "python")
+@pytest.mark.parametrize("name", ["docs/api.md", "docs/sessions.md"])
+def test_the_examples_of_a_page_run(jail: None, name: str) -> None:
+    examples = blocks(page(name), "python")
     assert examples
     run_python("\n".join(f"exec({example!r}, {{'__name__': '__main__'}})" for example in examples))
