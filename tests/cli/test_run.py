@@ -202,5 +202,5 @@ def test_the_demonstration_shows_what_it_says():
     done = cloche("demo")
 
     assert done.returncode == 0
-    for said in ("Hello from Python", "mean: 26.7", "uid=1000(user)", "no network", "memory", "timeout"):
+    for said in ("Hello from Python", "Cairo 35", "Restored", "uid=1000(user)", "no network", "memory", "timeout"):
         assert said in done.stdout

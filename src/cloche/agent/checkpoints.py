@@ -7,10 +7,12 @@ versions.py), so the agent never waits for a disk.
 from __future__ import annotations
 
 import os
+import shutil
 
 from cloche.agent.errands import Errands
 from cloche.agent.kernel import Kernel
 from cloche.wire import frames
+from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 MAX_CHECKPOINTS = 64
 _MERGED = "merged"  # a version for a moment; the engine gives checkpoints other names
 BRANCHES = "/tmp/branches"  # where a branch with files of its own finds them
+_ANSWER_S = 15.0  # for a kernel to copy itself; code of the user's can keep it from doing so for ever
+_TOLD = 250_000  # bytes of paths of one kind, as JSON, in an answer
+_GONE = "the copy of its variables was killed, perhaps for want of memory"
 
 
 class Checkpoint:
@@ -33,6 +38,8 @@ class Checkpoint:
         self.name = name
         self.contexts: dict[str, dict[str, Any]] = {}  # those that there were: how to make them again
         self.frozen: dict[str, Kernel] = {}
+        self.folders: dict[str, str] = {}  # the working directory of each; by path, for it may be made anew
+        self.killed: set[str] = set()  # contexts whose copies are not there any more
 
     def takes(self, _kernel: Kernel, _operation: int, _kind: int, _payload: bytes) -> bool:
         """A frozen kernel has nothing to say."""
@@ -40,7 +47,9 @@ class Checkpoint:
 
     def kernel_ended(self, kernel: Kernel, _code: int) -> None:
         """Somebody has killed it: what it held is lost."""
-        self.frozen = {name: frozen for name, frozen in self.frozen.items() if frozen is not kernel}
+        for name in [name for name, frozen in self.frozen.items() if frozen is kernel]:
+            del self.frozen[name]
+            self.killed.add(name)
 
     def thaw(self) -> None:
         """Let go of the frozen kernels."""
@@ -124,7 +133,7 @@ class Checkpoints:
         return self.by_name[name]
 
     def take(self, operation: int, request: dict[str, Any]) -> None:
-        """Make a checkpoint of all contexts and files."""
+        """Make a checkpoint of all contexts and files; or of the files alone."""
         name = str(request["name"])
         if name in self.by_name or len(self.by_name) >= MAX_CHECKPOINTS:
             raise OSError(17, f"there is a checkpoint {name} already, or there are too many")
@@ -134,9 +143,14 @@ class Checkpoints:
         step.reply["lost"] = {}
         for context in self._agent.contexts.by_name.values():
             checkpoint.contexts[context.name] = context.description
-            if context.kernel is None or not _forks(context):
+            if context.kernel is None or not _forks(context) or not request.get("contexts", True):
                 continue
-            copy = context.kernel.fork(checkpoint, {"frozen": True, "cwd": None})
+            checkpoint.folders[context.name] = _working_directory(context.kernel)
+            try:
+                copy = context.kernel.fork(checkpoint, {"frozen": True, "cwd": None})
+            except OSError as problem:  # we have too many descriptors open
+                step.fail(problem)
+                break
             checkpoint.frozen[context.name] = copy
             copy.ready = self._told(step, copy, context.name)
         self._errands.add(lambda: {"files": self._versions().take(name)}, step.waits())
@@ -175,9 +189,13 @@ class Checkpoints:
         step.reply = files.reply
         for name, frozen in list(checkpoint.frozen.items()):
             context = self._agent.contexts.find(name)
-            copy = frozen.fork(context, {"frozen": False, "cwd": None})
+            try:
+                copy = frozen.fork(context, {"frozen": False, "cwd": _existing(checkpoint.folders[name])})
+            except OSError as problem:
+                step.fail(problem)
+                break
             context.adopt(copy)
-            copy.ready = self._told(step, copy, name)
+            copy.ready = self._told(step, copy, name, frozen.lost)
             step.undo.append(context.stop)
         step.go()
 
@@ -187,11 +205,15 @@ class Checkpoints:
         contexts = self._agent.contexts
         if request.get("name") is not None:
             checkpoint = self.find(str(request["name"]))
+            if source in checkpoint.killed:
+                raise OSError(5, _GONE)
             kernel = checkpoint.frozen.get(source)
+            folder = checkpoint.folders.get(source, "")
             description = checkpoint.contexts.get(source)
         else:
             context = contexts.find(source)
             kernel, description = context.kernel, context.description
+            folder = "" if kernel is None else _working_directory(kernel)
             if context.cell is not None:
                 raise OSError(16, "this context runs a cell")
         if description is None:
@@ -203,18 +225,19 @@ class Checkpoints:
         files.undo.append(lambda: contexts.remove(branch.name))
         if request.get("files") == "copy":
             self._copy_files(files, branch, request.get("name"))
+            files.reply["cwd"] = _moved(folder or branch.description["cwd"], self._agent.home, str(branch.folder))
+            branch.description = {**branch.description, "cwd": files.reply["cwd"]}
         files.go()
 
     def _copy_files(self, step: Step, branch: Context, name: str | None) -> None:
         self._last_branch += 1
-        folder = f"{BRANCHES}/{self._last_branch}"
+        folder = branch.folder = f"{BRANCHES}/{self._last_branch}"
 
         def copy() -> dict[str, Any]:
             os.makedirs(folder)
             to = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             return {"files": self._versions().copy(name, to)}
 
-        branch.description = {**branch.description, "cwd": folder}
         step.reply["folder"] = folder
         self._errands.add(copy, step.waits())
 
@@ -224,7 +247,12 @@ class Checkpoints:
             return
         step = Step(self._agent, files.operation, Step.finish)
         step.reply, step.undo = {**files.reply, "lost": {}}, files.undo
-        copy = kernel.fork(branch, {"frozen": False, "cwd": files.reply.get("folder")})
+        try:
+            copy = kernel.fork(branch, {"frozen": False, "cwd": _existing(files.reply.get("cwd") or "")})
+        except OSError as problem:
+            step.fail(problem)
+            step.go()
+            return
         branch.adopt(copy)
         copy.ready = self._told(step, copy, branch.name)
         step.go()
@@ -235,50 +263,82 @@ class Checkpoints:
         context, branch = contexts.find(str(request["context"])), contexts.find(str(request["by"]))
         if context.cell is not None or branch.cell is not None:
             raise OSError(16, "a cell is running")
+        step = Step(self._agent, operation, lambda step: self._swap(step, context, branch))
+        if branch.folder is not None:
+            folder = branch.folder
+            self._errands.add(lambda: self._merge(folder), step.waits())
+        step.go()
+
+    def _swap(self, merged: Step, context: Context, branch: Context) -> None:
+        """The files are everybody's now: so are the variables."""
+        if merged.problem is not None or self._agent.operations.get(merged.operation) is not merged:
+            merged.finish()
+            return
         context.stop()
         kernel, branch.kernel = branch.kernel, None
+        step = Step(self._agent, merged.operation, Step.finish)
+        step.reply = merged.reply
         if kernel is not None:
             context.adopt(kernel)
-        contexts.remove(branch.name)
-        step = Step(self._agent, operation, Step.finish)
-        if request.get("folder"):
-            self._errands.add(lambda: self._merge(str(request["folder"])), step.waits())
+            if branch.folder is not None:
+                done = step.waits()
+                folder = _moved(_working_directory(kernel), branch.folder, self._agent.home)
+                kernel.ask(frames.ASK, {"what": "move", "cwd": folder}, lambda _: done(None))
+                self._agent.after(_ANSWER_S, step.cancel)
+        self._agent.contexts.remove(branch.name)
         step.go()
+
+    def clear(self, folder: str) -> None:
+        """Remove the files that a branch had for itself."""
+        self._errands.add(lambda: _remove(folder), lambda _: None)
 
     def _merge(self, folder: str) -> dict[str, Any]:
         source = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         versions = self._versions()
         merged = versions.merge(source, _MERGED)
         versions.forget(_MERGED)
+        if merged["problem"]:
+            raise OSError(5, str(merged["problem"]))
         return {"files": merged}
 
     def changes(self, operation: int, request: dict[str, Any]) -> None:
         """What has changed in the files since a checkpoint."""
         checkpoint = self.find(str(request["name"]))
         step = Step(self._agent, operation, Step.finish)
-        self._errands.add(lambda: {"changes": self._versions().changes(checkpoint.name)}, step.waits())
+        self._errands.add(lambda: {"changes": _bounded(self._versions().changes(checkpoint.name))}, step.waits())
         step.go()
 
     def forget(self, operation: int, request: dict[str, Any]) -> None:
         """Remove a checkpoint."""
-        self._forget(self.find(str(request["name"])))
-        self._agent.finish(operation, frames.REPLY, {})
+        checkpoint = self.find(str(request["name"]))
+        step = Step(self._agent, operation, Step.finish)
+        done = step.waits()
+        self._forget(checkpoint, lambda _: done(None))  # what could not be removed is swept away with the next
+        step.go()
 
-    def _forget(self, checkpoint: Checkpoint) -> None:
+    def _forget(
+        self, checkpoint: Checkpoint, done: Callable[[dict[str, Any] | OSError], None] = lambda _: None
+    ) -> None:
         self.by_name.pop(checkpoint.name, None)
         checkpoint.thaw()
-        self._errands.add(lambda: self._forget_files(checkpoint.name), lambda _: None)
+        self._errands.add(lambda: self._forget_files(checkpoint.name), done)
 
     def _forget_files(self, name: str) -> dict[str, Any]:
         self._versions().forget(name)
         return {}
 
-    def _told(self, step: Step, copy: Kernel, name: str) -> Callable[[OSError | None], None]:
+    def _told(
+        self, step: Step, copy: Kernel, name: str, lost_before: dict[str, Any] | None = None
+    ) -> Callable[[OSError | None], None]:
+        """What to call when a copy is ready, or cannot be; `lost_before` is what it is a copy of had lost already."""
         done = step.waits()
+        alarm = self._agent.after(_ANSWER_S, lambda: copy.fail(OSError(110, f"the kernel of {name} does not answer")))
 
         def ready(problem: OSError | None) -> None:
-            if problem is None and any(copy.lost.values()):
-                step.reply["lost"][name] = copy.lost
+            self._agent.forget_alarm(alarm)
+            lost = _sensible(copy.lost if lost_before is None else lost_before)
+            if problem is None and any(lost.values()):
+                step.reply["lost"][name] = lost
             done(problem)
 
         return ready
@@ -287,6 +347,45 @@ class Checkpoints:
 def _forks(context: Context) -> bool:
     """Only Python's kernels can be copied."""
     return bool(context.description["how"].get("fork") == "python")
+
+
+def _working_directory(kernel: Kernel) -> str:
+    try:
+        return os.readlink(f"/proc/{kernel.pid}/cwd")
+    except OSError:
+        return ""
+
+
+def _existing(folder: str) -> str | None:
+    return folder if os.path.isdir(folder) else None
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    """The same place below another folder; that folder itself for what is not below the old one."""
+    return new + path[len(old) :] if path.startswith(f"{old}/") else new
+
+
+def _sensible(lost: dict[str, Any]) -> dict[str, Any]:
+    """What a kernel says that it lost, as far as it could be true."""
+    threads = lost.get("threads")
+    counts = {name: lost[name] if type(lost.get(name)) is int else 0 for name in ("children", "sockets")}
+    return {"threads": [str(name)[:100] for name in threads[:100]] if isinstance(threads, list) else [], **counts}
+
+
+def _bounded(changes: dict[str, Any]) -> dict[str, Any]:
+    for kind in ("created", "changed", "removed"):
+        room = _TOLD
+        for count, path in enumerate(changes[kind]):
+            room -= len(dumps(path))
+            if room < 0:
+                changes[kind] = changes[kind][:count]
+                break
+    return changes
+
+
+def _remove(folder: str) -> dict[str, Any]:
+    shutil.rmtree(folder, ignore_errors=True)  # never follows a link
+    return {}
 
 
 def _call(method: str) -> Callable[[Agent, int, dict[str, Any]], None]:

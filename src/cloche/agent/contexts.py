@@ -26,6 +26,7 @@ OUTPUT_FOLDER = "output"  # in the workspace: what a cell leaves there is its ar
 _LEFT_OVER = 256 << 10  # bytes printed between two cells that are kept for the next
 _SCANNED, _TOLD = 5000, 200  # files and folders looked at for artifacts, and files told of
 _TOLD_BYTES = 256 << 10  # of their names
+_TELL_S = 5.0  # for a kernel to tell its variables
 _SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
 _ENOSYS, _EBUSY = 38, 16
 
@@ -38,6 +39,7 @@ class Context:
         self.kernel: Kernel | None = None
         self.cell: Cell | None = None
         self.lost = False  # a kernel with state has ended since the last cell
+        self.folder: str | None = None  # of a branch with files of its own
         self._agent = agent
         self._left_over: deque[tuple[int, bytes]] = deque()
 
@@ -118,9 +120,7 @@ class Cell:
         self._input_file = -1
         self._alarms: list[int] = []
         self._is_overdue = False
-        self._request: dict[str, Any] = {
-            name: request.get(name) for name in ("code", "env", "language", "input")
-        }
+        self._request: dict[str, Any] = {name: request.get(name) for name in ("code", "env", "language", "input")}
         was_lost, context.lost = context.lost, False
         agent.operations[operation] = self
         started = {"pid": context.kernel.pid, "lost": was_lost}
@@ -274,7 +274,10 @@ class Contexts:
 
     def remove(self, name: str) -> None:
         """End a context."""
-        self.by_name.pop(name).stop()
+        context = self.by_name.pop(name)
+        context.stop()
+        if context.folder is not None:
+            self._agent.checkpoints.clear(context.folder)
 
 
 def start_cell(agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -317,12 +320,20 @@ def _variables(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         return
 
     def answered(answer: dict[str, Any] | OSError) -> None:
+        for alarm in alarms:
+            agent.forget_alarm(alarm)
         if isinstance(answer, OSError):
             agent.fail(operation, answer)
         else:
             agent.finish(operation, frames.REPLY, answer)
 
-    context.kernel.ask(frames.ASK, {"what": "variables", "digest": bool(request.get("digest"))}, answered)
+    kernel: Kernel = context.kernel
+    # A variable may take for ever to be looked at.
+    alarms = [
+        agent.after(_TELL_S, lambda: kernel.signal(kernels.INTERRUPT)),
+        agent.after(_TELL_S + _SLACK_S, kernel.kill),
+    ]
+    kernel.ask(frames.ASK, {"what": "variables", "digest": bool(request.get("digest"))}, answered)
 
 
 CALLS = {

@@ -41,7 +41,11 @@ class Errands:
             return
         job, self._done = self._waiting.popleft()
         self._report.clear()
-        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as problem:
+            self._end(problem)
+            return
         try:
             if os.fork() == 0:
                 _carry_out(job, writing)

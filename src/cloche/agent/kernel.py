@@ -153,7 +153,7 @@ class Kernel:
         try:
             told = frames.decode_json(payload)
             pid, lost = int(told.get("pid", 0)), told.get("lost")
-        except (frames.Garbled, TypeError, ValueError):
+        except (frames.Garbled, OverflowError, TypeError, ValueError):
             return
         if not self.pid:
             if pid <= 1 or not self._agent.can_adopt(pid):
@@ -331,7 +331,7 @@ def _answer(kind: int, payload: bytes) -> dict[str, Any] | OSError:
         if kind == frames.REPLY:
             return told
         return OSError(int(told["errno"]), str(told["message"])[:1000])
-    except (frames.Garbled, KeyError, TypeError, ValueError):
+    except (frames.Garbled, KeyError, OverflowError, TypeError, ValueError):
         return OSError(5, "the kernel's answer makes no sense")
 
 

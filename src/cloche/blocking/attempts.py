@@ -8,7 +8,7 @@ from math import isfinite
 
 from cloche.blocking.checkpoints import Checkpoint
 from cloche.blocking.contexts import Context
-from cloche.blocking.io import at_once
+from cloche.blocking.io import at_once, call_function
 from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox import Sandbox
 
 MAX_CANDIDATES = 16
+SCORE_S = 60.0  # for the owner's function to score one
 # Code that names these means everybody's files, wherever its working directory is.
 _ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
 
@@ -44,8 +45,8 @@ class Attempt:
     def keep(self) -> Result:
         """Let the session go on from here."""
         self._decide("kept")
-        self._box.checkpoints.replace(self._context, self._branch, None)
-        self._box.checkpoints.remove(self._before)
+        self._box.checkpoints.replace(self._context, self._branch)
+        self._box.went_on(self._before)
         return self.result
 
     def discard(self) -> None:
@@ -73,7 +74,7 @@ def attempt(box: Sandbox, context: Context, run: Callable[[Context], Any]) -> At
     before = box.checkpoints.take(pinned=True)
     branch: Context | None = None
     try:
-        branch, _ = box.checkpoints.branch(before, context, "shared")
+        branch = box.checkpoints.branch(before, context, "shared")
         old = _variables(box, branch)
         result: Result = run(branch)
         new = _variables(box, branch)
@@ -114,53 +115,108 @@ class Contest:
         timeout: float | None,
     ) -> None:
         self._box, self._context, self._score, self._timeout = box, context, score, timeout
+        self._branches: list[Context] = []  # those that are not decided on
+        self._checkpoints: list[Checkpoint] = []
+        self._problem: Exception | None = None  # that the owner's function raised first
 
     def side_by_side(self, candidates: Sequence[str]) -> Best:
         """Each in a branch with files of its own; the winner's become everybody's."""
-        before = self._box.checkpoints.take(pinned=True)
-        grown: list[tuple[Context, str | None]] = []
+        before = self._take()
         try:
-            while len(grown) < len(candidates):
-                grown.append(self._box.checkpoints.branch(before, self._context, "copy"))
-            jobs = [_job(self._try, code, branch) for code, (branch, _) in zip(candidates, grown, strict=True)]
+            branches = [self._branch(before, "copy") for _ in candidates]
+            jobs = [_job(self._try, code, branch) for code, branch in zip(candidates, branches, strict=True)]
             tried = at_once(jobs)
-            index = _winner(tried)
+            index = self._winner(tried)
             if index is not None:
-                branch, folder = grown.pop(index)
-                self._box.checkpoints.replace(self._context, branch, folder)
+                try:
+                    self._keep(branches[index], before)
+                except BaseException:
+                    self._box.checkpoints.restore_files(before)
+                    raise
             return Best(index, tuple(tried))
         finally:
-            for branch, _ in grown:
-                self._box.contexts.remove(branch)
-            self._box.checkpoints.remove(before)
+            self._clear_away()
 
     def one_after_the_other(self, candidates: Sequence[str]) -> Best:
-        """Each in a branch that finds the shared files as they were; the winner is run once more, and kept."""
-        before = self._box.checkpoints.take(pinned=True)
+        """Each in a branch that finds the shared files as they were; the best so far waits, with its files."""
+        before = self._take()
+        files = before  # what they are in the end
         try:
             tried: list[Candidate] = []
+            best: Context | None = None
             for code in candidates:
-                branch, _ = self._box.checkpoints.branch(before, self._context, "shared")
-                tried.append(self._try(code, branch))
-                self._box.contexts.remove(branch)
+                worse: Context | None = self._branch(before, "shared")
+                tried.append(self._try(code, self._branches[-1]))
+                if _winner(tried) == len(tried) - 1:
+                    best, worse = worse, best
+                    if files is not before:
+                        self._forget(files)
+                    files = self._take(files_only=True)
+                if worse is not None:
+                    self._remove(worse)
                 self._box.checkpoints.restore_files(before)
-            index = _winner(tried)
-            if index is not None:
-                branch, _ = self._box.checkpoints.branch(before, self._context, "shared")
-                tried[index] = self._try(candidates[index], branch)
-                self._box.checkpoints.replace(self._context, branch, None)
+            index = self._winner(tried)
+            if best is not None:
+                self._box.checkpoints.restore_files(files)
+                self._keep(best, before)
             return Best(index, tuple(tried))
+        except BaseException:
+            if before in self._checkpoints:  # nothing was kept
+                self._box.checkpoints.restore_files(before)
+            raise
         finally:
-            self._box.checkpoints.remove(before)
+            self._clear_away()
 
     def _try(self, code: str, branch: Context) -> Candidate:
         result = self._box.run(code, context=branch, timeout=self._timeout)
         if not result.ok:
             return Candidate(code, result, None)
-        if not isinstance(self._score, str):
-            return Candidate(code, result, _number(self._score(result)))
-        scored = self._box.run(self._score, context=branch, timeout=self._timeout)
-        return Candidate(code, result, _number(scored.text) if scored.ok else None)
+        if isinstance(self._score, str):
+            scored = self._box.run(self._score, context=branch, timeout=self._timeout)
+            return Candidate(code, result, _number(scored.text) if scored.ok else None)
+        try:
+            score = call_function(self._score, (result,), {}, SCORE_S)
+        except Exception as problem:
+            self._problem = self._problem or problem
+            return Candidate(code, result, None)
+        return Candidate(code, result, _number(score))
+
+    def _winner(self, tried: Sequence[Candidate]) -> int | None:
+        """The winner's index.  A function that could score none of them is wrong, and its owner wants to know."""
+        index = _winner(tried)
+        if index is None and self._problem is not None:
+            raise self._problem
+        return index
+
+    def _take(self, files_only: bool = False) -> Checkpoint:
+        taken = self._box.checkpoints.take(pinned=True, files_only=files_only)
+        self._checkpoints.append(taken)
+        return taken
+
+    def _forget(self, checkpoint: Checkpoint) -> None:
+        self._checkpoints.remove(checkpoint)
+        self._box.checkpoints.remove(checkpoint)
+
+    def _branch(self, before: Checkpoint, files: str) -> Context:
+        branch = self._box.checkpoints.branch(before, self._context, files)
+        self._branches.append(branch)
+        return branch
+
+    def _remove(self, branch: Context) -> None:
+        self._branches.remove(branch)
+        self._box.contexts.remove(branch)
+
+    def _keep(self, branch: Context, before: Checkpoint) -> None:
+        self._box.checkpoints.replace(self._context, branch)
+        self._branches.remove(branch)
+        self._checkpoints.remove(before)
+        self._box.went_on(before)
+
+    def _clear_away(self) -> None:
+        for branch in list(self._branches):
+            self._remove(branch)
+        for checkpoint in list(self._checkpoints):
+            self._forget(checkpoint)
 
 
 def _job(function: Any, *args: Any) -> Any:
@@ -173,6 +229,7 @@ def _winner(tried: Sequence[Candidate]) -> int | None:
 
 
 def _number(value: Any) -> float | None:
+    value = {"True": True, "False": False}.get(value, value) if isinstance(value, str) else value
     try:
         number = float(str(value).rpartition("(")[2].rstrip(")") if isinstance(value, str) else value)
     except (TypeError, ValueError):

@@ -52,6 +52,16 @@ class Stream:
                 if not waiting.poll(None if deadline is None else max(deadline - monotonic(), 0) * 1000):
                     raise TimeoutError from None
 
+    def post(self, data: bytes, sending: threading.Lock) -> None:
+        """Send it now if nobody else is sending and there is room: never wait."""
+        if sending.acquire(False):
+            try:
+                self._socket.send(data, MSG_DONTWAIT | MSG_NOSIGNAL)
+            except OSError:
+                pass  # no room, or nobody there
+            finally:
+                sending.release()
+
     def shut(self) -> None:
         """Nothing more comes or goes; whoever waits for something wakes up."""
         try:
@@ -91,6 +101,10 @@ class Tasks:
     def start(self, function: Callable[..., None], *args: Any) -> None:
         """Do one."""
         function(*args)
+
+    def has_room(self) -> bool:
+        """May another one begin?"""
+        return True
 
     def cancel(self) -> None:
         """All are done."""

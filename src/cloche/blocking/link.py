@@ -74,19 +74,22 @@ class Link:
             except OSError as problem:
                 raise Lost(f"the agent is gone ({problem})") from problem
 
+    def post(self, data: bytes) -> None:
+        """Send frames from where nothing can be awaited, if there is room for them now."""
+        if not self._broken:
+            self._stream.post(data, self._sending)
+
     def receive(self, operation: Operation, deadline: float | None = None) -> tuple[int, bytes]:
         """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes."""
         with self._turn:
             while not operation.inbox:
                 if self._broken:
                     raise Lost(self._broken)
-                timeout = None if deadline is None else deadline - monotonic()
-                if timeout is not None and timeout <= 0:
-                    raise TimeoutError
+                timeout = None if deadline is None else max(deadline - monotonic(), 0)
                 if self._reading:
                     self._turn.wait_for_change(timeout)
-                else:
-                    self._read(timeout)
+                elif not self._read(timeout) and timeout == 0:  # after a look: it may have come long ago
+                    raise TimeoutError
             kind, payload = operation.inbox.popleft()
             operation.waiting -= len(payload)
         if kind in frames.BULK or kind == frames.EVENT:
@@ -97,8 +100,8 @@ class Link:
                 self.send(frames.credit(operation.number, granted))
         return kind, payload
 
-    def _read(self, timeout: float | None) -> None:
-        """Read once, with the turn released meanwhile; the others wait until we have."""
+    def _read(self, timeout: float | None) -> bool:
+        """Read once, with the turn released meanwhile; the others wait until we have.  Was there anything?"""
         self._reading = True
         self._turn.release()
         data = b""
@@ -120,6 +123,7 @@ class Link:
                 self._dispatch(number, kind, payload)
         except frames.Garbled as garbled:
             self._broken = f"the agent sent nonsense: {garbled}"
+        return bool(data or self._broken)
 
     def _dispatch(self, number: int, kind: int, payload: bytes) -> None:
         operation = self._operations.get(number)

@@ -13,6 +13,7 @@ from cloche.blocking.box import Box, checked_mounts
 from cloche.blocking.cells import Cell, CellEvents
 from cloche.blocking.checkpoints import (
     MAX_CHECKPOINTS,
+    MOST,
     Checkpoint,
     Checkpoints,
     checkpoint_moment,
@@ -20,7 +21,7 @@ from cloche.blocking.checkpoints import (
 from cloche.blocking.contexts import Context, Contexts
 from cloche.blocking.tools import Tools
 from cloche.engine.checks import checked_code, checked_data, checked_env
-from cloche.errors import Gone, InvalidRun
+from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
@@ -69,7 +70,7 @@ class Sandbox(Box):
         self.contexts = Contexts(self)
         self.checkpoints = Checkpoints(self, checkpoints)
         self._undo = undo
-        self._before_runs: list[Checkpoint] = []  # what `undo` goes back to
+        self._before_runs: list[Checkpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
     def run(
@@ -154,8 +155,8 @@ class Sandbox(Box):
 
         Files are shared with everybody; `files="copy"` gives it a copy of /sandbox as its working directory instead.
         """
-        source = self._living(context)
-        branch, _ = self.checkpoints.branch(checkpoint, source, files)
+        source = self._source(checkpoint, context)
+        branch = self.checkpoints.branch(checkpoint, source, files)
         self._history.append(Moment("branch", time(), branch.id))
         return branch
 
@@ -163,12 +164,13 @@ class Sandbox(Box):
         """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
         if not self._undo:
             raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
-        while self._before_runs and self._before_runs[-1].removed:
-            self._before_runs.pop()
-        if not self._before_runs:
+        last = self._before_runs[-1] if self._before_runs else None
+        if isinstance(last, ClocheError):
+            raise Gone(f"The last run cannot be undone, for no checkpoint could be made: {last.message}", last.hint)
+        if last is None or last.removed:
             raise Gone("There is no run left to undo.")
-        last = self._before_runs.pop()
         restored = self.checkpoints.restore(last)
+        self._before_runs.pop()
         self.checkpoints.remove(last)
         self._history.append(Moment("undo", time()))
         return restored
@@ -196,7 +198,8 @@ class Sandbox(Box):
     ) -> Best:
         """Run candidates in branches from here, and go on as the one with the highest score.
 
-        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.
+        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.  Each works in
+        a copy of /sandbox; candidates that name an absolute path of it run one after the other instead.
         """
         source = self._living(context)
         return best_of(self, source, candidates, score, timeout)
@@ -216,21 +219,37 @@ class Sandbox(Box):
         request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
         limits = self.limits_with(timeout)
         where = self._context(language, context)
+        request["timeout"] = limits.timeout_s
         request["language"] = where.language if language is None else languages.find(language).name
         request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         self.open()
         if self._undo and where.language == "python" and not where.is_branch:
-            self._before_runs = [known for known in self._before_runs if not known.removed]
-            self._before_runs.append(self.checkpoints.take())
+            self._remember()
         where.take()
+        cell = Cell(self, request, limits, self.tools, keep)
+        where.occupy(cell)
         try:
-            cell = Cell(self, request, limits, self.tools, keep)
-            where.occupy(cell)
             cell.begin()
         except BaseException:
-            where.free(where.cell)
+            where.free(cell)
             raise
         return cell, where
+
+    def _remember(self) -> None:
+        """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""
+        try:
+            self._before_runs.append(self.checkpoints.take())
+        except (FileProblem, Refused) as problem:
+            self._before_runs.append(problem)
+        del self._before_runs[:-MOST]
+
+    def went_on(self, before: Checkpoint) -> None:
+        """An attempt was kept: that is a run, too."""
+        if self._undo:
+            before.pinned = False
+            self._before_runs.append(before)
+        else:
+            self.checkpoints.remove(before)
 
     def _context(self, language: str | None, context: str | Context | None) -> Context:
         if context is None:
@@ -241,6 +260,15 @@ class Sandbox(Box):
             if where.language not in (spoken.name, spoken.context):
                 raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
         return where
+
+    def _source(self, checkpoint: str | Checkpoint | None, context: str | Context | None) -> Context:
+        """What to branch from: of a checkpoint also a context that is not there any more."""
+        if checkpoint is not None:
+            name = "python" if context is None else context if isinstance(context, str) else context.id
+            for known in self.checkpoints.get(checkpoint).contexts:
+                if known.id == name:
+                    return known
+        return self._living(context)
 
     def _living(self, context: str | Context | None) -> Context:
         """A Python context, known to the agent, to branch from."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from _collections_abc import Callable, Mapping
+from _contextvars import ContextVar
 from time import monotonic
 
 from cloche.blocking.io import call_function
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 TIMEOUT_S = 60.0  # for one call
-MAX_CALLS = 1000  # in one sandbox at a time, and of one cell
 MAX_ANSWER = frames.MAX_PAYLOAD - 1024  # bytes of JSON
+
+calling: ContextVar[tuple[object, ...]] = ContextVar("calling", default=())  # the cells on whose behalf tools run now
 
 
 class Tools:
@@ -42,10 +44,10 @@ class Tools:
         """Carry out what the code asks for: a record of it, and the answer to send."""
         number, name, args, kwargs = told.get("call"), told.get("tool"), told.get("args"), told.get("kwargs")
         if not isinstance(name, str) or not isinstance(args, list) or not isinstance(kwargs, dict):
-            return None, _refusal(number, "TypeError", "this is no call of a tool")
+            return None, refusal(number, "TypeError", "this is no call of a tool")
         function = self._tools.get(name)
         if function is None:
-            return None, _refusal(number, "AttributeError", f"there is no tool {name[:100]}")
+            return None, refusal(number, "AttributeError", f"there is no tool {name[:100]}")
         begin = monotonic()
         value: Any = None
         error: str | None = None
@@ -54,16 +56,16 @@ class Tools:
             answer = dumps({"call": number, "value": value}).encode()
             if len(answer) > MAX_ANSWER:
                 raise ValueError(f"the answer of {name} is larger than {MAX_ANSWER >> 10} kB")
-        except TimeoutError:
-            error = f"{name} did not answer within {TIMEOUT_S:g} seconds"
-            answer = _refusal(number, "TimeoutError", error)
         except Exception as problem:  # the owner's function failed: the code inside is told, and may handle it
+            if type(problem) is TimeoutError and monotonic() - begin >= TIMEOUT_S:
+                problem = TimeoutError(f"{name} did not answer within {TIMEOUT_S:g} seconds")
             error = f"{type(problem).__name__}: {problem}"[:2000]
-            answer = _refusal(number, type(problem).__name__, str(problem)[:2000])
+            answer = refusal(number, type(problem).__name__, str(problem)[:2000])
         record = ToolCall(name, args, kwargs, None if error else value, error, monotonic() - begin)
         return record, answer
 
 
-def _refusal(number: Any, name: str, message: str) -> bytes:
+def refusal(number: Any, name: str, message: str) -> bytes:
+    """The answer to a call that was not carried out."""
     call = number if isinstance(number, int) else 0
     return dumps({"call": call, "error": {"name": name, "message": message}}).encode()

@@ -7,7 +7,7 @@ from math import isfinite
 
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
-from cloche.engine.io import at_once
+from cloche.engine.io import at_once, call_function
 from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cloche.engine.sandbox import AsyncSandbox
 
 MAX_CANDIDATES = 16
+SCORE_S = 60.0  # for the owner's function to score one
 # Code that names these means everybody's files, wherever its working directory is.
 _ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
 
@@ -43,8 +44,8 @@ class AsyncAttempt:
     async def keep(self) -> Result:
         """Let the session go on from here."""
         self._decide("kept")
-        await self._box.checkpoints.replace(self._context, self._branch, None)
-        await self._box.checkpoints.remove(self._before)
+        await self._box.checkpoints.replace(self._context, self._branch)
+        await self._box.went_on(self._before)
         return self.result
 
     async def discard(self) -> None:
@@ -72,7 +73,7 @@ async def attempt(box: AsyncSandbox, context: AsyncContext, run: Callable[[Async
     before = await box.checkpoints.take(pinned=True)
     branch: AsyncContext | None = None
     try:
-        branch, _ = await box.checkpoints.branch(before, context, "shared")
+        branch = await box.checkpoints.branch(before, context, "shared")
         old = await _variables(box, branch)
         result: Result = await run(branch)
         new = await _variables(box, branch)
@@ -113,53 +114,108 @@ class AsyncContest:
         timeout: float | None,
     ) -> None:
         self._box, self._context, self._score, self._timeout = box, context, score, timeout
+        self._branches: list[AsyncContext] = []  # those that are not decided on
+        self._checkpoints: list[AsyncCheckpoint] = []
+        self._problem: Exception | None = None  # that the owner's function raised first
 
     async def side_by_side(self, candidates: Sequence[str]) -> Best:
         """Each in a branch with files of its own; the winner's become everybody's."""
-        before = await self._box.checkpoints.take(pinned=True)
-        grown: list[tuple[AsyncContext, str | None]] = []
+        before = await self._take()
         try:
-            while len(grown) < len(candidates):
-                grown.append(await self._box.checkpoints.branch(before, self._context, "copy"))
-            jobs = [_job(self._try, code, branch) for code, (branch, _) in zip(candidates, grown, strict=True)]
+            branches = [await self._branch(before, "copy") for _ in candidates]
+            jobs = [_job(self._try, code, branch) for code, branch in zip(candidates, branches, strict=True)]
             tried = await at_once(jobs)
-            index = _winner(tried)
+            index = self._winner(tried)
             if index is not None:
-                branch, folder = grown.pop(index)
-                await self._box.checkpoints.replace(self._context, branch, folder)
+                try:
+                    await self._keep(branches[index], before)
+                except BaseException:
+                    await self._box.checkpoints.restore_files(before)
+                    raise
             return Best(index, tuple(tried))
         finally:
-            for branch, _ in grown:
-                await self._box.contexts.remove(branch)
-            await self._box.checkpoints.remove(before)
+            await self._clear_away()
 
     async def one_after_the_other(self, candidates: Sequence[str]) -> Best:
-        """Each in a branch that finds the shared files as they were; the winner is run once more, and kept."""
-        before = await self._box.checkpoints.take(pinned=True)
+        """Each in a branch that finds the shared files as they were; the best so far waits, with its files."""
+        before = await self._take()
+        files = before  # what they are in the end
         try:
             tried: list[Candidate] = []
+            best: AsyncContext | None = None
             for code in candidates:
-                branch, _ = await self._box.checkpoints.branch(before, self._context, "shared")
-                tried.append(await self._try(code, branch))
-                await self._box.contexts.remove(branch)
+                worse: AsyncContext | None = await self._branch(before, "shared")
+                tried.append(await self._try(code, self._branches[-1]))
+                if _winner(tried) == len(tried) - 1:
+                    best, worse = worse, best
+                    if files is not before:
+                        await self._forget(files)
+                    files = await self._take(files_only=True)
+                if worse is not None:
+                    await self._remove(worse)
                 await self._box.checkpoints.restore_files(before)
-            index = _winner(tried)
-            if index is not None:
-                branch, _ = await self._box.checkpoints.branch(before, self._context, "shared")
-                tried[index] = await self._try(candidates[index], branch)
-                await self._box.checkpoints.replace(self._context, branch, None)
+            index = self._winner(tried)
+            if best is not None:
+                await self._box.checkpoints.restore_files(files)
+                await self._keep(best, before)
             return Best(index, tuple(tried))
+        except BaseException:
+            if before in self._checkpoints:  # nothing was kept
+                await self._box.checkpoints.restore_files(before)
+            raise
         finally:
-            await self._box.checkpoints.remove(before)
+            await self._clear_away()
 
     async def _try(self, code: str, branch: AsyncContext) -> Candidate:
         result = await self._box.run(code, context=branch, timeout=self._timeout)
         if not result.ok:
             return Candidate(code, result, None)
-        if not isinstance(self._score, str):
-            return Candidate(code, result, _number(self._score(result)))
-        scored = await self._box.run(self._score, context=branch, timeout=self._timeout)
-        return Candidate(code, result, _number(scored.text) if scored.ok else None)
+        if isinstance(self._score, str):
+            scored = await self._box.run(self._score, context=branch, timeout=self._timeout)
+            return Candidate(code, result, _number(scored.text) if scored.ok else None)
+        try:
+            score = await call_function(self._score, (result,), {}, SCORE_S)
+        except Exception as problem:
+            self._problem = self._problem or problem
+            return Candidate(code, result, None)
+        return Candidate(code, result, _number(score))
+
+    def _winner(self, tried: Sequence[Candidate]) -> int | None:
+        """The winner's index.  A function that could score none of them is wrong, and its owner wants to know."""
+        index = _winner(tried)
+        if index is None and self._problem is not None:
+            raise self._problem
+        return index
+
+    async def _take(self, files_only: bool = False) -> AsyncCheckpoint:
+        taken = await self._box.checkpoints.take(pinned=True, files_only=files_only)
+        self._checkpoints.append(taken)
+        return taken
+
+    async def _forget(self, checkpoint: AsyncCheckpoint) -> None:
+        self._checkpoints.remove(checkpoint)
+        await self._box.checkpoints.remove(checkpoint)
+
+    async def _branch(self, before: AsyncCheckpoint, files: str) -> AsyncContext:
+        branch = await self._box.checkpoints.branch(before, self._context, files)
+        self._branches.append(branch)
+        return branch
+
+    async def _remove(self, branch: AsyncContext) -> None:
+        self._branches.remove(branch)
+        await self._box.contexts.remove(branch)
+
+    async def _keep(self, branch: AsyncContext, before: AsyncCheckpoint) -> None:
+        await self._box.checkpoints.replace(self._context, branch)
+        self._branches.remove(branch)
+        self._checkpoints.remove(before)
+        await self._box.went_on(before)
+
+    async def _clear_away(self) -> None:
+        for branch in list(self._branches):
+            await self._remove(branch)
+        for checkpoint in list(self._checkpoints):
+            await self._forget(checkpoint)
 
 
 def _job(function: Any, *args: Any) -> Any:
@@ -172,6 +228,7 @@ def _winner(tried: Sequence[Candidate]) -> int | None:
 
 
 def _number(value: Any) -> float | None:
+    value = {"True": True, "False": False}.get(value, value) if isinstance(value, str) else value
     try:
         number = float(str(value).rpartition("(")[2].rstrip(")") if isinstance(value, str) else value)
     except (TypeError, ValueError):

@@ -10,6 +10,7 @@ from cloche.engine.commands import GRACE_S
 from cloche.engine.io import AsyncTasks
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.engine.link import NONSENSE, Lost
+from cloche.engine.tools import calling, refusal
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, Cleared, End, Failed, Output, Shown, Started
 from cloche.model.result import Artifact, Display, Log, Result, ToolCall
@@ -28,10 +29,15 @@ if TYPE_CHECKING:
 INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
 MAX_DISPLAYS = 1000  # of one cell
 MAX_DISPLAYED = 64 << 20  # bytes of all that one cell displays
+MAX_VALUES = 2_000_000  # in all of that: a list of empty lists takes twenty times the memory of its JSON
+MAX_LOGS = 50_000  # pieces of output that are told apart
+MAX_CALLS = 1000  # of tools
+MAX_CALLING = 8 << 20  # bytes of the calls that wait for their answers
+MAX_RECORDED = 32 << 20  # bytes of calls and answers in the result
 _PIECE_S, _PIECE = 0.05, 16 << 10  # output that comes so soon after the last is one log entry with it, up to a size
 _NEGLECT_S = 0.5
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
-_SIGINT = b'{"signal":2}'
+_INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel when the code does not yield
 _decoder = getincrementaldecoder("utf-8")
 
 
@@ -56,13 +62,15 @@ class AsyncCell:
         self._cut = False
         self._message = bytearray()  # the pieces of one that have come
         self._displays: list[Display] = []
-        self._displayed = 0
+        self._displayed = self._values = 0
         self._error: dict[str, Any] | None = None
         self._calls: list[ToolCall] = []
+        self._called = self._calling = self._recorded = 0  # calls so far; bytes of those under way, and of records
         self._tasks = AsyncTasks()
-        self._lost_before = False
+        self.lost_before = False  # the kernel has ended since the last cell that anybody heard of
         self._attended = False  # somebody waits for its next event
         self.abandoned = False  # nobody will
+        self.over = False  # nothing of it runs, or ever will
         self.result: Result | None = None
 
     async def begin(self) -> None:
@@ -70,12 +78,19 @@ class AsyncCell:
         try:
             frame = frames.encode_json(self._operation.number, frames.CELL, self._request)
         except ValueError:
-            self._box.link.close(self._operation)
+            self._close()
             raise InvalidRun(
                 "The code is too long for a cell.",
                 "Write it to a file with box.files.write, and import that.",
             ) from None
-        await self._box.tell(frame)
+        try:
+            await self._box.tell(frame)
+        except ClocheError:
+            self._close()
+            raise
+        except BaseException:
+            await self.give_up()
+            raise
 
     async def finish(self, stdin: Data | None) -> Result:
         """Give it its input and wait for its end."""
@@ -99,17 +114,20 @@ class AsyncCell:
         if self.result is None and not self._stopping:
             self._stopping, self._why = "interrupted", why
             self._deadline = monotonic() + INTERRUPT_S
-            await self._send(frames.SIGNAL, _SIGINT)
+            await self._send(frames.SIGNAL, _INTERRUPT)
 
     async def give_up(self) -> None:
         """Nobody will ask for it any more: have it stopped, without waiting for that."""
-        if self.result is None:
-            self._box.link.close(self._operation)
-            try:
-                await self._send(frames.SIGNAL, _SIGINT)
-            except ClocheError:
-                pass  # the sandbox is gone, and the cell with it
+        self.abandon()
         await self._tasks.cancel()
+
+    def abandon(self) -> None:
+        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        self.abandoned = True
+        if not self.over and not self._stopping:
+            self._stopping, self._why = "interrupted", "interrupt"
+            self._deadline = monotonic() + INTERRUPT_S
+            self._box.link.post(frames.encode(self._operation.number, frames.SIGNAL, _INTERRUPT))
 
     async def next_event(self) -> CellEvent | None:
         """The next thing that happens; None after the end."""
@@ -122,7 +140,7 @@ class AsyncCell:
     def is_neglected(self) -> bool:
         """Is nobody there to end it, although its time is up?"""
         late = self._deadline is not None and monotonic() > self._deadline + _NEGLECT_S
-        return self.result is None and (self.abandoned or (late and not self._attended))
+        return not self.over and (self.abandoned or (late and not self._attended))
 
     async def _next_event(self) -> CellEvent | None:
         while self.result is None:
@@ -145,12 +163,12 @@ class AsyncCell:
         if kind == frames.DATA:
             return self._show(payload)
         if kind == frames.EVENT:
-            self._tasks.start(self._answer, frames.decode_json(payload))
+            await self._call(payload)
         elif kind == frames.CREDIT:
             await self._feed()
         elif kind == frames.STARTED:
             told = frames.decode_json(payload)
-            self._lost_before = bool(told.get("lost"))
+            self.lost_before = self.lost_before or bool(told.get("lost"))
             return Started(int(told["pid"]))
         elif kind == frames.EXIT:
             return await self._conclude(frames.decode_json(payload), None)
@@ -185,8 +203,10 @@ class AsyncCell:
         last = self._logs[-1] if self._logs else None
         if last is not None and last.stream == stream and now - self._last_log < _PIECE_S and len(last.text) < _PIECE:
             self._logs[-1] = last.replace(text=last.text + text)
-        else:
+        elif len(self._logs) < MAX_LOGS:
             self._logs.append(Log(stream, text, time()))
+        else:
+            self._cut = True
         self._last_log = now
 
     def _show(self, payload: bytes) -> CellEvent | None:
@@ -199,7 +219,11 @@ class AsyncCell:
         self._message += payload[1:]
         if payload[:1] != b"\1":
             return None
+        self._values += self._message.count(b",") + self._message.count(b"[") + self._message.count(b"{")
         try:
+            if self._values > MAX_VALUES:
+                self._cut = True
+                return None
             message = loads(self._message.decode())
         except (ValueError, RecursionError):
             return None  # a kernel that talks nonsense harms its own results
@@ -238,18 +262,47 @@ class AsyncCell:
                 self._displays[number] = shown
         return Shown(shown, update=True)
 
-    async def _answer(self, told: dict[str, Any]) -> None:
+    async def _call(self, payload: bytes) -> None:
         """The code calls a tool of its owner's."""
-        call, answer = await self._tools.call(told)
+        try:
+            told = frames.decode_json(payload)
+        except frames.Garbled:
+            return
+        self._called += 1
+        if self._called > MAX_CALLS:
+            await self._reply(refusal(told.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
+        elif self._calling + len(payload) > MAX_CALLING or not self._tasks.has_room():
+            await self._reply(refusal(told.get("call"), "ToolError", "too many calls at once"))
+        else:
+            self._calling += len(payload)
+            self._tasks.start(self._answer, told, len(payload))
+
+    async def _answer(self, told: dict[str, Any], size: int) -> None:
+        before = calling.set((*calling.get(), self))
+        try:
+            call, answer = await self._tools.call(told)
+        finally:
+            calling.reset(before)
+        self._calling -= size
         if call is not None:
+            self._recorded += size + len(answer)
+            if self._recorded > MAX_RECORDED:
+                call = call.replace(args=[], kwargs={}, value=None)
             self._calls.append(call)
         if self.result is None:
-            try:
-                await self._send(frames.ANSWER, answer)
-            except Gone:
-                pass  # nobody waits for it any more
+            await self._reply(answer)
+
+    async def _reply(self, answer: bytes) -> None:
+        try:
+            await self._send(frames.ANSWER, answer)
+        except Gone:
+            pass  # nobody waits for it any more
 
     # --- how it ends
+
+    def _close(self) -> None:
+        self.over = True
+        self._box.link.close(self._operation)
 
     async def _send(self, kind: int, payload: bytes = b"") -> None:
         await self._box.tell(frames.encode(self._operation.number, kind, payload))
@@ -289,14 +342,14 @@ class AsyncCell:
         told = told if isinstance(told, dict) else {}
         died = end is None or bool(end.get("died"))
         spent = await self._box.spent(final=end is None) if died else None
-        disk = (end or {}).get("disk") or {}
+        disk, why = (end or {}).get("disk") or {}, str((end or {}).get("why") or "")
         facts = CellFacts(
             language=str(self._request.get("language")),
             status=str(told.get("status", "")),
             code=int(end["code"] if end is not None and died else told.get("code") or 0),
             died=died,
             lost=problem is not None,
-            why=self._why,
+            why="timeout" if why == "overdue" else self._why or why,
             error=self._error,
             reason=spent.reason if spent is not None else "",
             oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
@@ -307,6 +360,9 @@ class AsyncCell:
         )
         if spent is not None:
             self._box.oom_kills_seen, self._box.refusals_seen = spent.oom_kills, spent.processes_refused
+        for stream, decoder in self._decoders.items():
+            if rest := decoder.decode(b"", True):  # half a character
+                self._logs.append(Log(stream, rest, time()))
         error = judge_cell(facts, self._limits)
         out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
         count = told.get("count")
@@ -327,15 +383,15 @@ class AsyncCell:
             artifacts=_artifacts((end or {}).get("artifacts")),
             execution_count=count if isinstance(count, int) else None,
             tool_calls=tuple(self._calls),
-            restarted=died or self._lost_before,
+            restarted=died or self.lost_before,
         )
-        self._box.link.close(self._operation)
+        self._close()
         return End(self.result) if error is None else Failed(error)
 
     async def _refused(self, told: dict[str, Any]) -> CellEvent:
         """The cell could not even be begun."""
         number, message = told.get("errno"), str(told.get("message", ""))[:1000]
-        self._box.link.close(self._operation)
+        self._close()
         if number == 38:
             return self._unavailable(message)
         if number == 2:
@@ -383,7 +439,12 @@ class AsyncCellEvents:
             self._cell, self._where = await self._start()
             if self._stdin is not None:
                 await self._cell.feed(self._stdin)
-        event = await self._cell.next_event()
+        try:
+            event = await self._cell.next_event()
+        except ClocheError:
+            self._over = True
+            await self._tell_over(self._cell, self._where)
+            raise
         if event is None:
             assert self._cell.result is not None
             event = End(self._cell.result)
@@ -394,7 +455,7 @@ class AsyncCellEvents:
 
     def __del__(self) -> None:
         if self._cell is not None:
-            self._cell.abandoned = True  # whoever wants the context next ends what still runs in it
+            self._cell.abandon()
 
 
 __all__ = ["AsyncCell", "AsyncCellEvents"]

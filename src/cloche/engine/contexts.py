@@ -7,7 +7,8 @@ from _collections_abc import Mapping
 from cloche import languages
 from cloche.engine.checks import checked_cwd, checked_env
 from cloche.engine.io import AsyncCondition
-from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun
+from cloche.engine.tools import calling
+from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cloche.languages.language import Language
     from cloche.model.result import Result
 
+_OTHERS = "`box.contexts.list()` has those that there are."
 _LOOK_S = 0.5  # how often whoever waits for a context looks whether the cell in it is neglected
 
 
@@ -30,6 +32,7 @@ class AsyncContext:
         self._box, self._how, self._env = box, language.kernel, env
         self._turn = AsyncCondition()
         self._taken = False
+        self._lost = False  # its kernel ended with a cell that nobody waited for
         self.cell: AsyncCell | None = None  # what runs in it
         self.is_branch = False
         self.known = False  # the agent has heard of it
@@ -71,15 +74,23 @@ class AsyncContext:
 
     async def take(self) -> None:
         """Wait until nothing runs in it; whatever wants it meanwhile waits for `free`."""
+        if self.cell is not None and self.cell in calling.get():
+            raise Refused(
+                f"The context {self.id} runs the code that has called this tool.",
+                hint="A tool may use other contexts: box.contexts.create().",
+            )
         async with self._turn:
             while self._taken:
                 if self.cell is not None and self.cell.is_neglected():
                     await _end(self.cell)
+                    self._lost = self.cell.result is not None and self.cell.result.restarted
                     break
                 try:
                     await self._turn.wait_for_change(_LOOK_S)
                 except TimeoutError:
                     continue
+            if self.removed:
+                raise Gone(f"The context {self.id} was removed.", hint=_OTHERS)
             self._taken = True
             self.cell = None
 
@@ -87,19 +98,23 @@ class AsyncContext:
         """This runs in it now."""
         self.cell = cell
         self.known = True
+        cell.lost_before, self._lost = self._lost, False
 
     async def free(self, cell: AsyncCell | None) -> None:
         """Let the next one have it."""
         async with self._turn:
-            if cell is self.cell:
+            if cell is self.cell and (cell is None or cell.over):
                 self._taken, self.cell = False, None
-                self._turn.notify_all()
+            self._turn.notify_all()  # also of one that was abandoned, for the next one to end
 
 
 async def _end(cell: AsyncCell) -> None:
-    await cell.interrupt()
-    while cell.result is None:
-        await cell.next_event()
+    try:
+        await cell.interrupt()
+        while not cell.over:
+            await cell.next_event()
+    except ClocheError:
+        pass  # the sandbox is gone, and whoever waits for it will find out
 
 
 class AsyncContexts:
@@ -129,11 +144,13 @@ class AsyncContexts:
     def get(self, name: str | AsyncContext) -> AsyncContext:
         """The context of this id."""
         if isinstance(name, AsyncContext):
+            if name._box is not self._box:
+                raise InvalidRun(f"{name!r} belongs to another sandbox.", hint=_OTHERS)
             name = name.id
         if not isinstance(name, str):
             raise InvalidRun(f"A context is named by its id, not {name!r:.100}.")
         if name not in self._by_id:
-            raise Gone(f"There is no context {name!r:.100}.", hint="`box.contexts.list()` has those that there are.")
+            raise Gone(f"There is no context {name!r:.100}.", hint=_OTHERS)
         return self._by_id[name]
 
     async def remove(self, context: str | AsyncContext) -> None:
@@ -182,10 +199,13 @@ class AsyncContexts:
         if context is not None:
             context.removed = True
 
-    def forget_all_but(self, names: set[str]) -> None:
-        """After a restore: those made since are gone."""
-        for name in [name for name in self._by_id if name not in names]:
+    def set(self, contexts: tuple[AsyncContext, ...]) -> None:
+        """After a restore: those made since are gone, those removed since are there again."""
+        for name in [name for name, context in self._by_id.items() if context not in contexts]:
             self.forget(name)
+        for context in contexts:
+            context.removed = False
+            self._by_id[context.id] = context
 
     async def call(self, request: dict[str, Any], missing_is_fine: bool = False) -> dict[str, Any]:
         """Ask the agent."""

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 _MAX_TASKS = 256
 
+AsyncLock = asyncio.Lock
+
 
 class AsyncStream:
     """A connected socket."""
@@ -40,6 +42,14 @@ class AsyncStream:
                     del self._unsent[: self._socket.send(self._unsent, MSG_NOSIGNAL)]
                 except BlockingIOError:
                     await writable(self._socket.fileno())
+
+    def post(self, data: bytes, _sending: AsyncLock) -> None:
+        """Send it as soon as may be, without waiting: now, or before what is sent next."""
+        self._unsent += data
+        try:
+            del self._unsent[: self._socket.send(self._unsent, MSG_NOSIGNAL)]
+        except OSError:
+            pass  # no room, or nobody there
 
     def shut(self) -> None:
         """Nothing more comes or goes; whoever waits for something wakes up."""
@@ -81,9 +91,6 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-AsyncLock = asyncio.Lock
-
-
 class AsyncCondition(asyncio.Condition):
     """A condition whose wait can time out."""
 
@@ -101,10 +108,13 @@ class AsyncTasks:
 
     def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
         """Begin one."""
-        if len(self._tasks) < _MAX_TASKS:
-            task = asyncio.create_task(function(*args))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        task = asyncio.create_task(function(*args))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def has_room(self) -> bool:
+        """May another one begin?"""
+        return len(self._tasks) < _MAX_TASKS
 
     async def cancel(self) -> None:
         """End all."""

@@ -23,7 +23,7 @@ class CellFacts(Plain):
     code: int  # how the code, or its kernel, ended; negative: by that signal
     died: bool  # the kernel did not survive it
     lost: bool = False  # nor did the sandbox, or nothing sensible was heard
-    why: str = ""  # why we have stopped it: "timeout", "output" or "interrupt"
+    why: str = ""  # why it was stopped: "timeout", "output", "interrupt", "restart", or "garbled" for talking nonsense
     error: dict[str, Any] | None = None  # what the kernel says of an exception
     reason: str = ""  # why the wall ended the sandbox, if it did
     oom_kills: int = 0
@@ -79,6 +79,10 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
     if facts.died:
         if facts.why == "interrupt":
             return Error("killed", f"The code was interrupted, and did not yield. {_GONE}", _AGAIN)
+        if facts.why == "restart":
+            return Error("killed", f"The code was ended with its kernel: its context was restarted. {_GONE}", _AGAIN)
+        if facts.why == "garbled":
+            return Error("killed", f"The code broke into its kernel's own descriptors. {_GONE}", _HANDS_OFF)
         if facts.code < 0:
             error = killed(-facts.code, None)
             return error.replace(message=f"{error.message} {_GONE}")
@@ -107,6 +111,7 @@ def _exit(facts: CellFacts) -> Error:
     )
 
 
+_HANDS_OFF = "Write only to files and sockets that the code itself has opened."
 _AGAIN = "Run it again if it is needed."
 _SYNTAX = "Correct the line that the message points at and run it again."
 

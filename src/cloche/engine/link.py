@@ -73,6 +73,11 @@ class AsyncLink:
             except OSError as problem:
                 raise Lost(f"the agent is gone ({problem})") from problem
 
+    def post(self, data: bytes) -> None:
+        """Send frames from where nothing can be awaited, if there is room for them now."""
+        if not self._broken:
+            self._stream.post(data, self._sending)
+
     async def receive(self, operation: Operation, deadline: float | None = None) -> tuple[int, bytes]:
         """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes."""
         async with self._turn:

@@ -12,6 +12,7 @@ from cloche.engine.box import AsyncBox, checked_mounts
 from cloche.engine.cells import AsyncCell, AsyncCellEvents
 from cloche.engine.checkpoints import (
     MAX_CHECKPOINTS,
+    MOST,
     AsyncCheckpoint,
     AsyncCheckpoints,
     checkpoint_moment,
@@ -19,7 +20,7 @@ from cloche.engine.checkpoints import (
 from cloche.engine.checks import checked_code, checked_data, checked_env
 from cloche.engine.contexts import AsyncContext, AsyncContexts
 from cloche.engine.tools import AsyncTools
-from cloche.errors import Gone, InvalidRun
+from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
@@ -68,7 +69,7 @@ class AsyncSandbox(AsyncBox):
         self.contexts = AsyncContexts(self)
         self.checkpoints = AsyncCheckpoints(self, checkpoints)
         self._undo = undo
-        self._before_runs: list[AsyncCheckpoint] = []  # what `undo` goes back to
+        self._before_runs: list[AsyncCheckpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
     async def run(
@@ -153,8 +154,8 @@ class AsyncSandbox(AsyncBox):
 
         Files are shared with everybody; `files="copy"` gives it a copy of /sandbox as its working directory instead.
         """
-        source = await self._living(context)
-        branch, _ = await self.checkpoints.branch(checkpoint, source, files)
+        source = await self._source(checkpoint, context)
+        branch = await self.checkpoints.branch(checkpoint, source, files)
         self._history.append(Moment("branch", time(), branch.id))
         return branch
 
@@ -162,12 +163,13 @@ class AsyncSandbox(AsyncBox):
         """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
         if not self._undo:
             raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
-        while self._before_runs and self._before_runs[-1].removed:
-            self._before_runs.pop()
-        if not self._before_runs:
+        last = self._before_runs[-1] if self._before_runs else None
+        if isinstance(last, ClocheError):
+            raise Gone(f"The last run cannot be undone, for no checkpoint could be made: {last.message}", last.hint)
+        if last is None or last.removed:
             raise Gone("There is no run left to undo.")
-        last = self._before_runs.pop()
         restored = await self.checkpoints.restore(last)
+        self._before_runs.pop()
         await self.checkpoints.remove(last)
         self._history.append(Moment("undo", time()))
         return restored
@@ -197,7 +199,8 @@ class AsyncSandbox(AsyncBox):
     ) -> Best:
         """Run candidates in branches from here, and go on as the one with the highest score.
 
-        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.
+        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.  Each works in
+        a copy of /sandbox; candidates that name an absolute path of it run one after the other instead.
         """
         source = await self._living(context)
         return await best_of(self, source, candidates, score, timeout)
@@ -217,21 +220,37 @@ class AsyncSandbox(AsyncBox):
         request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
         limits = self.limits_with(timeout)
         where = self._context(language, context)
+        request["timeout"] = limits.timeout_s
         request["language"] = where.language if language is None else languages.find(language).name
         request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         await self.open()
         if self._undo and where.language == "python" and not where.is_branch:
-            self._before_runs = [known for known in self._before_runs if not known.removed]
-            self._before_runs.append(await self.checkpoints.take())
+            await self._remember()
         await where.take()
+        cell = AsyncCell(self, request, limits, self.tools, keep)
+        where.occupy(cell)
         try:
-            cell = AsyncCell(self, request, limits, self.tools, keep)
-            where.occupy(cell)
             await cell.begin()
         except BaseException:
-            await where.free(where.cell)
+            await where.free(cell)
             raise
         return cell, where
+
+    async def _remember(self) -> None:
+        """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""
+        try:
+            self._before_runs.append(await self.checkpoints.take())
+        except (FileProblem, Refused) as problem:
+            self._before_runs.append(problem)
+        del self._before_runs[:-MOST]
+
+    async def went_on(self, before: AsyncCheckpoint) -> None:
+        """An attempt was kept: that is a run, too."""
+        if self._undo:
+            before.pinned = False
+            self._before_runs.append(before)
+        else:
+            await self.checkpoints.remove(before)
 
     def _context(self, language: str | None, context: str | AsyncContext | None) -> AsyncContext:
         if context is None:
@@ -242,6 +261,17 @@ class AsyncSandbox(AsyncBox):
             if where.language not in (spoken.name, spoken.context):
                 raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
         return where
+
+    async def _source(
+        self, checkpoint: str | AsyncCheckpoint | None, context: str | AsyncContext | None
+    ) -> AsyncContext:
+        """What to branch from: of a checkpoint also a context that is not there any more."""
+        if checkpoint is not None:
+            name = "python" if context is None else context if isinstance(context, str) else context.id
+            for known in self.checkpoints.get(checkpoint).contexts:
+                if known.id == name:
+                    return known
+        return await self._living(context)
 
     async def _living(self, context: str | AsyncContext | None) -> AsyncContext:
         """A Python context, known to the agent, to branch from."""

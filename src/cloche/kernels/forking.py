@@ -31,6 +31,8 @@ def fork() -> bool:
     """Fork a copy; True in it, False in the original.  The copy is no child of the original, which may wait for any."""
     global is_copying
     is_copying = True
+    random = sys.modules.get("random")
+    numbers = random.getstate() if random is not None else None
     try:
         middle = os.fork()
         if middle:
@@ -45,6 +47,8 @@ def fork() -> bool:
             os._exit(problem.errno or 5)
         if code:
             os._exit(0)
+        if random is not None:
+            random.setstate(numbers)  # Python seeds it anew after a fork; in a copy everything is as it was
         return True
     finally:
         is_copying = False
@@ -62,8 +66,9 @@ def settle(stdout: int, stderr: int, frozen: bool) -> None:
         os.close(exposed)
     except OSError:
         pass
-    if not frozen:
-        _reseed()
+    tempfile = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile._name_sequence = None  # type: ignore[attr-defined]  # names, though, must not be those of others
 
 
 def lost(controls: set[int], loop: Any) -> dict[str, Any]:
@@ -97,6 +102,8 @@ def reopen(files: list[Position]) -> None:
     """Open them anew, each where it stood: an open file is shared with the process that this one was copied from."""
     for fd, path, flags, offset in files:
         try:
+            if os.readlink(f"/proc/self/fd/{fd}") != path:
+                continue  # it was closed since, and is something else now
             fresh = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL) | os.O_CLOEXEC)
             os.lseek(fresh, offset, os.SEEK_SET)
             os.dup2(fresh, fd, os.get_inheritable(fd))
@@ -138,13 +145,3 @@ def _children() -> int:
         except OSError:
             continue
     return total
-
-
-def _reseed() -> None:
-    """Copies do not draw the same numbers.  (`random` itself is reseeded by Python after each fork.)"""
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
-    tempfile = sys.modules.get("tempfile")
-    if tempfile is not None:
-        tempfile._name_sequence = None  # type: ignore[attr-defined]

@@ -147,7 +147,6 @@ class Kernel:
         control, stdout, stderr = self._channel.take(3)
         lost = forking.lost({self._channel.fileno(), control}, self._shell.loop)
         streams.flush()
-        files = self._files if self._is_frozen else forking.positions(self._channel.fileno())
         try:
             is_copy = forking.fork()
         except OSError as problem:
@@ -160,21 +159,29 @@ class Kernel:
             for fd in (control, stdout, stderr):
                 os.close(fd)
             return
+        # Not before the fork: libraries may close files of theirs in the copy (Matplotlib does, with its fonts).
+        if not self._is_frozen:
+            self._files = forking.positions(control)
         self._is_frozen = bool(request.get("frozen"))
-        self._files = files
         forking.settle(stdout, stderr, self._is_frozen)
         if not self._is_frozen:
-            forking.reopen(files)
-        if request.get("cwd"):
-            os.chdir(request["cwd"])
+            forking.reopen(self._files)
         self._channel.close()
         self._channel.attach(control)
+        try:
+            os.chdir(request.get("cwd") or ".")
+        except OSError:
+            pass  # it is gone, and the code will find out
         forking.revive(self._shell.loop)
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
-        """Tell of the variables; it may run their own methods, so it can be interrupted."""
+        """Tell of the variables (that may run their own methods, so it can be interrupted), or work elsewhere."""
         try:
+            if request.get("what") == "move":
+                os.chdir(request["cwd"])
+                self._channel.send_json(frames.REPLY, {})
+                return
             signals.signal(signals.SIGINT, self._interrupt)
             try:
                 told = variables.describe(self._shell, bool(request.get("digest")))

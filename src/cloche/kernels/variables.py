@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from cloche.wire.light_json import dumps
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 COUNT = 1000
-FRAME = 900_000  # bytes of them all: they leave in one frame
+FRAME = 500_000  # bytes of them all in which values are shown; they leave in one frame, which takes twice as many
+NAME = 100  # characters
 SHOWN = 200  # characters
 PICKLED = 32 << 20  # bytes of a value that are looked at
 
@@ -25,10 +26,15 @@ def describe(shell: Any, with_digest: bool) -> dict[str, dict[str, Any]]:
     for name, value in list(shell.user_ns.items()):
         if name.startswith("_") or (name in hidden and hidden[name] is value):
             continue
-        described[name] = _variable(value, with_digest)
-        left -= len(dumps({name: described[name]}))
-        if len(described) == COUNT or left < 0:
+        if len(described) == COUNT:
             break
+        if len(name) > NAME:
+            continue
+        told = _variable(value, with_digest)
+        left -= len(dumps(told))
+        if left < 0:
+            told["shown"] = ""
+        described[name] = told
     return described
 
 
@@ -103,6 +109,9 @@ class _Hashing:
 
 def _digest(value: Any) -> str:
     import pickle
+
+    if isinstance(value, (FunctionType, type)):  # pickled by name, whatever it does
+        return f"id:{id(value):x}"
 
     hashing = _Hashing()
     try:

@@ -1,0 +1,30 @@
+"""Files that programs have mapped into their memory."""
+
+from __future__ import annotations
+
+import os
+
+
+def mapped(top: int) -> frozenset[int]:
+    """The inodes of the files, on a folder's file system, that programs have mapped for writing: for `Versions`.
+
+    In memory a page that was read before can be written without the kernel noticing; on tmpfs it never does.  It
+    takes about a millisecond for a large program.
+    """
+    device = os.fstat(top).st_dev
+    mark = b"%02x:%02x" % (os.major(device), os.minor(device))
+    found = set()
+    for pid in os.listdir("/proc"):
+        if not pid.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
+                lines = file.readall().split(b"\n")
+        except OSError:
+            continue  # it has ended, or is not to be looked into
+        for line in lines:
+            if b"w" in line[:60] and mark in line:
+                _, permissions, _, at, inode = line.split(None, 5)[:5]
+                if at == mark and permissions[1:2] == b"w" and permissions[3:4] == b"s":
+                    found.add(int(inode))
+    return frozenset(found)

@@ -1,0 +1,74 @@
+"""Files and folders of ours that lack the permissions we need: they have them for as long as we need them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+
+# None of these waits (for a fifo's other end, say), nor follows a link.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def open_file(folder: int, name: str) -> int:
+    """Open a regular file for reading; its mode stays what it is."""
+    try:
+        fd = os.open(name, _FILE, dir_fd=folder)
+    except PermissionError:
+        mode = _allow(folder, name, 0o400)
+        fd = os.open(name, _FILE, dir_fd=folder)
+        os.fchmod(fd, mode)
+    if not modes.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return fd
+
+
+def open_folder(folder: int, name: str, need: int) -> tuple[int, int | None]:
+    """Open a subfolder, with permissions for its owner; also returns the mode to give back, if it had another."""
+    try:
+        fd = os.open(name, FOLDER, dir_fd=folder)
+    except PermissionError:
+        mode = _allow(folder, name, need)
+        return os.open(name, FOLDER, dir_fd=folder), mode
+    return fd, allow_inside(fd, need)
+
+
+def allow_inside(fd: int, need: int) -> int | None:
+    """Give an open folder permissions for its owner; returns the mode to give back, if it had another."""
+    mode = modes.S_IMODE(os.fstat(fd).st_mode)
+    if mode & need == need:
+        return None
+    try:
+        os.fchmod(fd, mode | need)
+    except OSError:
+        return None  # not ours
+    return mode
+
+
+def give_back(fd: int, mode: int | None) -> None:
+    """Set the mode that it had."""
+    if mode is not None:
+        try:
+            os.fchmod(fd, mode)
+        except OSError:
+            pass
+
+
+def chmod(folder: int, name: str, mode: int) -> None:
+    """Set the mode of something that is no link."""
+    try:
+        os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
+    except (OSError, ValueError, NotImplementedError):
+        # The C library may need /proc/self/fd for it, which the agent may not have.  Then we look first; whoever
+        # puts a link there between the two calls could as well have changed the link's target themselves.
+        if modes.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, "it is a link") from None
+        os.chmod(name, mode, dir_fd=folder)
+
+
+def _allow(folder: int, name: str, need: int) -> int:
+    mode = modes.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    chmod(folder, name, mode | need)
+    return mode

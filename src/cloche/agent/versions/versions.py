@@ -1,0 +1,100 @@
+"""What can be asked for: taking, comparing, restoring, copying, merging and forgetting versions of one tree."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from cloche.agent.versions.compare import changes
+from cloche.agent.versions.index import Index
+from cloche.agent.versions.restore import restore
+from cloche.agent.versions.store import Store
+from cloche.agent.versions.take import take
+from cloche.agent.versions.tree import MAX_ENTRIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_NAME = 100  # bytes of a version's name
+_LIVE = "live"  # a version for our own use: not a name in hex
+
+
+class Versions:
+    """The versions of the tree at `top`, kept in the folder `store`: both open, and on one file system.
+
+    `mapped` has the inodes of files that some program has mapped for writing (`mapped()` finds them).
+    """
+
+    def __init__(self, top: int, store: int, mapped: frozenset[int] = frozenset()) -> None:
+        self._top, self._store, self._mapped = top, Store(store), mapped
+
+    def take(self, name: str, most: int = MAX_ENTRIES) -> dict[str, int]:
+        """Record the tree as it is, under a name; a version that had it is replaced.
+
+        `unsteady` counts the files that changed while they were read, `unread` the files and folders that could not be:
+        restoring leaves them as they are.
+        """
+        return self._take(self._top, _file_name(name), most)
+
+    def restore(self, name: str) -> dict[str, Any]:
+        """Make the tree what it was; `problem` tells the first thing that could not be done, the rest is."""
+        return self._restore(self._top, _file_name(name))
+
+    def changes(self, name: str) -> dict[str, Any]:
+        """What was created, changed and removed since a version: paths (a folder's ends in `/`), and `totals`.
+
+        A change is another content, kind, mode or target; a time alone is none.
+        """
+        return changes(self._store, self._index(self._top), self._top, self._store.load(_file_name(name)))
+
+    def copy(self, name: str | None, to: int) -> dict[str, Any]:
+        """Write the tree of a version, or the live one, into an empty folder."""
+        if os.listdir(to):
+            raise OSError(errno.ENOTEMPTY, "the folder to copy into is not empty")
+        if name is not None:
+            return self._restore(to, _file_name(name))
+        self._take(self._top, _LIVE)
+        try:
+            return self._restore(to, _LIVE)
+        finally:
+            self._store.forget(_LIVE)
+
+    def merge(self, source: int, name: str) -> dict[str, Any]:
+        """Record the tree in the folder `source` as a version, and make our tree equal to it."""
+        self._take(source, _file_name(name))
+        return self.restore(name)
+
+    def forget(self, name: str) -> None:
+        """Remove a version, and the contents that no other has."""
+        self._store.forget(_file_name(name))
+
+    def size(self) -> int:
+        """Bytes that the store takes."""
+        return self._store.size()
+
+    def _take(self, top: int, version: str, most: int = MAX_ENTRIES) -> dict[str, int]:
+        index = self._index(top)
+        had_one = self._store.has(version)
+        taken = take(self._store, index, top, version, most)
+        index.save()
+        if had_one:
+            self._store.sweep()
+        return taken
+
+    def _restore(self, top: int, version: str) -> dict[str, Any]:
+        tree, index = self._store.load(version), self._index(top)
+        restored = restore(self._store, index, top, tree)
+        index.save()
+        return restored
+
+    def _index(self, top: int) -> Index:
+        is_ours = os.fstat(top).st_dev == os.fstat(self._top).st_dev
+        return Index(self._store if is_ours else None, self._mapped)
+
+
+def _file_name(name: str) -> str:
+    raw = os.fsencode(name)
+    if not 0 < len(raw) <= MAX_NAME:
+        raise ValueError(f"a version's name has 1 to {MAX_NAME} bytes")
+    return raw.hex()
