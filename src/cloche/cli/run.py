@@ -144,7 +144,7 @@ def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str
 
 def _feed(process: Process) -> None:
     """Pass our standard input on, for as long as there is any."""
-    import threading
+    from _thread import start_new_thread  # `threading` takes longer to import than a program to run
 
     def feed() -> None:
         from cloche.errors import ClocheError
@@ -156,7 +156,7 @@ def _feed(process: Process) -> None:
         except (OSError, ClocheError):
             pass  # closed on our side, or nobody is there any more to read it
 
-    threading.Thread(target=feed, daemon=True).start()
+    start_new_thread(feed, ())
 
 
 def _follow(process: Process, show: bool) -> Result:
