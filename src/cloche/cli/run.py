@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -102,6 +103,8 @@ def main(arguments: Namespace | Arguments) -> int:
             source, target = _pair(text, "--file", "SRC:DEST")
             box.files.write(target, _read(source))
         process = box.start_program(code, language=language, args=arguments.args, stdin=takes_stdin, ends_sandbox=True)
+        gc.freeze()
+        gc.enable()  # it was of no use while we began, see head_start.py; what follows may take long
         if takes_stdin:
             _feed(process)
         result = _follow(process, show=not arguments.json_)
