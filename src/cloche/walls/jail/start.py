@@ -53,11 +53,10 @@ def by_fork() -> tuple[sockets.Socket, int]:
         from cloche.walls.jail import launch
 
         chosen = settings.load(one_run=True)
-        high = _duplicate_high(theirs.fileno())
+        os.dup2(theirs.fileno(), CONTROL)  # first: it may be one of the three, if they were closed
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2)[: 2 if chosen.debug else 3]:
             os.dup2(null, fd)
-        os.dup2(high, CONTROL)
 
         def the_rest() -> dict[str, Any]:
             from cloche.walls.jail.nurseries import configuration
