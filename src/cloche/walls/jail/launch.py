@@ -48,10 +48,14 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     configuration["privileged"] = privileged
     host_mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     ours, theirs = sockets.pair()
+    until_exec, held = os.pipe2(os.O_CLOEXEC)
     nursery = os.fork()
     if nursery == 0:
         _become_nursery(configuration, theirs.fileno())
     theirs.close()
+    os.close(held)
+    os.read(until_exec, 1)  # it goes first: with us and the engine busy it would wait for a processor, of two
+    os.close(until_exec)
     configuration.update(the_rest())
     configuration["uid_base"] = _uid_base() if privileged else None
     groups = _find_groups(configuration)
