@@ -6,12 +6,11 @@ waits to be told which program to become, or which kernel.  All that can be done
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import sys
 
-from cloche.agent import signals
+from cloche.agent import libc, signals
 from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType, TracebackType
     from typing import Any, NoReturn
 
-_libc = ctypes.CDLL(None)
+_prctl = libc.function("prctl")
 
 # Generators that libraries made when they were imported, before the fork; the nursery collects them (see `note_state`).
 _generators: list[Any] = []
@@ -96,7 +95,7 @@ def reset_signals() -> None:
 
 def set_dumpable(dumpable: bool) -> None:
     """May other processes of the same user trace this one, and read its memory and descriptors?"""
-    if _libc.prctl(4, ctypes.c_ulong(dumpable), *(ctypes.c_ulong(0),) * 3):  # PR_SET_DUMPABLE
+    if _prctl(4, int(dumpable), 0, 0, 0):  # PR_SET_DUMPABLE
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
 
+from cloche.agent import libc
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -25,19 +25,21 @@ _KINDS = (
 _EVENT = struct.Struct("iIII")
 MAX_FOLDERS = 1000
 
+_inotify_init1 = libc.function("inotify_init1")
+_inotify_add_watch = libc.function("inotify_add_watch")
+
 
 class Watching:
     """A folder (and those below it, when asked) being watched."""
 
     def __init__(self, agent: Agent, operation: int, path: str, recursive: bool) -> None:
         self._agent, self._operation, self._recursive = agent, operation, recursive
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self._folders: dict[int, str] = {}
         self._top = path
         self._credit = frames.WINDOW // 2  # one batch of events may pass it
-        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._fd = _inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
-            raise OSError(ctypes.get_errno(), "no more folders can be watched")
+            raise OSError(libc.get_errno(), "no more folders can be watched")
         try:
             self._add(path)
         except OSError:
@@ -65,9 +67,9 @@ class Watching:
         if len(self._folders) >= MAX_FOLDERS:
             return
         mask = _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR
-        number = self._libc.inotify_add_watch(self._fd, os.fsencode(path), ctypes.c_uint32(mask))
+        number = _inotify_add_watch(self._fd, os.fsencode(path), mask)
         if number < 0:
-            code = ctypes.get_errno()
+            code = libc.get_errno()
             raise OSError(code, os.strerror(code))
         self._folders[number] = path
         if self._recursive:

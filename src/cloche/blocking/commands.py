@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from _collections_abc import Mapping, Sequence
-from collections import deque
 from time import monotonic
 
 from cloche.blocking.io import Condition

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from time import monotonic
 
 from cloche.blocking.link import NONSENSE, Lost, Operation
@@ -189,7 +189,8 @@ class Watch:
         deadline = None if timeout is None else monotonic() + timeout
         while self._open or self._told:
             if self._told:
-                return self._told.popleft()
+                change: Change = self._told.popleft()
+                return change
             try:
                 kind, payload = self._box.link.receive(self._operation, deadline)
             except (TimeoutError, Lost):

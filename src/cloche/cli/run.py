@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -102,6 +103,8 @@ def main(arguments: Namespace | Arguments) -> int:
             source, target = _pair(text, "--file", "SRC:DEST")
             box.files.write(target, _read(source))
         process = box.start_program(code, language=language, args=arguments.args, stdin=takes_stdin, ends_sandbox=True)
+        gc.freeze()
+        gc.enable()  # it was of no use while we began, see head_start.py; what follows may take long
         if takes_stdin:
             _feed(process)
         result = _follow(process, show=not arguments.json_)
@@ -144,7 +147,7 @@ def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str
 
 def _feed(process: Process) -> None:
     """Pass our standard input on, for as long as there is any."""
-    import threading
+    from _thread import start_new_thread  # `threading` takes longer to import than a program to run
 
     def feed() -> None:
         from cloche.errors import ClocheError
@@ -156,7 +159,7 @@ def _feed(process: Process) -> None:
         except (OSError, ClocheError):
             pass  # closed on our side, or nobody is there any more to read it
 
-    threading.Thread(target=feed, daemon=True).start()
+    start_new_thread(feed, ())
 
 
 def _follow(process: Process, show: bool) -> Result:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from _collections_abc import Mapping, Sequence
-from collections import deque
 from time import monotonic
 
 from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env

@@ -10,11 +10,11 @@ building namespaces and mounts of their own; *which* files, processes and addres
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import struct
 
+from cloche.agent import libc
 from cloche.walls.jail import linux, syscalls
 
 _SECCOMP = syscalls.numbers(os.uname().machine)["seccomp"]
@@ -53,8 +53,8 @@ def load(program: bytes) -> int | None:
     if not linux.prctl(_PR_GET_NO_NEW_PRIVS):
         # The kernel insists only where root is missing.  We always do: a setuid program must not inherit the filter.
         raise OSError(errno.EPERM, "seccomp: no_new_privs is not set")
-    instructions = ctypes.create_string_buffer(program, len(program))
-    fprog = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
+    instructions = libc.fixed(program)
+    fprog = struct.pack("@HP", len(program) // 8, libc.address(instructions))
     if _ASK in program:
         # The kernel gives a listener or looks after other threads, not both: whoever asks has no threads.
         return linux.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, fprog, call="seccomp")

@@ -5,12 +5,13 @@ What `memory` means and how it is told from files is written in cgroups.py.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import select
+import struct
 import time
 
+from cloche.agent import libc
 from cloche.walls.jail import cgroup_files
 
 TYPE_CHECKING = False
@@ -30,7 +31,13 @@ _SHARES = 256  # a quarter of the default weight: the server and the nursery go 
 _FASTEST = 8e9
 _SOONEST_S, _LATEST_S = 0.004, 0.1
 
-_libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL: clone3 below must not give up the interpreter lock
+_timerfd_create = libc.function("timerfd_create")
+_timerfd_settime = libc.function("timerfd_settime")
+# clone3 below must not give up the interpreter's lock, and these want it.
+_syscall = libc.function("syscall", holds_lock=True)
+_before_fork = libc.function("PyOS_BeforeFork", holds_lock=True)
+_after_fork_in_child = libc.function("PyOS_AfterFork_Child", holds_lock=True)
+_after_fork_in_parent = libc.function("PyOS_AfterFork_Parent", holds_lock=True)
 
 
 class Group:
@@ -233,9 +240,9 @@ class Group:
 
     def _start_watch(self, version: int) -> None:
         if self._timer < 0:
-            self._timer = _libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+            self._timer = _timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
             if self._timer < 0:
-                raise OSError(ctypes.get_errno(), "timerfd_create")
+                raise libc.failure("timerfd_create")
             if version == 2:
                 # `selectors` knows no EPOLLPRI, which is how the file says that it changed.  But an epoll
                 # descriptor can itself be watched for reading.
@@ -348,16 +355,6 @@ class Group:
         return os.pread(self._keep(name), 16384, 0)
 
 
-class _CloneArgs(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_uint64)
-        for name in (
-            *("flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack"),
-            *("stack_size", "tls", "set_tid", "set_tid_size", "cgroup"),
-        )
-    ]
-
-
 _SYS_clone3, _CLONE_INTO_CGROUP = 435, 0x200000000
 
 
@@ -366,16 +363,15 @@ def _fork_into(directory: int) -> int | None:
 
     Skips the C library's part of fork, which is about threads: have none.
     """
-    arguments = _CloneArgs(flags=_CLONE_INTO_CGROUP, exit_signal=_SIGCHLD, cgroup=directory)
-    ctypes.pythonapi.PyOS_BeforeFork()
-    pid: int = _libc.syscall(
-        ctypes.c_long(_SYS_clone3), ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments))
-    )
+    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal; five that we leave alone; cgroup
+    arguments = struct.pack("11Q", _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, *(0,) * 5, directory)
+    _before_fork()
+    pid = _syscall(_SYS_clone3, arguments, len(arguments))
     if pid == 0:
-        ctypes.pythonapi.PyOS_AfterFork_Child()
+        _after_fork_in_child()
         return 0
-    number = ctypes.get_errno()
-    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    number = libc.get_errno()
+    _after_fork_in_parent()
     if pid > 0:
         return pid
     if number in (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EACCES):
@@ -386,6 +382,6 @@ def _fork_into(directory: int) -> int | None:
 def _set_timer(timer: int, delay_s: float) -> None:
     """Let a timer descriptor become readable once after `delay_s`, and not be so before; 0: never."""
     whole = int(delay_s)
-    value = (ctypes.c_long * 4)(0, 0, whole, int((delay_s - whole) * 1e9))
-    if _libc.timerfd_settime(timer, 0, value, None) < 0:
-        raise OSError(ctypes.get_errno(), "timerfd_settime")
+    value = struct.pack("4l", 0, 0, whole, int((delay_s - whole) * 1e9))
+    if _timerfd_settime(timer, 0, value, None) < 0:
+        raise libc.failure("timerfd_settime")

@@ -2,8 +2,8 @@
 
 Run by start.py, mostly as a script with an empty environment, with the engine's control socket as descriptor 3.  It
 takes the namespaces that a nursery needs, forks, and waits: the child builds the root file system and becomes the
-nursery (exec, so that nothing of this process is left in it); the parent remains, so that whoever is killed first, the
-control groups are cleaned up.
+nursery (exec, so that nothing of this process is left in it); the parent finds out meanwhile what else the nursery has
+to know, and remains, so that whoever is killed first, the control groups are cleaned up.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 CONTROL = 3
@@ -22,41 +23,70 @@ UID_BASE = 0x70000000  # host uids of sandboxes run by root: this plus the pid, 
 UID_SPAN = 1 << 22  # the largest pid there can be
 
 
-def keep_or_tell(configuration: dict[str, Any]) -> int:
+def keep_or_tell(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]] = dict) -> int:
     """Be the keeper of a nursery, or tell the engine why there will be none; the exit code."""
     try:
-        keep(configuration)
+        keep(configuration, the_rest)
     except Exception as problem:
         report(problem)
         return 1
     return 0
 
 
-def keep(configuration: dict[str, Any]) -> None:
-    """Become the keeper; the child becomes the nursery."""
-    from cloche.agent import signals
-    from cloche.walls.jail import cgroups, linux
+def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) -> None:
+    """Become the keeper; the child becomes the nursery.
+
+    The root file system is built from `configuration`; what only the nursery needs may be left to `the_rest`, which is
+    asked while its Python starts.
+    """
+    from cloche.walls.jail import linux, sockets
 
     linux.close_all_but((0, 1, 2, CONTROL))
     os.setsid()  # Ctrl-C is for the engine to think about
     os.umask(0o022)
-    groups = cgroups.detect() if "cgroups" not in configuration["without"] else None
-    if groups is not None and configuration["preload"]:  # for a single run, sweeping at its end is soon enough
-        groups.sweep()  # what an earlier keeper, killed together with its nursery, had to leave
     privileged = _enter_namespaces(linux)
     configuration["privileged"] = privileged
-    configuration["uid_base"] = _uid_base() if privileged else None
     host_mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    ours, theirs = sockets.pair()
+    until_exec, held = os.pipe2(os.O_CLOEXEC)
     nursery = os.fork()
     if nursery == 0:
-        _become_nursery(configuration, groups, host_mounts)
+        _become_nursery(configuration, theirs.fileno())
+    theirs.close()
+    os.close(held)
+    os.read(until_exec, 1)  # it goes first: with us and the engine busy it would wait for a processor, of two
+    os.close(until_exec)
+    configuration.update(the_rest())
+    configuration["uid_base"] = _uid_base() if privileged else None
+    groups = _find_groups(configuration)
+    host_proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptors = [host_mounts, host_proc, *(groups.descriptors() if groups is not None else ())]
+    try:
+        sockets.send(ours, marshal.dumps(configuration), descriptors)
+    except OSError:
+        pass  # it has failed, and told why
+    ours.close()
     os.close(CONTROL)  # its end tells the engine that the nursery is gone
+    from cloche.agent import signals
+
     signals.signal(signals.SIGTERM, lambda *_: os.kill(nursery, signals.SIGKILL))  # the engine has no more patience
     os.wait()
     signals.signal(signals.SIGTERM, signals.SIG_IGN)  # its number may be another's by now; what follows is short
     deadline = time.monotonic() + 2
     while groups is not None and groups.sweep() and time.monotonic() < deadline:
         time.sleep(0.005)  # what was killed takes a moment to go, and nothing tells when it has
+
+
+def _find_groups(configuration: dict[str, Any]) -> Any:
+    from cloche.walls.jail import cgroups
+
+    if "cgroups" in configuration["without"]:
+        return None
+    groups = cgroups.detect()
+    if configuration["preload"]:  # for a single run, sweeping at its end is soon enough
+        groups.sweep()  # what an earlier keeper, killed together with its nursery, had to leave
+    configuration["cgroups"] = groups.to_description()
+    return groups
 
 
 def _enter_namespaces(linux: Any) -> bool:
@@ -88,27 +118,18 @@ def _uid_base() -> int | None:
     return first + count - UID_SPAN if count > 2 * UID_SPAN else None
 
 
-def _become_nursery(configuration: dict[str, Any], groups: Any, host_mounts: int) -> None:
+def _become_nursery(configuration: dict[str, Any], source: int) -> None:
     from cloche.walls.jail import linux, root
 
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)
     linux.unshare(linux.NEWNS)
-    host_proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY)
-    inherited = [0, 1, 2, CONTROL, host_mounts, host_proc]
-    configuration.update(host_mounts=host_mounts, host_proc=host_proc)
-    if groups is not None:
-        configuration["cgroups"] = groups.to_description()
-        inherited += groups.descriptors()
     # What a process was started with is for every program to read in /proc/self/cmdline.  So the configuration comes
-    # through a pipe, and the rest lies where a program's own source will lie, and looks like it.
-    reading, writing = os.pipe2(os.O_NONBLOCK)
-    os.write(writing, marshal.dumps(configuration))
-    os.close(writing)
+    # through a socket, and the rest lies where a program's own source will lie, and looks like it.
     root.build(
         configuration,
-        f"import sys; sys.path[0] = {root.LIBRARY!r}; import cloche.walls.jail.nursery as n; n.main({reading})",
+        f"import sys; sys.path[0] = {root.LIBRARY!r}; import cloche.walls.jail.nursery as n; n.main({source})",
     )
-    for fd in (*inherited, reading):
+    for fd in (0, 1, 2, CONTROL, source):
         os.set_inheritable(fd, True)
     os.execve(root.PYTHON, ["python3", root.PROGRAM], {**root.environment(), **root.NURSERY_ENVIRONMENT})
 

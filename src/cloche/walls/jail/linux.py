@@ -6,15 +6,23 @@ this is on the way of a cold `cloche run`.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import struct
+
+from cloche.agent import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = libc.function("syscall")
+_unshare = libc.function("unshare")
+_setns = libc.function("setns")
+_mount = libc.function("mount")
+_umount2 = libc.function("umount2")
+_prctl = libc.function("prctl")
+_capset = libc.function("capset")
+_sethostname = libc.function("sethostname")
 
 # Namespaces (unshare, setns)
 NEWNS, NEWCGROUP, NEWUTS = 0x00020000, 0x02000000, 0x04000000
@@ -44,30 +52,28 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}[os.uname().machine]
 
 def _check(result: int, call: str, path: str | None = None) -> int:
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{call}: {os.strerror(number)}", path)
+        raise libc.failure(call, path)
     return result
 
 
 def syscall(number: int, *arguments: object, call: str) -> int:
-    """A raw system call; integers are passed as 64-bit values, so that flags and pointers survive."""
-    passed = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    return _check(_libc.syscall(ctypes.c_long(number), *passed), call)
+    """A raw system call."""
+    return _check(_syscall(number, *arguments), call)
 
 
 def unshare(flags: int) -> None:
     """Leave the named namespaces for fresh ones."""
-    _check(_libc.unshare(flags), "unshare")
+    _check(_unshare(flags), "unshare")
 
 
 def setns(fd: int, kind: int) -> None:
     """Enter the namespace behind a descriptor."""
-    _check(_libc.setns(fd, kind), "setns")
+    _check(_setns(fd, kind), "setns")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     """mount(2)."""
-    done = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode())
+    done = _mount(source.encode(), target.encode(), kind.encode(), flags, data.encode())
     _check(done, "mount", target)
 
 
@@ -86,12 +92,12 @@ def _locked_flags(path: str) -> int:
 
 def umount(target: str, flags: int = MNT_DETACH) -> None:
     """umount2(2)."""
-    _check(_libc.umount2(target.encode(), flags), "umount", target)
+    _check(_umount2(target.encode(), flags), "umount", target)
 
 
 def pivot_root(new: str, old: str) -> None:
     """Make `new` the root; the former root shows up at `old`."""
-    _check(_libc.syscall(ctypes.c_long(_PIVOT_ROOT), new.encode(), old.encode()), "pivot_root", new)
+    _check(_syscall(_PIVOT_ROOT, new.encode(), old.encode()), "pivot_root", new)
 
 
 def open_tree(path: str) -> int:
@@ -116,22 +122,16 @@ def move_mount(fd: int, target: str) -> None:
     syscall(_SYS_move_mount, fd, b"", -100, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH, call="move_mount")
 
 
-class _MountAttr(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd")]
-
-
 def mount_setattr(fd: int, flags: int, userns_fd: int = 0) -> None:
     """Set attributes on a detached mount and all below it; with MOUNT_ATTR_IDMAP, map its owners."""
-    attributes = _MountAttr(set=flags, userns_fd=userns_fd)
-    size = ctypes.sizeof(attributes)
+    attributes = struct.pack("QQQQ", flags, 0, 0, userns_fd)  # to set, to clear, propagation, namespace
     at = _AT_EMPTY_PATH | _AT_RECURSIVE
-    syscall(_SYS_mount_setattr, fd, b"", at, ctypes.byref(attributes), size, call="mount_setattr")
+    syscall(_SYS_mount_setattr, fd, b"", at, attributes, len(attributes), call="mount_setattr")
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> int:
     """prctl(2)."""
-    unused = ctypes.c_ulong(0)
-    return _check(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), unused, unused), "prctl")
+    return _check(_prctl(option, first, second, 0, 0), "prctl")
 
 
 def close_all_but(keep: Sequence[int]) -> None:
@@ -144,21 +144,13 @@ def close_all_but(keep: Sequence[int]) -> None:
     syscall(_SYS_close_range, low, 0xFFFFFFFF, 0, call="close_range")
 
 
-class _CapHeader(ctypes.Structure):
-    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
-
-
-class _CapData(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint32) for name in ("effective", "permitted", "inheritable")]
-
-
 def drop_capabilities() -> None:
     """Give up every capability, for good: bounding, ambient, permitted, effective and inheritable."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(last_capability() + 1):
         prctl(PR_CAPBSET_DROP, capability)
-    header = _CapHeader(0x20080522, 0)
-    _check(_libc.capset(ctypes.byref(header), (_CapData * 2)()), "capset")
+    header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version and pid; two sets of three words
+    _check(_capset(header, none), "capset")
 
 
 _last = -1
@@ -179,7 +171,7 @@ def last_capability() -> int:
 
 def sethostname(name: str) -> None:
     """The name that this uts namespace answers to."""
-    _check(_libc.sethostname(name.encode(), ctypes.c_size_t(len(name))), "sethostname")
+    _check(_sethostname(name.encode(), len(name)), "sethostname")
 
 
 def pidfd_open(pid: int) -> int:

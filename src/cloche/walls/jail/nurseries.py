@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import sys
 from _thread import allocate_lock
 
 from cloche import environment
@@ -31,9 +30,8 @@ _SIGTERM = 15
 class Nursery:
     """A nursery process, seen from the engine: something that claims can be sent to."""
 
-    def __init__(self, settings: Settings, preload: str | list[str], without: frozenset[str], hurry: bool) -> None:
-        begin = start.by_fork if hurry else start.by_exec
-        self.control, self._keeper = begin(configuration(settings, preload, without), settings.debug)
+    def __init__(self, control: sockets.Socket, keeper: int) -> None:
+        self.control, self._keeper = control, keeper
         self._warm = False
         self._deaf = False  # it has closed its end
         self._failure = ""
@@ -111,17 +109,14 @@ class Nursery:
 
 def configuration(settings: Settings, preload: str | list[str], without: frozenset[str]) -> dict[str, Any]:
     """All that a launcher and its nursery need to know."""
-    home = settings.environment or environment.location()
-    if not environment.is_built(home):
+    places = start.places(settings)
+    if not environment.is_built(places["environment"]):
         raise Misconfigured(
-            f"The sandboxes' Python environment is missing ({home}).",
+            f"The sandboxes' Python environment is missing ({places['environment']}).",
             hint="Build it with `make install` in the clone, or with `python -m cloche.environment`.",
         )
     return {
-        "library": os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
-        "environment": home,
-        "base_prefix": sys.base_prefix,
-        "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
+        **places,
         "preload": preload,
         "rehearse": preload == DATA_LIBRARIES,
         "pool": settings.pool,
@@ -149,6 +144,12 @@ class Nurseries:
         self._lock = allocate_lock()
         self._plain: Nursery | None = None
         self._data: Nursery | None = None
+
+    def adopt(self, control: sockets.Socket, keeper: int) -> None:
+        """Take over a plain nursery that was started before us, for a single run."""
+        configuration(self._settings, [], self._without)  # tells what is wrong, if anything
+        with self._lock:
+            self._plain = Nursery(control, keeper)
 
     def choose(self, imports: frozenset[str] | None) -> Nursery:
         """The nursery for a program that imports these (None: nobody knows, so perhaps all of them)."""
@@ -204,7 +205,7 @@ class Nurseries:
                 raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
         if self._settings.one_run:
             preload = []
-        return Nursery(self._settings, preload, self._without, hurry=self._settings.one_run)
+        return Nursery(*start.by_exec(configuration(self._settings, preload, self._without), self._settings.debug))
 
 
 def doctor_hint() -> str:

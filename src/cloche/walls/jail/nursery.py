@@ -528,10 +528,21 @@ def _import_quietly(name: str) -> None:
         pass  # a program that needs it will see why
 
 
+def _receive_configuration(source: sockets.Socket) -> dict[str, Any]:
+    message, descriptors = sockets.receive(source, 64 << 10, 16)
+    source.close()
+    if not message:
+        os._exit(1)  # the keeper has failed, and told why
+    configuration: dict[str, Any] = marshal.loads(message)
+    configuration["host_mounts"], configuration["host_proc"], *places = descriptors
+    for place, fd in zip(configuration.get("cgroups", {"places": ()})["places"], places, strict=True):
+        place[0] = fd  # the same directory under another number
+    return configuration
+
+
 def main(source: int) -> None:
-    """Entered by exec, inside the sandboxes' root; `source` is a descriptor to read the configuration from."""
-    with open(source, "rb") as file:
-        configuration = marshal.loads(file.read())
+    """Entered by exec, inside the sandboxes' root; `source` is a socket from which the configuration comes."""
+    configuration = _receive_configuration(sockets.adopt(source))
     sys.argv[:] = ["python3"]
     gc.disable()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

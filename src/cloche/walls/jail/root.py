@@ -162,7 +162,7 @@ def _lay_out() -> None:
 
 def _copy_kernels(configuration: dict[str, Any]) -> None:
     """What kernels that are not Python are started from; copied, since each mount makes every sandbox dearer."""
-    if not configuration["preload"]:
+    if not configuration.get("preload"):
         return  # for a single program
     scripts = os.path.join(configuration["library"], "kernels", "scripts")
     for folder, _, names in os.walk(scripts):

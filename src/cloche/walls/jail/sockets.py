@@ -17,7 +17,7 @@ from _socket import (
     socket,
     socketpair,
 )
-from struct import calcsize, pack, unpack
+from _struct import calcsize, pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.settings import Settings
+
 CONTROL = 3  # the launcher's end of the control socket
 _LAUNCH = f"{os.path.dirname(os.path.abspath(__file__))}/launch.py"
 
@@ -35,10 +37,11 @@ def by_exec(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket,
         os.close(high)
 
 
-def by_fork(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket, int]:
-    """The same without starting another Python: only for a process without threads, and with nothing to hide yet.
+def by_fork() -> tuple[sockets.Socket, int]:
+    """The same for a single run, without starting another Python: only for a process that has no threads yet.
 
-    What the sandboxes share is the nursery's memory, and the nursery is always reached by exec.
+    What the sandboxes share is the nursery's memory, and the nursery is always reached by exec.  What the launcher has
+    to know it finds out itself, so that there is nothing to wait for.
     """
     ours, theirs = sockets.pair()
     keeper = os.fork()
@@ -46,16 +49,36 @@ def by_fork(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket,
         theirs.close()
         return ours, keeper
     try:
+        from cloche import settings
         from cloche.walls.jail import launch
 
-        high = _duplicate_high(theirs.fileno())
+        chosen = settings.load(one_run=True)
+        os.dup2(theirs.fileno(), CONTROL)  # first: it may be one of the three, if they were closed
         null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2)[: 2 if debug else 3]:
+        for fd in (0, 1, 2)[: 2 if chosen.debug else 3]:
             os.dup2(null, fd)
-        os.dup2(high, CONTROL)
-        launch.keep_or_tell(configuration)
+
+        def the_rest() -> dict[str, Any]:
+            from cloche.walls.jail.nurseries import configuration
+
+            return configuration(chosen, [], frozenset())
+
+        launch.keep_or_tell(places(chosen), the_rest)
     finally:
         os._exit(1)
+
+
+def places(settings: Settings) -> dict[str, Any]:
+    """What the sandboxes' root file system is made of."""
+    from cloche import environment
+
+    return {
+        "library": os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))),
+        "environment": settings.environment or environment.location(),
+        "base_prefix": sys.base_prefix,
+        "python_version": f"{sys.version_info[0]}.{sys.version_info[1]}",
+        "without": [],
+    }
 
 
 def _duplicate_high(fd: int) -> int:
