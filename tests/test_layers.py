@@ -21,7 +21,7 @@ INSIDE = [
     name
     for name in MODULES
     if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail", "cloche.kernels"))
-    and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nurseries")
+    and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nurseries", "cloche.walls.jail.start")
 ]
 # Of the sandboxes' own environment, not of ours: used while a nursery warms up.
 REHEARSED = ("numpy", "pandas", "matplotlib")

@@ -34,6 +34,7 @@ def run_as(who: str, *command: str, timeout_s: float = 100) -> subprocess.Comple
         "escape/test_neighbours.py",
         "limits/test_each_limit.py::test_a_limit_is_told_as_that_limit_and_soon",
         "host/test_sudden_death.py",
+        "sessions/test_contexts.py",
     ],
 )
 def test_the_same_holds_for_an_ordinary_user(tests):

@@ -424,3 +424,11 @@ def test_a_real_runs_result_reads_well(jail):
     assert lines[0] == "[error] runtime: ZeroDivisionError: division by zero"
     assert lines[1].endswith("line 3, in f: return 1 / 0")
     assert lines[-1] == "[stdout] before"
+
+
+@pytest.mark.parametrize(
+    "angle", [10**400, 10**5000, float("nan"), "x", None, [1]], ids=lambda angle: type(angle).__name__
+)
+def test_a_display_that_only_looks_like_a_chart_harms_nothing(angle: object) -> None:
+    chart = {"type": "pie", "title": "t", "elements": [{"label": "a", "angle": angle, "radius": 1}]}
+    assert result(results=(Display({CHART: chart, "text/plain": "<Figure>"}),)).for_model()

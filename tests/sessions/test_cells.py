@@ -1,5 +1,7 @@
 """`box.run`: what a cell leaves, what it returns, what went wrong with it, and what a Jupyter user expects of one."""
 
+# ruff: noqa: E501  (code is easier to compare when each piece is one line)
+
 from __future__ import annotations
 
 import re
@@ -195,7 +197,9 @@ def test_code_that_cannot_be_compiled_is_a_syntax_error(shared: cloche.Sandbox, 
         ("raise SystemExit(-1)", 255),
     ],
 )
-def test_leaving_with_a_code_ends_the_cell_and_not_the_kernel(shared: cloche.Sandbox, code: str, exit_code: int) -> None:
+def test_leaving_with_a_code_ends_the_cell_and_not_the_kernel(
+    shared: cloche.Sandbox, code: str, exit_code: int
+) -> None:
     shared.run("still = 'here'")
     result = shared.run(code)
     assert (result.exit_code, result.restarted) == (exit_code, False)
@@ -302,15 +306,14 @@ def test_changing_folder_by_magic_stays(shared: cloche.Sandbox) -> None:
 
 def test_installing_without_a_network_fails_soon_and_says_why(shared: cloche.Sandbox) -> None:
     result = shared.run("%pip install some-package", timeout=20)
-    assert result.duration < 10
-    assert not result.ok or result.stdout + result.stderr
-    told = f"{result.stdout} {result.stderr} {result.error}"
-    assert "network" in told or "No module named pip" in told or "not available" in told
+    assert result.duration < 9
+    assert "name resolution" in result.stderr
+    assert "No matching distribution found" in result.stderr
 
 
 def test_tasks_go_on_between_cells(shared: cloche.Sandbox) -> None:
     code = "import asyncio\nticks = []\nasync def tick():\n    for n in range(3): ticks.append(n); await asyncio.sleep(0.01)\n"
-    shared.run(code + "task = asyncio.create_task(tick())")
+    shared.run(code + "task = asyncio.create_task(tick())\nawait asyncio.sleep(0)")
     assert value(shared.run("await task\nticks")) == "[0, 1, 2]"
 
 
@@ -353,10 +356,9 @@ def test_what_a_background_thread_prints_later_is_in_the_next_cells_logs(shared:
 
 
 def test_what_a_background_process_prints_between_cells_is_in_the_next_cells_logs(shared: cloche.Sandbox) -> None:
-    shared.run("import subprocess\nbehind = subprocess.Popen('read x < /sandbox/go; echo behind; touch /sandbox/said', shell=True)") if False else None
     shared.run("import os, subprocess\nos.path.exists('/sandbox/go') or os.mkfifo('/sandbox/go')")
-    shared.run("behind = subprocess.Popen('read x < /sandbox/go; echo behind', shell=True)")
-    shared.commands.run("echo > /sandbox/go; while pgrep -f 'read x' > /dev/null; do sleep 0.01; done")
+    shared.run("behind = subprocess.Popen('read x < /sandbox/go; echo behind; touch /sandbox/said', shell=True)")
+    shared.commands.run("echo > /sandbox/go; until [ -e /sandbox/said ]; do sleep 0.01; done")
     assert shared.run("behind.wait()").stdout == "behind\n"
 
 
@@ -368,9 +370,7 @@ def test_nothing_of_ours_can_be_imported(shared: cloche.Sandbox) -> None:
     assert error_of(result, "runtime").name == "ModuleNotFoundError"
 
 
-@pytest.mark.parametrize(
-    "name", ["random", "numpy", "uuid", "secrets", "hash", "tempfile"]
-)
+@pytest.mark.parametrize("name", ["random", "numpy", "uuid", "secrets", "hash", "tempfile"])
 def test_no_two_kernels_draw_the_same_numbers(shared: cloche.Sandbox, name: str) -> None:
     code = {
         "random": "import random; random.random(), random.Random().random()",
@@ -436,7 +436,9 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "kind", "word"), BAD, ids=[f"{i}-{next(iter(a))}" for i, (a, *_) in enumerate(BAD)])
+@pytest.mark.parametrize(
+    ("arguments", "kind", "word"), BAD, ids=[f"{i}-{next(iter(a))}" for i, (a, *_) in enumerate(BAD)]
+)
 def test_bad_input_is_refused_and_nothing_is_lost(
     shared: cloche.Sandbox, arguments: dict[str, Any], kind: type[Exception], word: str
 ) -> None:

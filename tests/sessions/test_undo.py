@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
 
@@ -175,16 +177,16 @@ def test_a_working_directory_that_was_removed_since_is_there_again(box):
     assert box.files.exists("work/f")
 
 
-def test_random_numbers_differ_from_one_restore_to_the_next(box):
-    draw = "import random, uuid, numpy; random.random(), uuid.uuid4(), numpy.random.rand()"
-    box.run(draw)
+def test_generators_go_on_as_they_were_and_what_must_be_unique_is(box):
+    box.run("import random, uuid, numpy, secrets, tempfile; random.seed(1); numpy.random.seed(1)")
     point = box.checkpoint()
-    drawn = []
-    for _ in range(2):
+    drawn, unique = set(), set()
+    for _ in range(3):
         box.restore(point)
-        drawn.append(str(value(box, draw)))
-    for one, other in zip(drawn[0].split(", "), drawn[1].split(", "), strict=True):
-        assert one != other
+        drawn.add(value(box, "random.random(), numpy.random.rand()"))
+        unique.add(value(box, "uuid.uuid4(), secrets.token_hex()"))
+        unique.add(value(box, "tempfile.mktemp()"))
+    assert (len(drawn), len(unique)) == (1, 6)
 
 
 def test_the_count_of_cells_goes_back(box):
@@ -541,3 +543,28 @@ async def test_the_asynchronous_sandbox_has_the_same(async_box):
     branch = await point.branch()
     assert (await branch.run("x")).text == "1"
     await point.remove()
+
+
+async def test_what_is_called_off_midway_leaves_nothing_inside(async_box):
+    await async_box.run("x = 1; open('f', 'w').write('1')")
+    base = await async_box.checkpoint("base")
+    before = await async_box.usage()
+    acts: list[Callable[[], Coroutine[Any, Any, object]]] = [
+        async_box.checkpoint,
+        async_box.branch,
+        lambda: async_box.restore(base),
+        lambda: async_box.branch(files="copy"),
+        lambda: async_box.attempt("x = 2; open('f', 'w').write('2')"),
+        lambda: async_box.best_of(["x = 2", "x = 3"], "x"),
+    ]
+    for number in range(24):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.003 * number):
+                await acts[number % len(acts)]()
+        await async_box.restore(base)
+        assert (await async_box.run("x, open('f').read()")).text == "(1, '1')"
+    for point in async_box.checkpoints.list():
+        await point.remove()
+    while (await async_box.usage()).processes > before.processes:  # ends when they have
+        await asyncio.sleep(0.01)
+    assert (await async_box.usage()).disk <= before.disk

@@ -188,7 +188,10 @@ class Checkpoints:
         step = Step(self._agent, files.operation, Step.finish)
         step.reply = files.reply
         for name, frozen in list(checkpoint.frozen.items()):
-            context = self._agent.contexts.find(name)
+            context = self._agent.contexts.by_name.get(name)
+            if context is None:
+                continue  # it was removed meanwhile
+            context.stop()  # whatever has begun in it meanwhile
             try:
                 copy = frozen.fork(context, {"frozen": False, "cwd": _existing(checkpoint.folders[name])})
             except OSError as problem:
@@ -210,6 +213,8 @@ class Checkpoints:
             kernel = checkpoint.frozen.get(source)
             folder = checkpoint.folders.get(source, "")
             description = checkpoint.contexts.get(source)
+            if description is None and source in contexts.by_name:  # it had not begun: a branch begins from nothing
+                description = contexts.by_name[source].description
         else:
             context = contexts.find(source)
             kernel, description = context.kernel, context.description
@@ -242,6 +247,8 @@ class Checkpoints:
         self._errands.add(copy, step.waits())
 
     def _grow(self, files: Step, branch: Context, kernel: Kernel | None) -> None:
+        if self._agent.contexts.by_name.get(branch.name) is not branch:
+            files.fail(FileNotFoundError(2, "the branch was removed"))
         if files.problem is not None or kernel is None or self._agent.operations.get(files.operation) is not files:
             files.finish()
             return
@@ -271,6 +278,9 @@ class Checkpoints:
 
     def _swap(self, merged: Step, context: Context, branch: Context) -> None:
         """The files are everybody's now: so are the variables."""
+        by_name = self._agent.contexts.by_name
+        if by_name.get(context.name) is not context or by_name.get(branch.name) is not branch:
+            merged.fail(FileNotFoundError(2, "the context was removed"))
         if merged.problem is not None or self._agent.operations.get(merged.operation) is not merged:
             merged.finish()
             return

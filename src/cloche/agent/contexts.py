@@ -28,7 +28,8 @@ _SCANNED, _TOLD = 5000, 200  # files and folders looked at for artifacts, and fi
 _TOLD_BYTES = 256 << 10  # of their names
 _TELL_S = 5.0  # for a kernel to tell its variables
 _SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
-_ENOSYS, _EBUSY = 38, 16
+_PATIENCE = {"PIP_RETRIES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # a network that is not there will not come
+_ENOSYS, _EBUSY, _EAGAIN = 38, 16, 11
 
 
 class Context:
@@ -58,7 +59,7 @@ class Context:
         if "fork" in how and not python.has_kernel(how["fork"]):
             raise OSError(_ENOSYS, "this sandbox was made for a single program, and has no kernels")
         cwd = self.description["cwd"] if os.path.isdir(self.description["cwd"]) else self._agent.home
-        environment = {**self._agent.environment, **self.description["env"]}
+        environment = {**_PATIENCE, **self._agent.environment, **self.description["env"]}
         order = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
         try:
             self.adopt(kernels.start(self._agent, self, how, order))
@@ -124,7 +125,7 @@ class Cell:
         was_lost, context.lost = context.lost, False
         agent.operations[operation] = self
         started = {"pid": context.kernel.pid, "lost": was_lost}
-        agent.send(frames.encode_json(operation, frames.STARTED, started))
+        agent.send_soon(frames.encode_json(operation, frames.STARTED, started))
         for kind, data in context.left_over():
             self._send(kind, data)
         self._files = _scan(agent)
@@ -274,13 +275,15 @@ class Contexts:
 
     def remove(self, name: str) -> None:
         """End a context."""
-        context = self.by_name.pop(name)
+        context = self.by_name.pop(name, None)
+        if context is None:
+            return  # somebody else has
         context.stop()
         if context.folder is not None:
             self._agent.checkpoints.clear(context.folder)
 
 
-def start_cell(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+def start_cell(agent: Agent, operation: int, request: dict[str, Any], tries: int = 10) -> None:
     """Carry out what a CELL frame asks for; a context that is described there and does not exist is made."""
     name = str(request["context"])
     known = agent.contexts.by_name.get(name)
@@ -289,10 +292,20 @@ def start_cell(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     context: Context = known or agent.contexts.add(name, request["create"])
     try:
         context.run(operation, request)
-    except OSError:
+    except OSError as problem:
         if known is None:
             del agent.contexts.by_name[name]
-        raise
+        if problem.errno != _EAGAIN or not tries or request.get("input"):
+            raise
+        # No room for another process: those of a kernel that was ended a moment ago may not be buried yet.
+        agent.after(0.1, lambda: _start_again(agent, operation, request, tries - 1))
+
+
+def _start_again(agent: Agent, operation: int, request: dict[str, Any], tries: int) -> None:
+    try:
+        start_cell(agent, operation, request, tries)
+    except (OSError, ValueError) as problem:
+        agent.fail(operation, problem)
 
 
 def _create(agent: Agent, operation: int, request: dict[str, Any]) -> None:

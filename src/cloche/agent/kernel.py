@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from _collections import deque  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket, socketpair
+from time import monotonic
 
 from cloche.agent import processes, signals
 from cloche.wire import frames
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
             """The process is gone (negative: by that signal), and all that it sent has been taken."""
 
 
+_REST_S = 0.001
+_PIPE_SIZE = 1 << 20  # so that code which prints much need not wait for us to come round
 _OUTBOX = 8 << 20  # bytes that a kernel may leave unread before it is given up
 _LAST_WORDS = 2 << 20  # bytes that are still read when it is dead: what it left behind may write for ever
 
@@ -51,12 +54,14 @@ class Kernel:
         self._outbox: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._answers: dict[int, Callable[[dict[str, Any] | OSError], None]] = {}
         self._asked = 0
+        self._last_read, self._resting = 0.0, set[int]()
         self._watching = self._speaking = False
         self.is_garbled = False  # it has sent what is no frame, and was ended for it
         self._code: int | None = None
         self._gone = False
         for fd in (control, self._socket.fileno(), stdout, stderr):
             os.set_blocking(fd, False)
+        processes.widen(stdout, _PIPE_SIZE)
         if pid:
             self._adopt(pid)
         self._watch(True)
@@ -142,6 +147,9 @@ class Kernel:
         if kind == frames.STARTED:
             self._started(payload)
             return True
+        if kind == frames.SYNC:  # it waits until all that it has sent before is taken
+            self.send(operation, frames.SYNC, payload[:8])
+            return True
         if kind in (frames.REPLY, frames.FAIL):
             answered = self._answers.pop(operation, None)
             if answered is not None:
@@ -215,7 +223,7 @@ class Kernel:
             self._read_output(fd)
 
     def _read_output(self, fd: int) -> None:
-        for _ in range(processes.PIPE_SIZE // frames.CHUNK):
+        for _ in range(_PIPE_SIZE // frames.CHUNK):
             try:
                 data = os.read(fd, frames.CHUNK)
             except BlockingIOError:
@@ -230,8 +238,21 @@ class Kernel:
             self._pending.append((0, self._outputs[fd], data))
 
     def _written(self, fd: int) -> None:
+        now = monotonic()
+        if now - self._last_read < _REST_S:
+            # Somebody prints line after line: let some come together, or each would be a frame for everybody.
+            self._agent.unwatch(fd)
+            self._resting.add(fd)
+            self._agent.after(_REST_S, lambda: self._rested(fd))
+            return
+        self._last_read = now
         self._read_output(fd)
         self.pump()
+
+    def _rested(self, fd: int) -> None:
+        self._resting.discard(fd)
+        if self._watching and fd in self._outputs:
+            self._agent.watch(fd, lambda: self._written(fd))
 
     # --- its life
 
@@ -266,7 +287,7 @@ class Kernel:
         self._watching = wanted
         if wanted:
             self._agent.watch(self._control, self._controlled)
-            for fd in self._outputs:
+            for fd in self._outputs.keys() - self._resting:
                 self._agent.watch(fd, lambda fd=fd: self._written(fd))  # type: ignore[misc]
         else:
             for fd in (self._control, *self._outputs):

@@ -33,6 +33,7 @@ def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
     raise OSError(38, "this sandbox was made for a single program, and has no kernels")
 
 
+_MOMENT_S = 0.001
 BACKLOG = 1 << 20  # bytes waiting to be sent, past which programs are no longer read
 
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -56,6 +57,7 @@ class Agent:
         self._decoder = frames.Decoder(frames.FROM_ENGINE)
         self._queue: deque[bytes] = deque()
         self._queued = 0
+        self._unhurried: tuple[bytes, int] | None = None  # what waits for company
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._children: dict[int, Callable[[int, Any], None]] = {}
         self._alarms: dict[int, tuple[float, Callable[[], None]]] = {}
@@ -109,8 +111,22 @@ class Agent:
 
     def send(self, frame: bytes) -> None:
         """Queue a frame; it leaves at the end of this turn of the loop."""
+        if self._unhurried is not None:
+            self._send_unhurried()
         self._queue.append(frame)
         self._queued += len(frame)
+
+    def send_soon(self, frame: bytes) -> None:
+        """Queue a frame that may wait a moment for the next: the engine then wakes up once, not twice."""
+        if self._unhurried is not None:
+            self._send_unhurried()
+        self._unhurried = frame, self.after(_MOMENT_S, self._send_unhurried)
+
+    def _send_unhurried(self) -> None:
+        if self._unhurried is not None:
+            (frame, alarm), self._unhurried = self._unhurried, None
+            self.forget_alarm(alarm)
+            self.send(frame)
 
     def watch(self, fd: int, callback: Callable[[], None]) -> None:
         """Call back whenever the descriptor has something to read."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cloche.agent.main import Agent
 
-PIPE_SIZE = 256 << 10
+_PIPE_SIZE = 256 << 10
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -339,11 +339,16 @@ def _processes(agent: Agent) -> list[Process]:
 def pipe() -> tuple[int, int]:
     """The reading and the writing end of a pipe that holds much."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
+    widen(writing, _PIPE_SIZE)
+    return reading, writing
+
+
+def widen(pipe: int, size: int) -> None:
+    """Let a pipe hold so much."""
     try:
-        fcntl.fcntl(writing, 1031, PIPE_SIZE)  # F_SETPIPE_SZ
+        fcntl.fcntl(pipe, 1031, size)  # F_SETPIPE_SZ
     except OSError:
         pass  # the user's allowance for pipes is used up: the default size does as well
-    return reading, writing
 
 
 def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:

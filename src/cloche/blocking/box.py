@@ -44,6 +44,7 @@ class Box:
         self._hold: Hold | None = None
         self._link: Link | None = None
         self._ended = False
+        self.closed = False  # by its owner
         self.sources: dict[str, object] = {}  # of the programs that run
         self.oom_kills_seen = self.refusals_seen = 0
 
@@ -69,7 +70,7 @@ class Box:
 
     def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
-        self._ended = True
+        self._ended = self.closed = True
         if self._hold is not None:
             try:
                 self._hold.end()

@@ -14,7 +14,7 @@ from cloche.blocking.tools import calling, refusal
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, Cleared, End, Failed, Output, Shown, Started
-from cloche.model.result import Artifact, Display, Log, Result, ToolCall
+from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall
 from cloche.wire import frames
 from cloche.wire.light_json import loads
 
@@ -350,7 +350,7 @@ class Cell:
             lost=problem is not None,
             why="timeout" if why == "overdue" else self._why or why,
             error=self._error,
-            reason=spent.reason if spent is not None else "",
+            reason="closed" if self._box.closed else spent.reason if spent is not None else "",
             oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
             stderr_tail=bytes(self._kept["stderr"][-4096:]).decode(errors="replace"),
             disk_free=disk.get("free"),
@@ -392,19 +392,23 @@ class Cell:
         number, message = told.get("errno"), str(told.get("message", ""))[:1000]
         self._close()
         if number == 38:
-            return self._unavailable(message)
+            return self._fail(
+                "unavailable",
+                f"{self._request.get('language')} is not available in this sandbox: {message}.",
+                "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
+            )
+        if number == 11:
+            return self._fail(
+                "processes",
+                f"The code could not be run: there are {self._limits.processes} processes and threads already.",
+                "End some of them (box.restart() ends those of a session), or allow more with processes=.",
+            )
         if number == 2:
             raise FileMissing(f"The code could not be run: {message}.")
         raise FileProblem(f"The code could not be run: {message}.", number=number if isinstance(number, int) else 0)
 
-    def _unavailable(self, message: str) -> CellEvent:
-        from cloche.model.result import Error
-
-        error = Error(
-            "unavailable",
-            f"{self._request.get('language')} is not available in this sandbox: {message}.",
-            "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
-        )
+    def _fail(self, kind: str, message: str, hint: str) -> CellEvent:
+        error = Error(kind, message, hint)
         self.result = Result("", "", 127, monotonic() - self._begin, 0.0, 0, error, wall=self._box.wall)
         return Failed(error)
 

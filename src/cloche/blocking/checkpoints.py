@@ -7,8 +7,9 @@ from time import time
 
 from cloche.blocking.contexts import Context
 from cloche.blocking.io import Lock
-from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
 from cloche.model.history import FileChanges, Moment, Restored
+from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +88,13 @@ class Checkpoints:
             self._made += 1
             identity = f"checkpoint-{self._made}"
             with self._quiet():
-                told = self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
+                try:
+                    told = self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
+                except ClocheError:
+                    raise
+                except BaseException:  # we are called off, and the agent does not know
+                    self._post({"method": "forget checkpoint", "name": identity})
+                    raise
                 contexts = tuple(context for context in self._box.contexts.list() if context.known)
             checkpoint = Checkpoint(self._box, identity, name, told)
             checkpoint.pinned, checkpoint.contexts = pinned, contexts
@@ -127,6 +134,11 @@ class Checkpoints:
             source.take()  # a context in use is forked when it is done
         try:
             told = self._call(request)
+        except ClocheError:
+            raise
+        except BaseException:
+            self._post({"method": "remove context", "context": branch.id})
+            raise
         finally:
             if checkpoint is None:
                 source.free(None)
@@ -160,6 +172,12 @@ class Checkpoints:
                     hint="Remove one, or make the sandbox with checkpoints= more.",
                 )
             self.remove(unnamed)
+
+    def _post(self, request: dict[str, Any]) -> None:
+        """Ask for something without waiting for the answer."""
+        operation = self._box.link.open()
+        self._box.link.post(frames.encode_json(operation.number, frames.CALL, request))
+        self._box.link.close(operation)
 
     def _quiet(self) -> Quiet:
         return Quiet(self._box.contexts.list())

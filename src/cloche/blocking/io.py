@@ -52,7 +52,7 @@ class Stream:
                 if not waiting.poll(None if deadline is None else max(deadline - monotonic(), 0) * 1000):
                     raise TimeoutError from None
 
-    def post(self, data: bytes, sending: threading.Lock) -> None:
+    def post(self, data: bytes, sending: LockType) -> None:
         """Send it now if nobody else is sending and there is room: never wait."""
         if sending.acquire(False):
             try:

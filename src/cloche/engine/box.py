@@ -43,6 +43,7 @@ class AsyncBox:
         self._hold: AsyncHold | None = None
         self._link: AsyncLink | None = None
         self._ended = False
+        self.closed = False  # by its owner
         self.sources: dict[str, object] = {}  # of the programs that run
         self.oom_kills_seen = self.refusals_seen = 0
 
@@ -68,7 +69,7 @@ class AsyncBox:
 
     async def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
-        self._ended = True
+        self._ended = self.closed = True
         if self._hold is not None:
             try:
                 await self._hold.end()

@@ -6,8 +6,9 @@ from time import time
 
 from cloche.engine.contexts import AsyncContext
 from cloche.engine.io import AsyncLock
-from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
 from cloche.model.history import FileChanges, Moment, Restored
+from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +87,13 @@ class AsyncCheckpoints:
             self._made += 1
             identity = f"checkpoint-{self._made}"
             async with self._quiet():
-                told = await self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
+                try:
+                    told = await self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
+                except ClocheError:
+                    raise
+                except BaseException:  # we are called off, and the agent does not know
+                    self._post({"method": "forget checkpoint", "name": identity})
+                    raise
                 contexts = tuple(context for context in self._box.contexts.list() if context.known)
             checkpoint = AsyncCheckpoint(self._box, identity, name, told)
             checkpoint.pinned, checkpoint.contexts = pinned, contexts
@@ -126,6 +133,11 @@ class AsyncCheckpoints:
             await source.take()  # a context in use is forked when it is done
         try:
             told = await self._call(request)
+        except ClocheError:
+            raise
+        except BaseException:
+            self._post({"method": "remove context", "context": branch.id})
+            raise
         finally:
             if checkpoint is None:
                 await source.free(None)
@@ -159,6 +171,12 @@ class AsyncCheckpoints:
                     hint="Remove one, or make the sandbox with checkpoints= more.",
                 )
             await self.remove(unnamed)
+
+    def _post(self, request: dict[str, Any]) -> None:
+        """Ask for something without waiting for the answer."""
+        operation = self._box.link.open()
+        self._box.link.post(frames.encode_json(operation.number, frames.CALL, request))
+        self._box.link.close(operation)
 
     def _quiet(self) -> AsyncQuiet:
         return AsyncQuiet(self._box.contexts.list())

@@ -10,7 +10,7 @@ from _socket import MSG_NOSIGNAL, SHUT_RDWR, socket
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_MAX_TASKS = 256
+_MAX_TASKS = 1000
 
 AsyncLock = asyncio.Lock
 

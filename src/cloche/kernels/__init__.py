@@ -9,7 +9,8 @@ them speak `cloche.wire.frames` on a stream of their own, the *control*, whateve
     ANSWER  {"call", "value" | "error"}             DATA     a piece of a message: one byte (1: the last), then JSON
     FORK    {"frozen", "cwd"} + descriptors         EVENT    {"call", "tool", "args", "kwargs"}: a tool is called
     ASK     {"what": "variables", …}                EXIT     {"status", "code", "count", "cpu", "peak"}: end of the cell
-                                                    REPLY / FAIL   to ASK and FORK
+    SYNC    (as it came)                            REPLY / FAIL   to ASK and FORK
+                                                    SYNC     to be sent back when all before it has been taken
 
 Every frame of a cell carries the operation of its CELL frame.  A message (of DATA frames, joined) is a JSON object:
 
@@ -24,7 +25,8 @@ code asked to end, with `code`).
 A kernel is interrupted by SIGINT to its process group, and ignores it between cells.  A cell that was given input finds
 it on standard input: its descriptor comes with the CELL frame (SCM_RIGHTS), and is /dev/null afterwards; kernels that
 are started by exec cannot receive one, so they get a path in "stdin" instead.  What is written to descriptors 1 and 2,
-by whomever, goes to the agent, too; a kernel itself writes to its control, so output and displays keep their order.
+by whomever, goes to the agent, too, before any frame that is sent later.  So a kernel keeps output and displays in
+order if it writes to its control, or waits for SYNC before it writes to a descriptor after having sent frames.
 
 FORK (Python) makes a copy of the kernel, which answers STARTED on a control of its own: a checkpoint is a copy that
 waits (`frozen`), restoring forks that copy again, and a branch is a copy that goes on.

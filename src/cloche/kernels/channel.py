@@ -23,6 +23,8 @@ class Channel:
 
     def __init__(self, fd: int) -> None:
         self.operation = 0  # of the cell under way
+        self.owes = False  # frames were sent that must be taken before anything is written to a descriptor
+        self._asked = self._synced = 0
         self.on_answer: Callable[[bytes], None] = _ignore  # takes the ANSWER frames
         self.attach(fd)
 
@@ -137,6 +139,8 @@ class Channel:
         for frame in self._decoder.feed(data):
             if frame[1] == frames.ANSWER:
                 self.on_answer(frame[2])
+            elif frame[1] == frames.SYNC:
+                self._synced = int.from_bytes(frame[2], "big")
             else:
                 self._ready.append(frame)
 
@@ -167,6 +171,7 @@ class Channel:
         Without `flush` it leaves with the next frame: one step for both ends where another frame follows at once.
         """
         data = dumps(message).encode()
+        self.owes = True
         problem: BaseException | None = None
         with self._lock:
             for start in range(0, len(data) or 1, PIECE):
@@ -183,8 +188,17 @@ class Channel:
         if problem is not None:
             raise problem
 
+    def sync(self) -> None:
+        """Wait until the agent has taken all that was sent: what is written to a descriptor now comes after it."""
+        self._asked += 1
+        wanted = self._asked
+        self.send(frames.SYNC, wanted.to_bytes(8, "big"))
+        self.owes = False
+        self.wait(lambda: self._synced >= wanted, allocate_lock())
+
     def write(self, kind: int, data: bytes | memoryview) -> None:
         """Send output, in pieces of a size that frames can have."""
+        self.owes = True
         if len(data) <= frames.CHUNK:
             self.send(kind, bytes(data))
             return

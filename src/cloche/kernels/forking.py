@@ -102,7 +102,7 @@ def reopen(files: list[Position]) -> None:
     """Open them anew, each where it stood: an open file is shared with the process that this one was copied from."""
     for fd, path, flags, offset in files:
         try:
-            if os.readlink(f"/proc/self/fd/{fd}") != path:
+            if os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)") != path:  # restoring may have replaced it
                 continue  # it was closed since, and is something else now
             fresh = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL) | os.O_CLOEXEC)
             os.lseek(fresh, offset, os.SEEK_SET)

@@ -67,6 +67,7 @@ class Kernel:
                     _finish()
                 operation, kind, payload = frame
                 self._channel.operation = operation
+                self._channel.owes = False  # the agent has taken all of the cell before, or there would be none now
                 request = loads(payload.decode())
                 if kind == frames.CELL:
                     self._run(request)

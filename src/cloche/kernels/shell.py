@@ -73,8 +73,7 @@ class Cells:
             else:
                 try:
                     self.displayhook.exec_result = result
-                    self._execute(before)
-                    self._execute(last)
+                    self._execute([code for code in (before, last) if code is not None])
                 except BaseException as problem:
                     result.error_in_exec = problem
                     self.report(problem)
@@ -200,14 +199,20 @@ class Cells:
 
     # The way from code to what it does
 
-    def _execute(self, code: CodeType | None) -> None:
-        if code is None:
-            return
-        names = self.user_ns
-        if code.co_flags & _CO_COROUTINE:
-            self._await(eval(code, names))
+    def _execute(self, codes: list[CodeType]) -> None:
+        if any(code.co_flags & _CO_COROUTINE for code in codes):
+            self._await(self._execute_in_loop(codes))
         else:
-            exec(code, names)
+            for code in codes:
+                exec(code, self.user_ns)
+
+    async def _execute_in_loop(self, codes: list[CodeType]) -> None:
+        """All of a cell that awaits anything: what comes before that may want the running loop (create_task)."""
+        for code in codes:
+            if code.co_flags & _CO_COROUTINE:
+                await eval(code, self.user_ns)
+            else:
+                exec(code, self.user_ns)
 
     def _await(self, cell: Any) -> None:
         import asyncio

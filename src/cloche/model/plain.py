@@ -28,11 +28,17 @@ class Plain:
         cls._defaults = {name: cls.__dict__[name] for name in cls._fields if name in cls.__dict__}
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        given = dict(zip(self._fields, values, strict=False))
-        state = {**self._defaults, **given, **named}
-        if len(values) > len(self._fields) or len(state) != len(self._fields) or given.keys() & named.keys():
-            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}, each once")
-        self.__dict__.update(state)
+        fields, state = self._fields, self.__dict__
+        state.update(self._defaults)
+        state.update(named)
+        if values:
+            state.update(zip(fields, values, strict=False))
+        if len(state) != len(fields) or len(values) + len(named) > len(fields) or self._twice(values, named):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(fields)}, each once")
+
+    def _twice(self, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Is a field given by place and by name?"""
+        return bool(values and named) and any(name in named for name in self._fields[: len(values)])
 
     def replace(self, **changes: Any) -> Self:
         """The same with some fields changed."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # Forms of our own, beside those that everybody knows.
-CHART = "application/vnd.cloche.chart+json"  # what a figure shows: kernels/charts.py
+CHART = "application/vnd.cloche.chart+json"  # what a figure shows: kernels/charts/
 TABLE = "application/vnd.cloche.table+json"  # what a table holds: kernels/tables.py
 
 

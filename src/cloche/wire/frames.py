@@ -29,15 +29,15 @@ RUN, CALL, SIGNAL, RESIZE, CANCEL, INPUT, INPUT_END = 1, 2, 3, 4, 5, 6, 7
 CELL, ANSWER = 9, 10
 # From either: a number of bytes that the other side may send in addition
 CREDIT = 8
-# From the agent to a kernel, beside CELL and ANSWER (see cloche.kernels)
-FORK, ASK = 11, 12
+# From the agent to a kernel, beside CELL and ANSWER (see cloche.kernels); SYNC goes there and back
+FORK, ASK, SYNC = 11, 12, 13
 # From the agent
 STARTED, STDOUT, STDERR, EXIT, REPLY, FAIL, DATA, EVENT = 16, 17, 18, 19, 20, 21, 22, 23
 
 FROM_ENGINE = frozenset((RUN, CALL, SIGNAL, RESIZE, CANCEL, INPUT, INPUT_END, CREDIT, CELL, ANSWER))
 FROM_AGENT = frozenset((CREDIT, STARTED, STDOUT, STDERR, EXIT, REPLY, FAIL, DATA, EVENT))
-TO_KERNEL = frozenset((CELL, ANSWER, FORK, ASK))
-FROM_KERNEL = frozenset((STARTED, STDOUT, STDERR, DATA, EVENT, EXIT, REPLY, FAIL))
+TO_KERNEL = frozenset((CELL, ANSWER, FORK, ASK, SYNC))
+FROM_KERNEL = frozenset((STARTED, STDOUT, STDERR, DATA, EVENT, EXIT, REPLY, FAIL, SYNC))
 BULK = frozenset((STDOUT, STDERR, DATA, INPUT))  # what credit is counted for
 
 _HEADER = Struct(">IIB")

@@ -26,17 +26,16 @@ def open_file(folder: int, name: str) -> int:
 
 
 def open_folder(folder: int, name: str, need: int) -> tuple[int, int | None]:
-    """Open a subfolder, with permissions for its owner; also returns the mode to give back, if it had another."""
+    """Open a subfolder; also returns the mode to give back, if that took permissions that its owner lacked."""
     try:
-        fd = os.open(name, FOLDER, dir_fd=folder)
+        return os.open(name, FOLDER, dir_fd=folder), None
     except PermissionError:
         mode = _allow(folder, name, need)
         return os.open(name, FOLDER, dir_fd=folder), mode
-    return fd, allow_inside(fd, need)
 
 
 def allow_inside(fd: int, need: int) -> int | None:
-    """Give an open folder permissions for its owner; returns the mode to give back, if it had another."""
+    """Give an open folder permissions that its owner may lack; returns the mode to give back, if it did."""
     mode = modes.S_IMODE(os.fstat(fd).st_mode)
     if mode & need == need:
         return None

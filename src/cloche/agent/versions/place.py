@@ -23,13 +23,13 @@ class Place:
     """
 
     def __init__(self, top: int, need: int) -> None:
-        self.fd = os.open(".", FOLDER, dir_fd=top)
         status = os.fstat(top)
         self.device = status.st_dev
         self.unread: set[int] = set()  # folders, by the number that `walk` gave them
         self._top, self._need = top, need
         # Inode, the mode to give back and the name of every folder on the way.
         self._trail = [(status.st_ino, allow_inside(top, need), "")]
+        self.fd = os.open(".", FOLDER, dir_fd=top)
 
     def __enter__(self) -> Place:
         return self
@@ -46,8 +46,11 @@ class Place:
         fd, mode = open_folder(self.fd, name, self._need)
         status = os.fstat(fd)
         if status.st_dev != self.device:
+            give_back(fd, mode)
             os.close(fd)
             raise OSError(errno.EXDEV, "it is mounted there")
+        if mode is None:
+            mode = allow_inside(fd, self._need)
         os.close(self.fd)  # open, since it could be looked into
         self._trail.append((status.st_ino, mode, name))
         self.fd = fd

@@ -1,9 +1,11 @@
-"""The folder that versions are kept in, out of every program's reach.
+"""The folder that versions are kept in:
 
     objects/<content id>    the contents of files, each once
     versions/<name in hex>  what there was: see tree.py
-    index                   see index.py
+    index                   what need not be read again: see index.py
     new                     one of these while it is written
+
+Programs cannot reach it, and only one call at a time uses it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 # Sourced by the bash that a Bash kernel drives (cloche.kernels.bash), before its first cell and after each `exit`.
 # Its caller has set __cloche_folder: where the fifos `commands` and `reports` are, and the state goes between two lives.
+#
+# A cell may define functions and aliases of any name: what is ours asks for the `builtin`.
 
-shopt -s expand_aliases
+builtin shopt -s expand_aliases
 __cloche_running=
 __cloche_at_exit=
+__cloche_dropped=()
 __cloche_replaced=()
 
-# At the end of a cell that came to its end.  errexit and nounset do not outlive it: they are meant for its commands.
+# At the end of a cell that came to its end.
 __cloche_end() {
-    set +eu
     __cloche_running=
+    __cloche_dropped=()
     __cloche_restore
-    builtin echo "end $1" >|"$__cloche_folder/reports"
 }
 
 # `exit`, errexit, nounset and interrupts end the shell.  It tells, writes down all that it knows, and begins anew: the
@@ -19,20 +21,23 @@ __cloche_end() {
 __cloche_leave() {
     builtin trap - EXIT
     # Called in the middle of a function, its local variables are not the shell's: unset, they show what they hid.
-    while IFS= builtin read -r __cloche_name; do
+    builtin local __cloche_name
+    builtin local -a __cloche_names # read by mapfile: words would depend on IFS
+    builtin mapfile -t __cloche_names <<<"$__cloche_locals"
+    for __cloche_name in "${__cloche_names[@]}"; do
         [[ ! $__cloche_name =~ ^declare\ -[^\ ]+\ ([A-Za-z0-9_]+)(=|$) ]] || builtin unset -v "${BASH_REMATCH[1]}"
-    done <<<"$__cloche_locals"
+    done
     builtin trap -p >|"$__cloche_folder/traps"
     builtin trap - ERR DEBUG RETURN
     builtin trap : INT # not ignored: the next shell could not change that
     if [[ -n $__cloche_at_exit ]]; then
-        local __cloche_action=$__cloche_at_exit
+        builtin local __cloche_action="$__cloche_at_exit"
         __cloche_at_exit=
         builtin eval "$__cloche_action"
     fi
     __cloche_restore
     __cloche_save >|"$__cloche_folder/state"
-    builtin echo "left $__cloche_status" >|"$__cloche_folder/reports"
+    builtin echo "left $__cloche_status $__cloche_flags" >|"$__cloche_folder/reports"
     builtin exec -a bash "$BASH" --noprofile --norc "$__cloche_folder/commands"
 }
 
@@ -40,18 +45,26 @@ __cloche_interrupted() {
     [[ -z $__cloche_running ]] || builtin exit 130
 }
 
-# An EXIT trap is kept for the cell that exits, because we need the shell's own.
+# An EXIT trap is kept for the cell that exits, because we need the shell's own.  DEBUG, ERR and RETURN come back at the
+# end of a function that takes them away, so they do nothing until the end of the cell, where they go.
 trap() {
     if ((BASH_SUBSHELL > 0 || $# == 0)) || [[ $1 == -[lp]* ]]; then
         builtin trap "$@"
-        return
+        builtin return
     fi
-    [[ $1 != -- ]] || shift
-    local action=$1 name
-    local -a others=()
-    if (($# == 1)); then action=-; else shift; fi
+    [[ $1 != -- ]] || builtin shift
+    builtin local action="$1" name
+    builtin local -a others
+    if (($# == 1)); then action=-; else builtin shift; fi
     for name; do
         case $name in
+            DEBUG | ERR | RETURN)
+                if [[ $action == - ]]; then
+                    builtin trap : "$name"
+                    __cloche_dropped+=("$name")
+                else
+                    others+=("$name")
+                fi ;;
             EXIT | exit | 0) if [[ $action == - ]]; then __cloche_at_exit=; else __cloche_at_exit=$action; fi ;;
             INT | SIGINT | int | 2)
                 if [[ $action == - ]]; then builtin trap __cloche_interrupted INT; else others+=("$name"); fi ;;
@@ -63,15 +76,19 @@ trap() {
 
 # The environment of one cell alone: a name and its value.
 __cloche_with() {
-    local -n __cloche_variable=$1
+    builtin local -n __cloche_variable="$1"
+    if [[ ${__cloche_variable@a} == *r* ]]; then
+        builtin echo "bash: $1 is readonly, and stays as it is" >&2
+        builtin return
+    fi
     __cloche_replaced+=("$1" "${__cloche_variable+set}" "${__cloche_variable-}" "${__cloche_variable@a}")
     builtin export "$1=$2"
 }
 
 __cloche_restore() {
-    local __cloche_index
+    builtin local __cloche_index
     for ((__cloche_index = ${#__cloche_replaced[@]} - 4; __cloche_index >= 0; __cloche_index -= 4)); do
-        set -- "${__cloche_replaced[@]:__cloche_index:4}"
+        builtin set -- "${__cloche_replaced[@]:__cloche_index:4}"
         if [[ -z $2 ]]; then
             builtin unset -v "$1"
         else
@@ -84,9 +101,9 @@ __cloche_restore() {
 
 # All of the state, as commands that bring it back.
 __cloche_save() {
-    local __cloche_name
-    local -a __cloche_names # read by mapfile: words would depend on IFS
-    mapfile -t __cloche_names < <(builtin compgen -A variable)
+    builtin local __cloche_name
+    builtin local -a __cloche_names
+    builtin mapfile -t __cloche_names < <(builtin compgen -A variable)
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
             __cloche_* | BASH | BASHOPTS | BASHPID | BASH_[A-Z]* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
@@ -94,28 +111,33 @@ __cloche_save() {
             *) builtin declare -p "$__cloche_name" 2>/dev/null ;;
         esac
     done
-    mapfile -t __cloche_names < <(builtin compgen -A function)
+    builtin mapfile -t __cloche_names < <(builtin compgen -A function)
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
             __cloche_* | trap) ;;
             *) builtin declare -f -- "$__cloche_name" ;;
         esac
     done
-    mapfile -t __cloche_names < <(builtin declare -Fx)
+    builtin mapfile -t __cloche_names < <(builtin declare -Fx)
     for __cloche_name in "${__cloche_names[@]}"; do
         builtin echo "builtin export -f -- ${__cloche_name##* }"
     done
     builtin alias -p
     builtin shopt -p
-    mapfile -t __cloche_names < <(builtin set +o)
+    builtin mapfile -t __cloche_names < <(builtin set +o)
     for __cloche_name in "${__cloche_names[@]}"; do
-        [[ $__cloche_name == *errexit || $__cloche_name == *nounset ]] || builtin echo "$__cloche_name"
+        case $__cloche_name in
+            *errexit | *nounset | *xtrace | *verbose) ;;
+            *) builtin echo "$__cloche_name" ;;
+        esac
     done
     [[ ! -s $__cloche_folder/traps ]] || builtin echo "builtin source '$__cloche_folder/traps'"
     builtin echo "__cloche_at_exit=${__cloche_at_exit@Q}"
 }
 
-builtin trap '__cloche_status=$?; set +eu; __cloche_locals=$(builtin local 2>/dev/null); __cloche_leave' EXIT
+# To /dev/null, where xtrace would tell of it.
+builtin trap '{ __cloche_status=$? __cloche_flags=$-; builtin set +euvx; __cloche_locals=$(builtin local); } 2>/dev/null
+__cloche_leave' EXIT
 builtin trap __cloche_interrupted INT
 builtin trap 'builtin exit 143' TERM # otherwise its end would look like a success
 builtin trap 'builtin exit 129' HUP

@@ -7,6 +7,9 @@
 //   display.js     what a value looks like        tokens.js      what is code in a text
 //   declarations.js  names that are declared again
 
+// As they are now: a cell may declare these names, too.
+const { BigInt, Error, JSON, Map, Number, Object, Promise, Set, String, Symbol, process, setImmediate } = globalThis;
+
 const inspector = require('inspector');
 const v8 = require('v8');
 const vm = require('vm');
@@ -17,8 +20,10 @@ const errors = require('./javascript/errors.js');
 const interrupts = require('./javascript/interrupts.js');
 const modules = require('./javascript/modules.js');
 const streams = require('./javascript/streams.js');
+const typescript = require('./javascript/typescript.js');
 
 const { kinds } = control;
+const { parse } = JSON;
 const MAX_DISPLAYS = 500; // of one cell
 const NOT_IMPLEMENTED = 38; // ENOSYS
 
@@ -90,8 +95,8 @@ function listen() {
 }
 
 function handle({ operation, kind, payload }) {
-  if (kind === kinds.CELL) run(new Cell(operation, JSON.parse(payload)));
-  else if (kind === kinds.ANSWER) answer(JSON.parse(payload));
+  if (kind === kinds.CELL) run(new Cell(operation, parse(payload)));
+  else if (kind === kinds.ANSWER) answer(parse(payload));
   else if (kind === kinds.FORK || kind === kinds.ASK) {
     const message = 'JavaScript kernels cannot be forked';
     control.sendJson(kinds.FAIL, { errno: NOT_IMPLEMENTED, message }, operation);
@@ -127,7 +132,7 @@ function scriptOf(cell) {
   errors.remember(cell.name, code);
   if (cell.typed) {
     try {
-      ({ code, map } = require('./javascript/typescript.js').strip(code, cell.name));
+      ({ code, map } = typescript.strip(code, cell.name));
     } catch (problem) {
       settleWithError(cell, problem, problem.place);
       return null;
@@ -323,7 +328,7 @@ function restoreEnvironment(cell) {
 
 function installGlobals() {
   const tools = { __proto__: null };
-  for (const name of JSON.parse(process.env.CLOCHE_TOOLS || '[]')) tools[name] = (...args) => callTool(name, args);
+  for (const name of parse(process.env.CLOCHE_TOOLS || '[]')) tools[name] = (...args) => callTool(name, args);
   delete process.env.CLOCHE_TOOLS;
   const globals = { display: show, cloche: { tools: Object.freeze(tools) } };
   for (const [name, value] of Object.entries(globals)) {

@@ -4,10 +4,14 @@
 // Everything is written at once and in full: output and displays keep their order, and nothing is lost when the process
 // ends the next moment.
 
+// As they are now: a cell may declare these names, too.
+const { Atomics, Buffer, Int32Array, JSON, RangeError, SharedArrayBuffer, process, setTimeout } = globalThis;
+
 const fs = require('fs');
 
-const { writeSync, readSync, read } = fs; // as they are now: a cell may replace them
+const { writeSync, readSync, read } = fs; // as they are now: a cell may replace them, and those below
 const { stringify } = JSON;
+const { alloc, allocUnsafeSlow, concat, from } = Buffer;
 
 const FD = 3;
 const HEADER = 9;
@@ -20,7 +24,7 @@ const kinds = {
   STARTED: 16, STDOUT: 17, STDERR: 18, EXIT: 19, REPLY: 20, FAIL: 21, DATA: 22, EVENT: 23,
 };
 
-const scratch = Buffer.allocUnsafeSlow(HEADER + CHUNK);
+const scratch = allocUnsafeSlow(HEADER + CHUNK);
 const nap = new Int32Array(new SharedArrayBuffer(4));
 
 // What is being written.  An interrupt may end the code that writes at any call; the rest of the frame then goes out
@@ -71,7 +75,7 @@ function write(kind, data) {
       put(scratch, HEADER + length);
       return;
     }
-    data = Buffer.from(data);
+    data = from(data);
   }
   for (let start = 0; start < data.length; start += CHUNK) {
     const part = data.subarray(start, start + CHUNK);
@@ -84,9 +88,9 @@ function write(kind, data) {
 
 /** One frame whose payload is JSON. */
 function sendJson(kind, value, number = operation) {
-  const payload = Buffer.from(stringify(value));
+  const payload = from(stringify(value));
   if (payload.length > MAX_PAYLOAD) throw new RangeError(`more than ${MAX_PAYLOAD} bytes cannot be sent`);
-  const frame = Buffer.allocUnsafeSlow(HEADER + payload.length);
+  const frame = allocUnsafeSlow(HEADER + payload.length);
   writeHeader(frame, 0, payload.length, kind, number);
   payload.copy(frame, HEADER);
   flush();
@@ -95,9 +99,9 @@ function sendJson(kind, value, number = operation) {
 
 /** A message of any length, in pieces that nothing else comes between. */
 function sendMessage(message) {
-  const data = Buffer.from(stringify(message));
+  const data = from(stringify(message));
   const pieces = Math.max(1, Math.ceil(data.length / PIECE));
-  const frames = Buffer.allocUnsafeSlow(data.length + pieces * (HEADER + 1));
+  const frames = allocUnsafeSlow(data.length + pieces * (HEADER + 1));
   let at = 0;
   for (let start = 0; start < data.length; start += PIECE) {
     const length = Math.min(PIECE, data.length - start);
@@ -117,13 +121,13 @@ function sendMessage(message) {
  * non-blocking for the writes, too.
  */
 function listen(receive) {
-  const inbox = Buffer.allocUnsafeSlow(256 << 10);
-  let rest = Buffer.alloc(0);
+  const inbox = allocUnsafeSlow(256 << 10);
+  let rest = alloc(0);
   const next = () => {
     read(FD, inbox, 0, inbox.length, null, (problem, count) => {
       if (problem && problem.code === 'EAGAIN') return void setTimeout(next, 1);
       if (problem || count === 0) process.reallyExit(0);
-      const data = Buffer.concat([rest, inbox.subarray(0, count)]); // a copy: the next read is under way at once
+      const data = concat([rest, inbox.subarray(0, count)]); // a copy: the next read is under way at once
       next();
       const frames = [];
       let at = 0;

@@ -11,7 +11,6 @@ const HOISTED = { var: 'let', function: 'let' };
 function relax(source) {
   if (!/\bconst\b/.test(source)) return source;
   const tokens = tokenize(source);
-  if (tokens === null) return source;
   let result = '';
   let at = 0;
   for (const [i, token] of tokens.entries()) {
@@ -27,16 +26,26 @@ function relax(source) {
  * into the other, where an earlier cell has declared the name; null when there is none.
  */
 function convert(source, name) {
-  const tokens = tokenize(source) || [];
+  const tokens = tokenize(source);
   for (const [i, token] of tokens.entries()) {
     if (token.depth > 0 || token.type !== 'word' || !isKeyword(tokens, i)) continue;
     const other = LEXICAL[token.text] || HOISTED[token.text];
     if (other === undefined || !declares(tokens, i, name)) continue;
-    if (token.text === 'let' || token.text === 'var') return source.slice(0, token.start) + other + source.slice(token.end);
+    if (token.text === 'let' || token.text === 'var') {
+      return source.slice(0, token.start) + other + source.slice(token.end);
+    }
     const start = tokens[i - 1] && tokens[i - 1].text === 'async' ? tokens[i - 1].start : token.start;
-    return `${source.slice(0, start)}${other} ${name} = ${source.slice(start)}`;
+    const end = endOfBody(tokens, i);
+    return `${source.slice(0, start)}${other} ${name} = ${source.slice(start, end)};${source.slice(end)}`;
   }
   return null;
+}
+
+/** Where the function or class ends: what it becomes needs a semicolon there. */
+function endOfBody(tokens, i) {
+  const open = tokens.findIndex((token, at) => at > i && token.depth === 0 && token.text === '{');
+  const close = tokens.findIndex((token, at) => at > open && token.depth === 0 && token.text === '}');
+  return close < 0 ? tokens[tokens.length - 1].end : tokens[close].end;
 }
 
 function isKeyword(tokens, i) {

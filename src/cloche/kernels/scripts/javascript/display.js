@@ -1,6 +1,9 @@
 'use strict';
 // What a value looks like: its MIME types, bounded.
 
+// As they are now: a cell may declare these names, too.
+const { Array, Buffer, Error, JSON, Number, Object, String, Symbol } = globalThis;
+
 const util = require('util');
 
 const TEXT_BYTES = 1 << 20;
@@ -10,7 +13,9 @@ const NODES = 500_000;
 
 const DESCRIBES = [Symbol.for('cloche.display'), Symbol.for('Jupyter.display')];
 
-const { inspect } = util;
+const { inspect } = util; // as they are now: a cell may replace them
+const { byteLength, from } = Buffer;
+const { stringify } = JSON;
 const { isProxy, isDate, isUint8Array } = util.types; // which no object can deceive
 
 /** As Node's own REPL shows it. */
@@ -82,7 +87,7 @@ function checked(bundle, value) {
     if (isUint8Array(data)) addBinary(result, type, data);
     else if (typeof data === 'string') {
       if (type === 'text/plain') result[type] = cut(data);
-      else if (data.length <= DATA_BYTES && Buffer.byteLength(data) <= DATA_BYTES) result[type] = data;
+      else if (data.length <= DATA_BYTES && byteLength(data) <= DATA_BYTES) result[type] = data;
       else left.push(type);
     } else {
       const json = jsonOf(data);
@@ -99,7 +104,7 @@ function checked(bundle, value) {
 
 function addBinary(bundle, type, bytes) {
   if (bytes.length <= DATA_BYTES) {
-    bundle[type] = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+    bundle[type] = from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
   } else bundle['text/plain'] = `[${type} of ${bytes.length} bytes left out: more than ${DATA_BYTES}]`;
 }
 
@@ -165,16 +170,16 @@ function jsonOf(value) {
 
   try {
     const result = copy(value, 0);
-    return Buffer.byteLength(JSON.stringify(result)) <= DATA_BYTES ? result : undefined;
+    return byteLength(stringify(result)) <= DATA_BYTES ? result : undefined;
   } catch {
     return undefined;
   }
 }
 
 function cut(text) {
-  if (text.length * 3 <= TEXT_BYTES || Buffer.byteLength(text) <= TEXT_BYTES) return text;
+  if (text.length * 3 <= TEXT_BYTES || byteLength(text) <= TEXT_BYTES) return text;
   const note = `\n[… cut at ${TEXT_BYTES} bytes]`;
-  const bytes = Buffer.from(text).subarray(0, TEXT_BYTES - Buffer.byteLength(note));
+  const bytes = from(text).subarray(0, TEXT_BYTES - byteLength(note));
   return bytes.toString().replace(/\ufffd$/, '') + note;
 }
 

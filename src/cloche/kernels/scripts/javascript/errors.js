@@ -1,6 +1,9 @@
 'use strict';
 // Errors as their cell's author wants to read them: the lines of cells, and none of the kernel's.
 
+// As they are now: a cell may declare these names, too.
+const { Error, Map, String } = globalThis;
+
 const path = require('path');
 const util = require('util');
 const { FRAME } = require('./interrupts.js');

@@ -5,6 +5,9 @@
 // and ends the script.  What runs later (after an `await`, in timers) is nobody's script: there a worker thread waits
 // for the signal in the same way, tells the main thread, and if that is too busy to answer, ends what it executes.
 
+// As they are now: a cell may declare these names, too.
+const { Atomics, Int32Array, Object, SharedArrayBuffer, process, setImmediate } = globalThis;
+
 const inspector = require('inspector');
 const path = require('path');
 const vm = require('vm');
@@ -12,12 +15,12 @@ const vm = require('vm');
 const IDLE = 0;
 const ARMED = 1;
 
-const RUN = Symbol.for('cloche.run');
+const RUN = '__run__';
 
 /** The file that the kernel's own frames below a cell's end in: errors.js cuts there. */
 const FRAME = 'cloche:run';
 
-const script = new vm.Script(`globalThis[Symbol.for('cloche.run')]()`, { filename: FRAME });
+const script = new vm.Script(`${RUN}()`, { filename: FRAME });
 const state = new Int32Array(new SharedArrayBuffer(8)); // IDLE or ARMED; how often the main thread has answered
 
 let todo = null;

@@ -2,6 +2,9 @@
 // `import` and `export` in cells.  V8's REPL mode takes scripts, not modules: so declarations become calls of a helper,
 // in place, with every line where it was.
 
+// As they are now: a cell may declare these names, too.
+const { Error, JSON, Map, Object, Set, URL, process } = globalThis;
+
 const Module = require('module');
 const path = require('path');
 const { pathToFileURL } = require('url');
@@ -21,7 +24,6 @@ const DECLARES = new Set(['const', 'let', 'var', 'function', 'class', 'async']);
 function rewrite(source, typed) {
   if (!/\b(import|export)\b/.test(source)) return source;
   const tokens = tokenize(source);
-  if (tokens === null) return source;
   const edits = [];
   for (let i = 0; i < tokens.length; i++) {
     const { type, text } = tokens[i];
@@ -109,8 +111,10 @@ function afterSpecifier(source, tokens, i) {
   const word = tokens[i + 1];
   if (word && (word.text === 'with' || word.text === 'assert') && tokens[i + 2] && tokens[i + 2].text === '{') {
     const close = tokens.findIndex((token, at) => at > i + 2 && token.text === '}');
-    attributes = source.slice(tokens[i + 2].start, tokens[close].end).replace(/\s+/g, ' ');
-    i = close;
+    if (close >= 0) {
+      attributes = source.slice(tokens[i + 2].start, tokens[close].end).replace(/\s+/g, ' ');
+      i = close;
+    }
   }
   const last = tokens[i + 1] && tokens[i + 1].text === ';' ? tokens[i + 1] : tokens[i];
   return [last.end, attributes];
@@ -119,7 +123,7 @@ function afterSpecifier(source, tokens, i) {
 function isMethod(source, tokens, i) {
   const { depth } = tokens[i];
   const close = tokens.findIndex((token, at) => at > i + 1 && token.depth === depth && token.text === ')');
-  const next = tokens[close + 1];
+  const next = close < 0 ? null : tokens[close + 1];
   return !!next && next.text === '{' && !source.slice(tokens[close].end, next.start).includes('\n');
 }
 
@@ -184,7 +188,7 @@ function loaderFor(folder) {
 function dynamicImport(name, options) {
   const attributes = options && (options.with || options.assert);
   // Node 18 knows the older of the two words alone.
-  return loaderFor(process.cwd())(name, attributes && { with: attributes, assert: attributes });
+  return loaderFor(here())(name, attributes && { with: attributes, assert: attributes });
 }
 
 async function staticImport(name, attributes, names) {
@@ -197,43 +201,71 @@ async function staticImport(name, attributes, names) {
   return module;
 }
 
-/** What a module's scope has, as globals: relative names begin at the working directory. */
+const started = process.cwd();
+
+/** Relative names begin here. */
+function here() {
+  try {
+    return process.cwd();
+  } catch {
+    return started; // a cell has removed the working directory
+  }
+}
+
+const requires = new Map(); // by folder
+
+function requireHere() {
+  const folder = here();
+  if (!requires.has(folder)) requires.set(folder, Module.createRequire(path.join(folder, 'cell.js')));
+  return requires.get(folder);
+}
+
+function makeRequire() {
+  const { cache, extensions, main } = requireHere();
+  const resolve = (name, options) => requireHere().resolve(name, options);
+  resolve.paths = (name) => requireHere().resolve.paths(name);
+  return Object.assign((name) => requireHere()(name), { cache, extensions, main, resolve });
+}
+
+/** What a module's scope has, as globals. */
 function install() {
-  const folder = process.cwd();
-  const file = path.join(folder, 'cell.js');
+  const file = path.join(started, 'cell.js');
   const module = new Module(file);
   module.filename = file;
-  module.paths = Module._nodeModulePaths(folder);
+  module.paths = Module._nodeModulePaths(started);
   const meta = {
     __proto__: null,
     get dirname() {
-      return process.cwd();
+      return here();
     },
     get filename() {
-      return path.join(process.cwd(), 'cell.js');
+      return path.join(here(), 'cell.js');
     },
     get url() {
-      return pathToFileURL(path.join(process.cwd(), 'cell.js')).href;
+      return pathToFileURL(meta.filename).href;
     },
     resolve: (name) => {
       if (/^\.{0,2}\//.test(name)) return new URL(name, meta.url).href;
-      const found = Module.createRequire(meta.filename).resolve(name);
+      const found = requireHere().resolve(name);
       return path.isAbsolute(found) ? pathToFileURL(found).href : `node:${found.replace(/^node:/, '')}`;
     },
   };
   const globals = {
-    require: Module.createRequire(file),
+    require: makeRequire(),
     module,
     exports: module.exports,
-    __filename: file,
-    __dirname: folder,
     [DYNAMIC]: dynamicImport,
     [STATIC]: staticImport,
     [META]: meta,
   };
-  for (const [name, value] of Object.entries(globals)) {
-    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+  for (const [name, value] of Object.entries(globals)) define(name, { value, writable: true });
+  for (const [name, part] of [['__filename', 'filename'], ['__dirname', 'dirname']]) {
+    define(name, { get: () => meta[part], set: (value) => define(name, { value, writable: true }) });
   }
+}
+
+function define(name, property) {
+  Object.defineProperty(globalThis, name, { ...property, configurable: true, enumerable: false });
 }
 
 module.exports = { rewrite, install };

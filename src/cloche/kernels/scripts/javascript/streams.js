@@ -1,6 +1,9 @@
 'use strict';
 // `process.stdout`, `process.stderr` and `process.stdin` as a cell finds them.
 
+// As they are now: a cell may declare these names, too.
+const { Buffer, Object, TypeError, console, process } = globalThis;
+
 const { Console } = require('console');
 const fs = require('fs');
 const { Writable } = require('stream');
@@ -12,8 +15,9 @@ const { openSync, closeSync } = fs;
 function installOutput() {
   define('stdout', outputStream(control.kinds.STDOUT, 1));
   define('stderr', outputStream(control.kinds.STDERR, 2));
-  // Node's own methods tell the inspector of every call, which keeps the arguments and costs more than the output.
-  const plain = new Console({ stdout: process.stdout, stderr: process.stderr });
+  // Node's own methods tell the inspector of every call, which keeps the arguments and costs more than the output;
+  // and with errors to ignore, these here would listen for some at every call.
+  const plain = new Console({ stdout: process.stdout, stderr: process.stderr, ignoreErrors: false });
   for (const [name, value] of Object.entries(plain)) {
     if (typeof value === 'function' && name in console) console[name] = value;
   }

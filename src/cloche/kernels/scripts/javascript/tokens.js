@@ -1,6 +1,9 @@
 'use strict';
 // Just enough of JavaScript's grammar to know what is code, and what is text, comment or regular expression.
 
+// As they are now: a cell may declare these names, too.
+const { Set } = globalThis;
+
 const WORD = /[\p{ID_Start}$_#\\][\p{ID_Continue}$\u200c\u200d\\]*/uy;
 const NUMBER = /\.?[0-9][\w.]*/y;
 const PUNCTUATOR = /\.\.\.|=>|\?\.(?![0-9])|\+\+|--|[^]/uy;
@@ -17,7 +20,7 @@ const HEADS = new Set(['if', 'while', 'for', 'with']);
  *   end: number, depth: number}} Token
  *
  * @param {string} source
- * @returns {Token[] | null} null when it is not JavaScript: V8 will say why
+ * @returns {Token[]} up to where it is not JavaScript any more: V8 will say why
  */
 function tokenize(source) {
   const tokens = [];
@@ -54,12 +57,12 @@ function tokenize(source) {
       at = end < 0 ? -1 : end + 2;
     } else if (char === '"' || char === "'") {
       const end = endOfString(source, at);
-      if (end < 0) return null;
+      if (end < 0) return tokens;
       push('string', end);
     } else if (char === '`') templateFrom(at + 1);
     else if (char === '/' && isRegexPlace(tokens[tokens.length - 1], closed)) {
       const end = endOfRegex(source, at);
-      if (end < 0) return null;
+      if (end < 0) return tokens;
       push('regex', end);
     } else if (matches(NUMBER, source, at)) push('number', NUMBER.lastIndex);
     else if (matches(WORD, source, at)) push('word', WORD.lastIndex);
@@ -69,7 +72,7 @@ function tokenize(source) {
       open.push({ text: char, before, value: char !== '{' || isValuePlace(before) });
     } else if (char === ')' || char === ']' || char === '}') {
       closed = open.pop();
-      if (!closed) return null;
+      if (!closed) return tokens;
       if (char === '}' && closed.text === '${') templateFrom(at + 1);
       else push('punctuator', at + 1);
     } else {
@@ -77,7 +80,7 @@ function tokenize(source) {
       push('punctuator', PUNCTUATOR.lastIndex);
     }
   }
-  return at < 0 || open.length > 0 ? null : tokens;
+  return tokens;
 }
 
 function matches(pattern, source, at) {

@@ -1,5 +1,9 @@
 'use strict';
-// TypeScript cells: the types are taken away, and what is left runs as JavaScript.  Loaded with the first of them.
+// TypeScript cells: the types are taken away, and what is left runs as JavaScript.  The compiler is
+// loaded with the first of them.
+
+// As they are now: a cell may declare these names, too.
+const { Error, JSON, Object, String, SyntaxError, process } = globalThis;
 
 const { SourceMap } = require('module');
 const path = require('path');

@@ -1,0 +1,91 @@
+"""Comparing a tree with a version: what was created, changed and removed since."""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+
+from cloche.agent.versions.data import are_equal
+from cloche.agent.versions.permissions import open_file
+from cloche.agent.versions.place import Place, walk
+from cloche.agent.versions.tree import MAX_ENTRIES, entries, path, too_many
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from cloche.agent.versions.index import Index
+    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.tree import File, Folder, Tree
+
+    # Kind of change; the folders that it is among, its folder's number there, its name, whether it is a folder.
+    Change = tuple[str, list[Folder], int, str, bool]
+
+MAX_LISTED = 1000  # paths of one kind in an answer
+
+
+def changes(store: Store, index: Index, top: int, tree: Tree) -> dict[str, Any]:
+    """The paths of each kind of change, up to so many, and how many there are."""
+    found: dict[str, list[str]] = {"created": [], "changed": [], "removed": []}
+    totals = dict.fromkeys(found, 0)
+    for kind, folders, parent, name, is_folder in _changes(store, index, top, tree):
+        totals[kind] += 1
+        if len(found[kind]) < MAX_LISTED:
+            found[kind].append(path(folders, parent, name) + "/" * is_folder)
+    return {**{kind: sorted(paths) for kind, paths in found.items()}, "totals": totals}
+
+
+def has_content(store: Store, index: Index, folder: int, file: File, status: os.stat_result) -> bool:
+    """Whether something that is no folder is what it was, but for mode and time; what we could not read then, is."""
+    _, name, mode, _, size, content = file
+    if modes.S_IFMT(status.st_mode) != modes.S_IFMT(mode):
+        return False
+    if content is None:
+        return True
+    try:
+        if modes.S_ISLNK(mode):
+            return os.readlink(name, dir_fd=folder) == content
+        if status.st_size != size:
+            return False
+        known = index.content(status)
+        if known is not None:
+            return known == content
+        theirs = open_file(folder, name)
+    except OSError:
+        return False
+    try:
+        mine = store.open(content)
+        try:
+            return are_equal(mine, theirs, size)
+        finally:
+            os.close(mine)
+    finally:
+        os.close(theirs)
+
+
+def _changes(store: Store, index: Index, top: int, tree: Tree) -> Iterator[Change]:
+    folders, left = tree[0], entries(tree)
+    live: list[Folder] = [(0, "", 0, 0)]
+    counterparts: list[int | None] = [0]  # the number in the version of each live folder
+    with Place(top, 0o500) as place:
+        for count, (parent, name, status) in enumerate(walk(place)):
+            if count >= MAX_ENTRIES:
+                raise too_many(MAX_ENTRIES)
+            is_folder = modes.S_ISDIR(status.st_mode)
+            counterpart = counterparts[parent]
+            then = left[counterpart].pop(name, None) if counterpart is not None else None
+            if is_folder:
+                live.append((parent, name, 0, 0))
+                counterparts.append(then if isinstance(then, int) else None)
+            if then is None:
+                yield "created", live, parent, name, is_folder
+            elif isinstance(then, int):
+                # What was in a folder that is a file now is left over, and so removed.
+                if not is_folder or modes.S_IMODE(status.st_mode) != folders[then][2]:
+                    yield "changed", live, parent, name, is_folder
+            elif status.st_mode != then[2] or not has_content(store, index, place.fd, then, status):
+                yield "changed", live, parent, name, is_folder
+    for parent, gone in enumerate(left):
+        for name, then in gone.items():
+            yield "removed", folders, parent, name, isinstance(then, int)

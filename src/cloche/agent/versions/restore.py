@@ -1,0 +1,219 @@
+"""Restoring a version: a tree is gone through once, and made what it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+
+from cloche.agent.versions.compare import has_content
+from cloche.agent.versions.data import NO_ROOM, copy
+from cloche.agent.versions.index import now
+from cloche.agent.versions.permissions import chmod
+from cloche.agent.versions.place import Place
+from cloche.agent.versions.remove import remove_folder
+from cloche.agent.versions.tree import entries
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.agent.versions.index import Index
+    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.tree import Entries, File, Folder, Tree
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def restore(store: Store, index: Index, top: int, tree: Tree) -> dict[str, Any]:
+    """Make the tree at `top` what it was, as far as that can be done."""
+    restoring = _Restoring(store, index, tree)
+    restoring.run(top)
+    if restoring.lacked_room:  # what was removed since may have made some; and now what is in the way goes first
+        restoring.is_frugal = True
+        restoring.run(top)
+    return {
+        "written": restoring.written,
+        "removed": restoring.removed,
+        "unchanged": restoring.unchanged,
+        "bytes": restoring.bytes,
+        "problem": restoring.problem,
+    }
+
+
+class _Restoring:
+    """A tree on its way to what it was."""
+
+    def __init__(self, store: Store, index: Index, tree: Tree) -> None:
+        self.is_frugal = False  # remove what is in the way before writing, instead of renaming over it
+        self.lacked_room = False
+        self.written = self.removed = self.unchanged = self.bytes = 0
+        self.problem: str | None = None
+        self._store, self._index = store, index
+        self._folders, self._entries = tree[0], entries(tree)
+
+    def run(self, top: int) -> None:
+        """Go through the tree once: remove, write, and set modes and times on the way back up."""
+        self.problem, self.lacked_room = None, False
+        self.unchanged = -self.written  # what an earlier pass has written is right in this one
+        with Place(top, 0o700) as place:
+            ahead = [(0, self._arrange(place, self._entries[0]))]
+            while ahead:
+                current, subfolders = ahead[-1]
+                if subfolders:
+                    number, name = subfolders.pop()
+                    if self._enter(place, number, name):
+                        ahead.append((number, self._arrange(place, self._entries[number])))
+                    continue
+                self._finish(place, self._folders[current])
+                ahead.pop()
+                if ahead:
+                    place.up()
+
+    def _enter(self, place: Place, number: int, name: str) -> bool:
+        if self._folders[number][3] is None:
+            return False  # it could not be read
+        try:
+            place.down(name)
+        except OSError as problem:
+            if problem.errno != errno.EXDEV:
+                self._failed(name, problem)
+            return False
+        return True
+
+    def _finish(self, place: Place, folder: Folder) -> None:
+        _, name, mode, mtime = folder
+        try:
+            if mtime is not None and os.fstat(place.fd).st_mtime_ns != mtime:
+                os.utime(place.fd, ns=(mtime, mtime))
+            place.keep_mode(mode)
+        except OSError as problem:
+            self._failed(name, problem)
+
+    def _arrange(self, place: Place, wanted: Entries) -> list[tuple[int, str]]:
+        """Make one folder's entries what they were; its subfolders exist afterwards, and are returned."""
+        missing = dict(wanted)
+        try:
+            with os.scandir(place.fd) as listing:
+                for item in listing:
+                    try:
+                        if self._stays(place, item.name, wanted.get(item.name)):
+                            missing.pop(item.name, None)
+                    except FileNotFoundError:
+                        continue  # gone by itself
+                    except OSError as problem:
+                        self._failed(item.name, problem)
+        except OSError as problem:
+            self._failed("a folder", problem)
+        subfolders = [(want, name) for name, want in wanted.items() if isinstance(want, int)]
+        # Not before the listing is over: what we make must not turn up in it.
+        for name, want in missing.items():
+            try:
+                if not isinstance(want, int):
+                    self._write(place.fd, want)
+                    continue
+                os.mkdir(name, 0o700, dir_fd=place.fd)
+                self.written += 1
+            except OSError as problem:
+                self._failed(name, problem)
+        return subfolders
+
+    def _stays(self, place: Place, name: str, want: int | File | None) -> bool:
+        """Whether an entry need not be made anew; it is removed where nothing will be written over it."""
+        # Not as the listing would tell it: that uses the descriptor with which it began.
+        status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)
+        if status.st_dev != place.device:
+            return True  # mounted here: none of our business
+        if modes.S_ISDIR(status.st_mode):
+            if isinstance(want, int):
+                self.unchanged += 1
+                return True
+            self.removed += remove_folder(place, name, self._failed)
+            return False
+        if want is None or isinstance(want, int):
+            os.unlink(name, dir_fd=place.fd)
+            self.removed += 1
+            return False
+        return self._is_right(place.fd, want, status)
+
+    def _is_right(self, folder: int, file: File, status: os.stat_result) -> bool:
+        """Whether a file need not be written; its mode and time are mended where that is all it takes."""
+        _, name, mode, mtime, _, content = file
+        since = now()
+        if not has_content(self._store, self._index, folder, file, status):
+            return False
+        if content is None or (status.st_mode == mode and status.st_mtime_ns == mtime):
+            # Without content: we could not read it, or it is a socket or a fifo that somebody may be using.
+            self._learn(file, status, since)
+            self.unchanged += 1
+            return True
+        if status.st_nlink > 1:
+            return False  # its other names may lie elsewhere, and are not ours to change
+        if status.st_mode != mode:
+            chmod(folder, name, modes.S_IMODE(mode))
+        os.utime(name, ns=(mtime, mtime), dir_fd=folder, follow_symlinks=False)
+        after = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if after.st_ino == status.st_ino:
+            self._learn(file, after, since)
+        self.written += 1
+        return True
+
+    def _write(self, folder: int, file: File) -> None:
+        """Make a file beside the place where it belongs, and put it there when it is whole."""
+        _, name, mode, mtime, size, content = file
+        if content is None and not modes.S_ISFIFO(mode):
+            return  # a socket, or what could not be read
+        beside = f".cloche-{os.urandom(8).hex()}"
+        try:
+            if self.is_frugal:
+                _discard(folder, name)
+            if content is not None and modes.S_ISREG(mode):
+                self._write_regular(folder, file, beside, content)
+                self.bytes += size
+            else:
+                if content is None:
+                    os.mkfifo(beside, dir_fd=folder)
+                    chmod(folder, beside, modes.S_IMODE(mode))
+                else:
+                    os.symlink(content, beside, dir_fd=folder)
+                os.utime(beside, ns=(mtime, mtime), dir_fd=folder, follow_symlinks=False)
+                os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            _discard(folder, beside)
+            raise
+        self.written += 1
+
+    def _write_regular(self, folder: int, file: File, beside: str, content: str) -> None:
+        _, name, mode, mtime, size, _ = file
+        source = self._store.open(content)
+        try:
+            target = os.open(beside, _CREATE, 0o600, dir_fd=folder)
+            try:
+                copy(source, target, size)
+                os.fchmod(target, modes.S_IMODE(mode))
+                os.utime(target, ns=(mtime, mtime))
+                since = now()
+                os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+                self._learn(file, os.fstat(target), since)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+
+    def _learn(self, file: File, status: os.stat_result, since: int) -> None:
+        _, _, _, mtime, _, content = file
+        if content is not None and modes.S_ISREG(status.st_mode) and status.st_mtime_ns == mtime:
+            self._index.learn(status, content, since)
+
+    def _failed(self, name: str, problem: OSError) -> None:
+        if problem.errno in NO_ROOM:
+            self.lacked_room = True
+        if self.problem is None:
+            self.problem = f"{name[:200]}: {problem.strerror}"
+
+
+def _discard(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass

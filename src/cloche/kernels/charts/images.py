@@ -1,0 +1,32 @@
+"""Heatmaps and pictures."""
+
+from __future__ import annotations
+
+from cloche.kernels.charts.bounds import CELLS
+from cloche.kernels.charts.values import plain, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.kernels.charts.contents import Contents
+
+
+def read(artist: Any, contents: Contents) -> None:
+    """Its shape; where its cells are numbers, these in short, and if they are few, in full."""
+    import numpy
+
+    cells = artist.get_array()
+    shape = [int(size) for size in getattr(cells, "shape", ())]
+    contents.more = {"kind": "heatmap" if len(shape) < 3 else "image", "shape": shape}
+    bar = getattr(artist, "colorbar", None)
+    if bar is not None:
+        contents.more["color_label"] = text(bar.ax.get_ylabel() or bar.ax.get_xlabel())
+    if len(shape) > 2 or cells.size == 0:
+        return
+    rows = numpy.ma.filled(numpy.ma.asarray(cells).astype(float), numpy.nan)
+    known = rows[numpy.isfinite(rows)][:10_000_000]
+    if known.size:
+        contents.more |= {"min": plain(known.min()), "max": plain(known.max()), "mean": plain(known.mean())}
+    if rows.size <= CELLS and rows.ndim == 2:
+        contents.more["values"] = [[plain(value) for value in row] for row in rows]

@@ -1,0 +1,32 @@
+"""Text that nobody vouches for, made harmless to read."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = re.compile(
+    r"\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b\n]*(?:\x1b\\)?|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?|\x1b[^\n]?"
+)
+# Marks of direction, what takes no space, and the invisible alphabet of tags.
+_UNSEEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+")
+# Control characters, other line ends, and halves of pairs.
+_JUNK = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff0-\uffff]+")
+_OURS = re.compile(
+    r"^(?=\[(?:error|result|chart|table|image|html|stdout|stderr|files|tools|note|left out)\b|…)", re.MULTILINE
+)
+
+
+def clean(text: str) -> str:
+    """What a terminal would show in the end, without what it would not."""
+    text = _ESCAPES.sub("", text)
+    if "\r" in text:  # what follows it is written over what was there
+        lines = (line.split("\r") for line in text.split("\n"))
+        text = "\n".join(next((part for part in reversed(parts) if part), "") for parts in lines)
+    if "\b" in text:
+        text = re.sub("[^\n\b]?\b", "", text)
+    return _JUNK.sub("\ufffd", _UNSEEN.sub("", text))
+
+
+def harmless(text: str) -> str:
+    """No line that looks like one of our headings, or like what we say where something is left out."""
+    return _OURS.sub(" ", text)
