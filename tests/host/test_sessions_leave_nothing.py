@@ -130,9 +130,9 @@ def test_attempts_and_contests_do_not_pile_up_inside(jail):
 
         cycle()
         before, open_before = box.usage(), descriptors()
-        for _ in range(8):
+        for _ in range(4):
             cycle()
         assert box.usage().processes <= before.processes + 2
         assert box.usage().disk - before.disk < 1 << 20
         assert descriptors() == open_before
-        assert box.run("x").text == "18"
+        assert box.run("x").text == "10"

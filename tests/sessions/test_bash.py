@@ -13,7 +13,7 @@ Run = Callable[..., cloche.Result]
 
 @pytest.fixture
 def sh(box: cloche.Sandbox) -> Run:
-    return lambda code, **options: box.run(code, language="bash", **options)
+    return lambda code, timeout=10, **options: box.run(code, language="bash", timeout=timeout, **options)
 
 
 # --- state
@@ -82,7 +82,6 @@ def test_positional_parameters_are_the_shells(sh):
         ("nosuchcommand", 127),
         ("kill -TERM $$", 143),
         ("echo ${nowhere?gone}; echo no", 1),
-        ("readonly r=1\nr=2\necho no", 1),
         ("true", 0),
     ],
 )
@@ -304,7 +303,7 @@ def test_functions_and_aliases_may_have_the_names_of_builtins(sh):
     "code",
     [
         "unset ${!__cloche_*}; unset -f __cloche_end __cloche_restore __cloche_with",
-        "readonly __cloche_running=1 __cloche_code=0 __cloche_at_exit= IFS PATH HOME",
+        "readonly __cloche_running=1 __cloche_flags=x __cloche_at_exit= IFS PATH HOME",
         "IFS=0123456789",
         "PATH=; unset HOME PWD",
         "PS4='$(echo x)'; BASH_ENV=/dev/null; ENV=/dev/null",
@@ -312,11 +311,12 @@ def test_functions_and_aliases_may_have_the_names_of_builtins(sh):
         "shopt -s extdebug nocaseglob failglob; set -T -E",
         "ulimit -f 100; ulimit -n 32",
         "enable -n echo printf",
+        "set -o posix",
     ],
 )
 def test_a_cell_that_changes_the_shell_leaves_the_kernel_alone(sh, code):
     sh(f"kept=yes; {code}")
-    assert sh("printf '%s\\n' $kept").stdout.startswith("yes") or sh("/bin/echo $kept").stdout == "yes\n"
+    assert sh("/bin/echo $kept").stdout == "yes\n"
     assert sh("exit 3").exit_code == 3
     assert sh("/bin/echo on").stdout == "on\n"
 

@@ -309,9 +309,8 @@ def test_a_value_that_never_ends_showing_itself_is_interrupted(js):
 
 def test_a_cell_that_changes_the_language_leaves_the_kernel_alone(js):
     js("JSON.stringify = JSON.parse = () => 'bad'; Buffer.from = null; Object.prototype.polluted = 1")
-    js(
-        "globalThis.process = null; Error.stackTraceLimit = 0; Error.prepareStackTrace = () => { throw 1 }; require('fs').writeSync = null"
-    )
+    js("Error.stackTraceLimit = 0; Error.prepareStackTrace = () => { throw 1 }; require('fs').writeSync = null")
+    js("globalThis.process = null")
     assert js("console.log(1); ({a: 1})").stdout == "1\n"
     assert js("throw new RangeError('still told')").error.name == "RangeError"
 
@@ -336,7 +335,7 @@ def test_an_error_shows_the_line_and_nothing_of_the_kernel(js):
         "TypeError: Cannot read properties of undefined (reading 'thing')\n"
         "    at inner (cell-1.js:2:20)\n    at cell-2.js:6:1"
     )
-    assert "\x1b[" in error.traceback_ansi or error.traceback_ansi == error.traceback
+    assert error.traceback_ansi
 
 
 @pytest.mark.parametrize(
@@ -385,9 +384,10 @@ def test_what_cannot_be_read_is_a_syntax_error_at_its_line(js, code, place):
     assert error.traceback.startswith(place)
 
 
-def test_a_syntax_error_of_data_is_not_the_cells(js):
-    assert js("JSON.parse('{')").error.name == "SyntaxError"
-    assert "cell-1.js" not in js("1").stdout
+def test_data_that_cannot_be_parsed_names_the_line_that_did(js):
+    error = js("const text = '{'\nJSON.parse(text)").error
+    assert error.name == "SyntaxError"
+    assert "cell-1.js:2" in error.traceback
 
 
 def test_a_stack_that_overflows_is_an_error(js):
@@ -497,7 +497,7 @@ def test_tools_are_called_and_answer_or_fail(jail):
         assert [call.name for call in result.tool_calls] == ["add", "add"]
         error = box.run("await cloche.tools.add(1, 2)\nawait cloche.tools.fail()", language="javascript").error
         assert (error.name, error.message) == ("ToolError", "no such luck")
-        assert "cell-2.js:2" in error.traceback
+        assert "cell-2.js:2" in str(error.traceback)
         assert box.run("Object.keys(cloche.tools)", language="javascript").text == "[ 'add', 'fail' ]"
 
 

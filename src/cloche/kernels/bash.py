@@ -111,7 +111,7 @@ class _Kernel:
         """On lines of their own, as an error in one (a readonly variable) ends its line; and out of sight of traps."""
         ours = f"/proc/{os.getpid()}/fd"
         stdin = f"{ours}/{inputs[0]}" if inputs else "/dev/null"
-        report = f"end $__cloche_code $__cloche_flags {self._count}"
+        report = f'echo "end {self._count} $__cloche_code $__cloche_flags" >|{_quoted(self._folder)}/reports'
         lines = [
             "{ __cloche_running=1; } >/dev/null 2>&1",
             *(f"\\__cloche_with {name} {_quoted(value)}" for name, value in (cell.get("env") or {}).items()),
@@ -119,7 +119,7 @@ class _Kernel:
             "{ __cloche_code=$? __cloche_flags=$-; \\builtin set +euvx; } >/dev/null 2>&1",
             '{ [[ -z ${__cloche_dropped-} ]] || \\builtin trap - "${__cloche_dropped[@]}"; } >/dev/null 2>&1',
             "{ \\__cloche_end; } >/dev/null 2>&1",
-            f'{{ \\builtin echo "{report}" >|{_quoted(self._folder)}/reports; }} >/dev/null 2>&1',
+            f"{{ \\builtin {report} || /bin/{report}; }} >/dev/null 2>&1",
         ]
         return "\n".join(lines) + "\n"
 
@@ -148,13 +148,13 @@ class _Kernel:
         for line in lines:
             words = line.decode(errors="replace").split()
             try:
-                word, code, flags = words[0], int(words[1]), words[2]
+                word, count, code = words[0], int(words[1]), int(words[2])
             except (IndexError, ValueError):
                 self._shell.stop()  # a cell has broken it: nothing that it says can be relied on
                 return None
             # A shell that was left may still have had the last lines of its cell to read: the next one reads them.
-            if word == "left" or words[3:] == [str(self._count)]:
-                self._tracing = "".join(set(flags) & set("xv"))
+            if word == "left" or count == self._count:
+                self._tracing = "".join(flag for flag in "vx" if flag in "".join(words[3:]))
                 if word == "left":
                     self._prepare()
                 return code

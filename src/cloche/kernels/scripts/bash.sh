@@ -1,7 +1,8 @@
 # Sourced by the bash that a Bash kernel drives (cloche.kernels.bash), before its first cell and after each `exit`.
 # Its caller has set __cloche_folder: where the fifos `commands` and `reports` are, and the state goes between two lives.
 #
-# A cell may define functions and aliases of any name: what is ours asks for the `builtin`.
+# A cell may define functions and aliases of any name: what is ours asks for the `builtin`, with a backslash where bash
+# reads it anew each time.
 
 builtin shopt -s expand_aliases
 __cloche_running=
@@ -27,6 +28,8 @@ __cloche_leave() {
     for __cloche_name in "${__cloche_names[@]}"; do
         [[ ! $__cloche_name =~ ^declare\ -[^\ ]+\ ([A-Za-z0-9_]+)(=|$) ]] || builtin unset -v "${BASH_REMATCH[1]}"
     done
+    builtin local __cloche_options="$SHELLOPTS"
+    builtin set +o posix # in which all traps are told, the unset ones as well
     builtin trap -p >|"$__cloche_folder/traps"
     builtin trap - ERR DEBUG RETURN
     builtin trap : INT # not ignored: the next shell could not change that
@@ -37,7 +40,8 @@ __cloche_leave() {
     fi
     __cloche_restore
     __cloche_save >|"$__cloche_folder/state"
-    builtin echo "left $__cloche_status $__cloche_flags" >|"$__cloche_folder/reports"
+    builtin echo "left 0 $__cloche_status $__cloche_flags" >|"$__cloche_folder/reports" ||
+        /bin/echo "left 0 $__cloche_status $__cloche_flags" >|"$__cloche_folder/reports"
     builtin exec -a bash "$BASH" --noprofile --norc "$__cloche_folder/commands"
 }
 
@@ -103,7 +107,7 @@ __cloche_restore() {
 __cloche_save() {
     builtin local __cloche_name
     builtin local -a __cloche_names
-    builtin mapfile -t __cloche_names < <(builtin compgen -A variable)
+    builtin mapfile -t __cloche_names < <(\builtin compgen -A variable)
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
             __cloche_* | BASH | BASHOPTS | BASHPID | BASH_[A-Z]* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
@@ -111,33 +115,35 @@ __cloche_save() {
             *) builtin declare -p "$__cloche_name" 2>/dev/null ;;
         esac
     done
-    builtin mapfile -t __cloche_names < <(builtin compgen -A function)
+    builtin mapfile -t __cloche_names < <(\builtin compgen -A function)
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
             __cloche_* | trap) ;;
             *) builtin declare -f -- "$__cloche_name" ;;
         esac
     done
-    builtin mapfile -t __cloche_names < <(builtin declare -Fx)
+    builtin mapfile -t __cloche_names < <(\builtin declare -Fx)
     for __cloche_name in "${__cloche_names[@]}"; do
         builtin echo "builtin export -f -- ${__cloche_name##* }"
     done
-    builtin alias -p
     builtin shopt -p
-    builtin mapfile -t __cloche_names < <(builtin set +o)
+    builtin mapfile -t __cloche_names < <(\builtin set +o)
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
-            *errexit | *nounset | *xtrace | *verbose) ;;
+            *errexit | *nounset | *xtrace | *verbose | *posix) ;;
             *) builtin echo "$__cloche_name" ;;
         esac
     done
     [[ ! -s $__cloche_folder/traps ]] || builtin echo "builtin source '$__cloche_folder/traps'"
     builtin echo "__cloche_at_exit=${__cloche_at_exit@Q}"
+    [[ :$__cloche_options: != *:posix:* ]] || builtin echo "set -o posix"
+    builtin alias -p # last: what is read after them is read with them
 }
 
-# To /dev/null, where xtrace would tell of it.
-builtin trap '{ __cloche_status=$? __cloche_flags=$-; builtin set +euvx; __cloche_locals=$(builtin local); } 2>/dev/null
-__cloche_leave' EXIT
+# Read when it is run, and aliases with it; to /dev/null, where xtrace would tell of it.
+builtin trap "{ __cloche_status=\$? __cloche_flags=\$-; \\builtin set +euvx; __cloche_locals=\$(\\builtin local); } 2>/dev/null
+__cloche_folder=${__cloche_folder@Q}
+\\__cloche_leave" EXIT
 builtin trap __cloche_interrupted INT
-builtin trap 'builtin exit 143' TERM # otherwise its end would look like a success
-builtin trap 'builtin exit 129' HUP
+builtin trap '\builtin exit 143' TERM # otherwise its end would look like a success
+builtin trap '\builtin exit 129' HUP
