@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import cloche
+from cloche.model.events import End, Shown
 
 CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "notebooks" / "public.json"
 CONVERSATIONS = json.loads(CORPUS.read_text())["conversations"] if CORPUS.exists() else []
@@ -32,7 +34,7 @@ def problems(expect: dict[str, Any], result: cloche.Result, events: list[Any]) -
     images = sum(any(kind in shown.mime for kind in IMAGES) for shown in result.results)
     everything = "\n".join([result.stdout, *(str(shown.text) for shown in result.results)])
     arrival = dict(events)
-    checks = {
+    checks: dict[str, Callable[[Any], bool]] = {
         "doc": lambda doc: squeezed(doc) in squeezed(everything),
         "error": lambda error: result.error is not None and result.error.name == error["ename"],
         "no_result": lambda _: not any(shown.is_main for shown in result.results),
@@ -85,9 +87,13 @@ def run(box: cloche.Sandbox, cell: dict[str, Any]) -> tuple[cloche.Result, list[
     begin = monotonic()
     events: list[tuple[str, Any]] = []
     answers = "".join(f"{line}\n" for line in cell["stdin"]) if "stdin" in cell else None
+    result: cloche.Result | None = None
     for event in box.stream(cell["code"], stdin=answers):
         if event.kind == "stdout" and not events:
             events.append(("first", monotonic() - begin))
-        if event.kind == "result" and not event.result.is_main:
+        if isinstance(event, Shown) and not event.result.is_main:
             events.append(("update" if event.update else "display", event.result.text))
-    return event.result, events
+        if isinstance(event, End):
+            result = event.result
+    assert result is not None
+    return result, events

@@ -107,6 +107,12 @@ def test_locals_of_a_function_that_exits_are_gone(sh):
     assert sh("echo $hidden ${own-none}").stdout == "global none\n"
 
 
+def test_locals_of_the_functions_around_it_are_gone_too(sh):
+    sh("f() { local hidden=f own=1 out=2; g; }; g() { local hidden=g in=2; h; }; h() { new=3; exit 1; }")
+    sh("hidden=global; export out=1; f")
+    assert sh("echo $hidden ${own-none} ${in-none} $new; bash -c 'echo $out'").stdout == "global none none 3\n1\n"
+
+
 def test_an_exit_trap_runs_at_exit_and_others_last(sh):
     sh("trap 'echo bye' EXIT; trap 'echo usr1' USR1")
     assert sh("echo mid").stdout == "mid\n"

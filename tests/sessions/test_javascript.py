@@ -399,7 +399,8 @@ def test_a_stack_that_overflows_is_an_error(js):
 
 
 @pytest.mark.parametrize(
-    ("code", "number"), [("process.exit(3)", 3), ("process.exit('5')", 5), ("process.exitCode = 4", 4)]
+    ("code", "number"),
+    [("process.exit(3)", 3), ("process.exit('5')", 5), ("process.exitCode = 4", 4), ("process.reallyExit(6)", 6)],
 )
 def test_exit_ends_the_cell_with_its_code(js, code, number):
     js("let kept = 1")
@@ -441,6 +442,22 @@ def test_a_crash_is_told_and_the_next_cell_has_a_new_kernel(js, code, signal):
     assert (result.error.kind, result.restarted) == ("killed", True)
     assert signal in result.error.message
     assert js("typeof gone").text == "'undefined'"
+
+
+@pytest.mark.parametrize("code", ["fs.writeSync(3, 'garbage'.repeat(100))", "fs.closeSync(3)"])
+def test_a_cell_that_breaks_into_the_kernels_control_harms_its_own_kernel_alone(box, js, code):
+    other = box.contexts.create(language="javascript")
+    other.run("let kept = 1")
+    result = js(f"const fs = require('fs'); {code}; 1", timeout=5)
+    assert (result.error.kind, result.restarted) == ("killed", True)
+    assert js("2").text == "2"
+    assert other.run("kept").text == "1"
+
+
+def test_a_frame_that_a_cell_imitates_changes_nothing_but_its_own_results(js):
+    frame = "const h = Buffer.alloc(9); h.writeUInt32BE(2, 0); h.writeUInt32BE(1, 4); h[8] = 19"
+    js(f"{frame}; require('fs').writeSync(3, Buffer.concat([h, Buffer.from('{{}}')])); 1")
+    assert js("2").text == "2"
 
 
 def test_a_kernel_that_stops_itself_is_ended_in_time(js):

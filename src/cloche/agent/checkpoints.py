@@ -11,6 +11,7 @@ import shutil
 
 from cloche.agent.errands import Errands
 from cloche.agent.kernel import Kernel
+from cloche.agent.versions import Versions, mapped
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
     from cloche.agent.contexts import Context
     from cloche.agent.main import Agent
-    from cloche.agent.versions import Versions
 
 MAX_CHECKPOINTS = 64
+_FEW, _LITTLE = 200, 1 << 20  # files, and bytes in them, that are no errand
 _MERGED = "merged"  # a version for a moment; the engine gives checkpoints other names
 BRANCHES = "/tmp/branches"  # where a branch with files of its own finds them
 _ANSWER_S = 15.0  # for a kernel to copy itself; code of the user's can keep it from doing so for ever
@@ -121,10 +122,19 @@ class Step:
 class Checkpoints:
     """The checkpoints of one sandbox."""
 
-    def __init__(self, agent: Agent, versions: Callable[[], Versions]) -> None:
-        self._agent, self._versions, self._errands = agent, versions, Errands(agent)
+    def __init__(self, agent: Agent, top: int, store: int) -> None:
+        self._agent, self._top, self._store, self._errands = agent, top, store, Errands(agent)
         self.by_name: dict[str, Checkpoint] = {}
         self._last_branch = 0
+
+    def _versions(self) -> Versions:
+        """The versions of the files, with an eye on those that a program may change unseen."""
+        asleep = {str(kernel.pid) for known in self.by_name.values() for kernel in known.frozen.values()}
+        return Versions(self._top, self._store, mapped(self._top, frozenset((*asleep, "1"))))
+
+    def _send(self, job: Callable[[], dict[str, Any]], done: Callable[[dict[str, Any] | OSError], None]) -> None:
+        """Have a job on the files done; by ourselves where that is quicker than to send somebody."""
+        self._errands.add(job, done, quick=_is_small(self._agent.home))
 
     def find(self, name: str) -> Checkpoint:
         """The checkpoint of this name."""
@@ -153,7 +163,7 @@ class Checkpoints:
                 break
             checkpoint.frozen[context.name] = copy
             copy.ready = self._told(step, copy, context.name)
-        self._errands.add(lambda: {"files": self._versions().take(name)}, step.waits())
+        self._send(lambda: {"files": self._versions().take(name)}, step.waits())
         step.go()
 
     def restore(self, operation: int, request: dict[str, Any]) -> None:
@@ -168,7 +178,7 @@ class Checkpoints:
             "contexts": list(checkpoint.contexts),
             "restarted": [name for name in checkpoint.contexts if name not in checkpoint.frozen],
         }
-        self._errands.add(lambda: {"files": self._versions().restore(checkpoint.name)}, files.waits())
+        self._send(lambda: {"files": self._versions().restore(checkpoint.name)}, files.waits())
         files.go()
 
     def _stop_all(self, checkpoint: Checkpoint) -> None:
@@ -241,10 +251,13 @@ class Checkpoints:
         def copy() -> dict[str, Any]:
             os.makedirs(folder)
             to = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            return {"files": self._versions().copy(name, to)}
+            try:
+                return {"files": self._versions().copy(name, to)}
+            finally:
+                os.close(to)
 
         step.reply["folder"] = folder
-        self._errands.add(copy, step.waits())
+        self._send(copy, step.waits())
 
     def _grow(self, files: Step, branch: Context, kernel: Kernel | None) -> None:
         if self._agent.contexts.by_name.get(branch.name) is not branch:
@@ -273,7 +286,7 @@ class Checkpoints:
         step = Step(self._agent, operation, lambda step: self._swap(step, context, branch))
         if branch.folder is not None:
             folder = branch.folder
-            self._errands.add(lambda: self._merge(folder), step.waits())
+            self._send(lambda: self._merge(folder), step.waits())
         step.go()
 
     def _swap(self, merged: Step, context: Context, branch: Context) -> None:
@@ -304,9 +317,12 @@ class Checkpoints:
 
     def _merge(self, folder: str) -> dict[str, Any]:
         source = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        versions = self._versions()
-        merged = versions.merge(source, _MERGED)
-        versions.forget(_MERGED)
+        try:
+            versions = self._versions()
+            merged = versions.merge(source, _MERGED)
+            versions.forget(_MERGED)
+        finally:
+            os.close(source)
         if merged["problem"]:
             raise OSError(5, str(merged["problem"]))
         return {"files": merged}
@@ -315,7 +331,7 @@ class Checkpoints:
         """What has changed in the files since a checkpoint."""
         checkpoint = self.find(str(request["name"]))
         step = Step(self._agent, operation, Step.finish)
-        self._errands.add(lambda: {"changes": _bounded(self._versions().changes(checkpoint.name))}, step.waits())
+        self._send(lambda: {"changes": _bounded(self._versions().changes(checkpoint.name))}, step.waits())
         step.go()
 
     def forget(self, operation: int, request: dict[str, Any]) -> None:
@@ -331,10 +347,10 @@ class Checkpoints:
     ) -> None:
         self.by_name.pop(checkpoint.name, None)
         checkpoint.thaw()
-        self._errands.add(lambda: self._forget_files(checkpoint.name), done)
+        self._send(lambda: self._forget_files(checkpoint.name), done)
 
     def _forget_files(self, name: str) -> dict[str, Any]:
-        self._versions().forget(name)
+        Versions(self._top, self._store).forget(name)
         return {}
 
     def _told(
@@ -352,6 +368,25 @@ class Checkpoints:
             done(problem)
 
         return ready
+
+
+def _is_small(folder: str) -> bool:
+    """Is it a matter of a millisecond or two to go through all files?"""
+    ahead, entries, size = [folder], 0, 0
+    while ahead:
+        try:
+            with os.scandir(ahead.pop()) as scan:
+                for item in scan:
+                    entries += 1
+                    if item.is_dir(follow_symlinks=False):
+                        ahead.append(item.path)
+                    elif item.is_file(follow_symlinks=False):
+                        size += item.stat(follow_symlinks=False).st_size
+                    if entries > _FEW or size > _LITTLE:
+                        return False
+        except OSError:
+            return False
+    return True
 
 
 def _forks(context: Context) -> bool:

@@ -30,8 +30,12 @@ class Errands:
         self._done: Done | None = None  # of the job under way
         self._report = bytearray()
 
-    def add(self, job: Job, done: Done) -> None:
+    def add(self, job: Job, done: Done, quick: bool = False) -> None:
         """Have a job done; `done` gets what it returns, or the OSError that it ended with."""
+        if quick and self._done is None:
+            report = _report(job)  # a fork would take longer
+            done(report["done"] if "done" in report else OSError(*report["failed"]))
+            return
         self._waiting.append((job, done))
         if self._done is None:
             self._next()
@@ -81,18 +85,22 @@ class Errands:
             self._next()
 
 
+def _report(job: Job) -> dict[str, Any]:
+    """Do it, and tell how it went."""
+    try:
+        return {"done": job()}
+    except OSError as problem:
+        return {"failed": [problem.errno or 5, problem.strerror or str(problem)]}
+    except Exception as problem:
+        return {"failed": [5, f"{type(problem).__name__}: {problem}"]}
+
+
 def _carry_out(job: Job, writing: int) -> None:
     """In the fork."""
     try:
         signals.set_wakeup_fd(-1)
         os.set_blocking(writing, True)
-        try:
-            report: dict[str, Any] = {"done": job()}
-        except OSError as problem:
-            report = {"failed": [problem.errno or 5, problem.strerror or str(problem)]}
-        except Exception as problem:
-            report = {"failed": [5, f"{type(problem).__name__}: {problem}"]}
-        data = dumps(report).encode()
+        data = dumps(_report(job)).encode()
         while data:
             data = data[os.write(writing, data) :]
     finally:

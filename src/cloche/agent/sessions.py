@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cloche.agent import checkpoints, contexts
-from cloche.agent.versions import Versions, mapped
+from cloche.agent.versions import Versions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +17,6 @@ def furnish(agent: Agent, store: int) -> None:
     agent.contexts = contexts.Contexts(agent)
     top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     Versions(top, store)  # makes its folders, while there is room
-    agent.checkpoints = checkpoints.Checkpoints(agent, lambda: Versions(top, store, mapped(top)))
+    agent.checkpoints = checkpoints.Checkpoints(agent, top, store)
     agent.calls.update({**contexts.CALLS, **checkpoints.CALLS})
     agent.start_cell = contexts.start_cell

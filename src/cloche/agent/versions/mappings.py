@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 
-def mapped(top: int) -> frozenset[int]:
+def mapped(top: int, asleep: frozenset[str] = frozenset()) -> frozenset[int]:
     """The inodes of the files, on a folder's file system, that programs have mapped for writing: for `Versions`.
+
+    Programs that are `asleep` write nothing.
 
     In memory a page that was read before can be written without the kernel noticing; on tmpfs it never does.  It
     takes about a millisecond for a large program.
@@ -15,7 +17,7 @@ def mapped(top: int) -> frozenset[int]:
     mark = b"%02x:%02x" % (os.major(device), os.minor(device))
     found = set()
     for pid in os.listdir("/proc"):
-        if not pid.isdecimal():
+        if not pid.isdecimal() or pid in asleep:
             continue
         try:
             with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:

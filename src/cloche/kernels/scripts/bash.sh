@@ -21,13 +21,7 @@ __cloche_end() {
 # same process, in the same directory, with the same umask and limits.
 __cloche_leave() {
     builtin trap - EXIT
-    # Called in the middle of a function, its local variables are not the shell's: unset, they show what they hid.
-    builtin local __cloche_name
-    builtin local -a __cloche_names # read by mapfile: words would depend on IFS
-    builtin mapfile -t __cloche_names <<<"$__cloche_locals"
-    for __cloche_name in "${__cloche_names[@]}"; do
-        [[ ! $__cloche_name =~ ^declare\ -[^\ ]+\ ([A-Za-z0-9_]+)(=|$) ]] || builtin unset -v "${BASH_REMATCH[1]}"
-    done
+    ((${#FUNCNAME[@]} == 3)) || __cloche_drop_locals # more than this one, the cell's `source` and "main"
     builtin local __cloche_options="$SHELLOPTS"
     builtin set +o posix # in which all traps are told, the unset ones as well
     builtin trap -p >|"$__cloche_folder/traps"
@@ -43,6 +37,36 @@ __cloche_leave() {
     builtin echo "left 0 $__cloche_status $__cloche_flags" >|"$__cloche_folder/reports" ||
         /bin/echo "left 0 $__cloche_status $__cloche_flags" >|"$__cloche_folder/reports"
     builtin exec -a bash "$BASH" --noprofile --norc "$__cloche_folder/commands"
+}
+
+# Called in the middle of functions, their local variables are not the shell's: unset, they show what they hide.
+__cloche_drop_locals() {
+    builtin local __cloche_name __cloche_value
+    builtin local -a __cloche_names # read by mapfile: words would depend on IFS
+    builtin mapfile -t __cloche_names <<<"$__cloche_locals"
+    for __cloche_name in "${__cloche_names[@]}"; do
+        [[ ! $__cloche_name =~ ^declare\ -[^\ ]+\ ([A-Za-z0-9_]+)(=|$) ]] || builtin unset -v "${BASH_REMATCH[1]}"
+    done
+    # Those were of the innermost.  Of a function that called it, bash names none; but what is local hides that the
+    # global variable is changed.  (Arrays and integers are left as they are.)
+    builtin mapfile -t __cloche_names < <(\builtin compgen -A variable)
+    for __cloche_name in "${__cloche_names[@]}"; do
+        __cloche_is_ours "$__cloche_name" && builtin continue
+        [[ -v $__cloche_name && ${!__cloche_name@a} == ?(x) ]] || builtin continue
+        __cloche_value=${!__cloche_name}
+        builtin declare -g "$__cloche_name+=:changed:"
+        if [[ ${!__cloche_name} == "$__cloche_value:changed:" ]]; then
+            builtin declare -g "$__cloche_name=$__cloche_value"
+            builtin continue
+        fi
+        until [[ ${!__cloche_name-:changed:} == *:changed: ]]; do builtin unset -v "$__cloche_name"; done
+        __cloche_value=${!__cloche_name}
+        if [[ $__cloche_value == :changed: ]]; then
+            builtin unset -v "$__cloche_name"
+        else
+            builtin declare -g "$__cloche_name=${__cloche_value%:changed:}"
+        fi
+    done
 }
 
 __cloche_interrupted() {
@@ -103,17 +127,22 @@ __cloche_restore() {
     __cloche_replaced=()
 }
 
+# Is the variable of that name the kernel's, or the shell's own?
+__cloche_is_ours() {
+    case $1 in
+        __cloche_* | BASH | BASHOPTS | BASHPID | BASH_[A-Z]* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
+        HISTCMD | LINENO | PIPESTATUS | PPID | PWD | RANDOM | SECONDS | SHELLOPTS | SHLVL | SRANDOM | UID | _) ;;
+        *) builtin return 1 ;;
+    esac
+}
+
 # All of the state, as commands that bring it back.
 __cloche_save() {
     builtin local __cloche_name
     builtin local -a __cloche_names
     builtin mapfile -t __cloche_names < <(\builtin compgen -A variable)
     for __cloche_name in "${__cloche_names[@]}"; do
-        case $__cloche_name in
-            __cloche_* | BASH | BASHOPTS | BASHPID | BASH_[A-Z]* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
-            HISTCMD | LINENO | PIPESTATUS | PPID | PWD | RANDOM | SECONDS | SHELLOPTS | SHLVL | SRANDOM | UID | _) ;;
-            *) builtin declare -p "$__cloche_name" 2>/dev/null ;;
-        esac
+        __cloche_is_ours "$__cloche_name" || builtin declare -p "$__cloche_name" 2>/dev/null
     done
     builtin mapfile -t __cloche_names < <(\builtin compgen -A function)
     for __cloche_name in "${__cloche_names[@]}"; do

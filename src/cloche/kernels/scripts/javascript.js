@@ -69,7 +69,7 @@ function start() {
   streams.installInput();
   installGlobals();
   process.setUncaughtExceptionCaptureCallback(uncaught);
-  process.exit = exit;
+  process.exit = process.reallyExit = exit;
   listen();
   control.sendJson(kinds.STARTED, { pid: process.pid }, 0);
 }

@@ -315,18 +315,22 @@ class Nursery:
         if not ward.group.check(files):
             ward.memory_strikes = 0
             return
-        # The programs have to go, and the agent stays to tell about it: the sandbox has files, and a next turn.  So do
-        # checkpoints, unless it is they who need so much.
+        # The programs have to go, and the agent stays to tell about it: the sandbox has files, and a next turn.  First
+        # the largest, then all but checkpoints, and these if it is they who need so much.
         ward.memory_kills += 1
         ward.memory_strikes += 1
+        programs = {pid: self._size_of(pid) for pid in ward.group.processes() - {ward.pid}}
+        live = {pid: size for pid, size in programs.items() if size is not None}
         spared = {ward.pid}
-        if ward.memory_strikes == 1:
-            spared |= {pid for pid in ward.group.processes() if self._is_frozen(pid)}
+        if ward.memory_strikes == 1 and live:
+            spared |= programs.keys() - {max(live, key=live.__getitem__)}
+        elif ward.memory_strikes == 2 and live:
+            spared |= programs.keys() - live.keys()
         if not ward.group.kill_all_but(spared) or ward.memory_strikes > _STRIKES:
             self._end(ward, "memory")
 
-    def _is_frozen(self, pid: int) -> bool:
-        """Does a process say that it goes later than others when memory is short?  (See kernels/forking.py.)"""
+    def _size_of(self, pid: int) -> int | None:
+        """The memory of a process; None for a frozen kernel, which goes later than others (kernels/forking.py)."""
         proc = self._configuration["host_proc"]
         try:
             process = os.pidfd_open(pid)
@@ -335,9 +339,11 @@ class Nursery:
             finally:
                 os.close(process)
             host_pid = int(told.partition(b"Pid:")[2].split()[0])
-            return _read(f"{host_pid}/oom_score_adj", proc).strip() == b"500"
+            if _read(f"{host_pid}/oom_score_adj", proc).strip() == b"500":
+                return None
+            return int(_read(f"{host_pid}/statm", proc).split()[1])
         except (OSError, ValueError, IndexError):
-            return False
+            return 0  # it has just ended
 
     def _end(self, ward: Ward, reason: str) -> None:
         """Tell what it used, and kill it."""

@@ -11,6 +11,8 @@ const fs = require('fs');
 
 const { writeSync, readSync, read } = fs; // as they are now: a cell may replace them, and those below
 const { stringify } = JSON;
+const { pid } = process;
+const kill = process.kill.bind(process);
 const { alloc, allocUnsafeSlow, concat, from } = Buffer;
 
 const FD = 3;
@@ -40,12 +42,17 @@ function setOperation(number) {
   operation = number;
 }
 
+/** The agent is gone, or a cell has closed the descriptor.  An exit would wait for threads that wait for a read. */
+function leave() {
+  kill(pid, 'SIGKILL');
+}
+
 function flush() {
   while (sent < end) {
     try {
       sent += writeSync(FD, waiting, sent, end - sent);
     } catch (problem) {
-      if (problem.code !== 'EAGAIN') process.reallyExit(0); // the agent is gone
+      if (problem.code !== 'EAGAIN') leave();
       Atomics.wait(nap, 0, 0, 1); // a cell has made the descriptor non-blocking
     }
   }
@@ -126,7 +133,7 @@ function listen(receive) {
   const next = () => {
     read(FD, inbox, 0, inbox.length, null, (problem, count) => {
       if (problem && problem.code === 'EAGAIN') return void setTimeout(next, 1);
-      if (problem || count === 0) process.reallyExit(0);
+      if (problem || count === 0) leave();
       const data = concat([rest, inbox.subarray(0, count)]); // a copy: the next read is under way at once
       next();
       const frames = [];
