@@ -54,7 +54,7 @@ ROWS = (
     Row(f"{BURST} x print(1), {IN_FLIGHT} in flight", "burst", "cloche", "bare", 1.0, at_least=True, unit="runs/s"),
     Row("the same against docker run", "burst", "cloche", "docker", 20.0, at_least=True, unit="runs/s"),
     Row("memory of one more idle sandbox, fresh", "memory", "fresh", "", 10.0, unit="MB"),
-    Row("memory of one more that has imported pandas", "memory", "pandas", "", 10.0, unit="MB"),
+    Row("memory of one more session that has used pandas", "memory", "pandas", unit="MB"),
     Row("CPU-bound loop (best tenth)", "loop", "cloche", "bare", 1.02, pick=best_tenth),
     Row("NumPy matmul (best tenth)", "matmul", "cloche", "bare", 1.02, pick=best_tenth),
     Row("Sandbox.close, until nothing is left", "box", "close"),

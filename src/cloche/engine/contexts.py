@@ -29,7 +29,7 @@ class AsyncContext:
     def __init__(self, box: AsyncSandbox, name: str, language: Language, cwd: str | None, env: dict[str, str]) -> None:
         self.id, self.language, self.cwd = name, language.name, cwd
         self.removed = False
-        self._box, self._how, self._env = box, language.kernel, env
+        self._box, self.how, self._env = box, language.kernel, env
         self._turn = AsyncCondition()
         self._taken = False
         self._lost = False  # its kernel ended with a cell that nobody waited for
@@ -70,7 +70,7 @@ class AsyncContext:
     def description(self, env: dict[str, str], tools: list[str]) -> dict[str, Any]:
         """How the agent makes it."""
         env = {**env, **self._env}
-        return {"language": self.language, "how": self._how, "cwd": self.cwd, "env": env, "tools": tools}
+        return {"language": self.language, "how": self.how, "cwd": self.cwd, "env": env, "tools": tools}
 
     async def take(self) -> None:
         """Wait until nothing runs in it; whatever wants it meanwhile waits for `free`."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _GONE = "The kernel ended with it: variables are gone, files are not."
+_SIGABRT = 6
 _MAX_TEXT = 256 << 10  # of what a kernel says of an error
 
 
@@ -83,6 +84,8 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
             return Error("killed", f"The code was ended with its kernel: its context was restarted. {_GONE}", _AGAIN)
         if facts.why == "garbled":
             return Error("killed", f"The code broke into its kernel's own descriptors. {_GONE}", _HANDS_OFF)
+        if facts.code == -_SIGABRT and "heap out of memory" in facts.stderr_tail:  # Node, at a limit of its own
+            return _memory(facts, limits)
         if facts.code < 0:
             error = killed(-facts.code, None)
             return error.replace(message=f"{error.message} {_GONE}")
@@ -138,7 +141,7 @@ def _exception(facts: CellFacts, limits: Limits) -> Error:
             f"The sandbox does not allow the system call {', '.join(facts.refused)}.",
             "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, unshare or open raw sockets.",
         )
-    if trace.name in SYNTAX:
+    if trace.name in SYNTAX and "\n    at " not in trace.text:  # JavaScript raises it for data as well, with a stack
         return _with(facts, "syntax", trace.message, _SYNTAX)
     return _with(facts, "runtime", trace.message, advice(trace))
 

@@ -258,7 +258,7 @@ class AsyncSandbox(AsyncBox):
         where = self.contexts.get(context)
         if language is not None:
             spoken = languages.find(language)
-            if where.language not in (spoken.name, spoken.context):
+            if where.how != spoken.kernel:
                 raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
         return where
 

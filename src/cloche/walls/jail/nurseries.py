@@ -107,7 +107,18 @@ class Nursery:
             self._failure = told.get("failed", self._failure)
 
 
-def configuration(settings: Settings, preload: str | list[str], without: frozenset[str]) -> dict[str, Any]:
+# What a nursery is for, and what it imports ahead.  A shell for sessions makes every fork dearer, so a program that
+# wants pandas alone comes from a nursery that has none.
+PLAIN, DATA, SESSIONS, ONE_RUN = "plain", "data", "sessions", "one run"
+_PRELOAD: dict[str, str | list[str]] = {
+    PLAIN: "common",
+    DATA: DATA_LIBRARIES,
+    SESSIONS: DATA_LIBRARIES,
+    ONE_RUN: [],
+}
+
+
+def configuration(settings: Settings, kind: str, without: frozenset[str]) -> dict[str, Any]:
     """All that a launcher and its nursery need to know."""
     places = start.places(settings)
     if not environment.is_built(places["environment"]):
@@ -117,8 +128,10 @@ def configuration(settings: Settings, preload: str | list[str], without: frozens
         )
     return {
         **places,
-        "preload": preload,
-        "rehearse": preload == DATA_LIBRARIES,
+        "preload": _PRELOAD[kind],
+        "rehearse": kind in (DATA, SESSIONS),
+        "kernels": kind in (PLAIN, SESSIONS),
+        "warm_kernel": kind == SESSIONS,
         "pool": settings.pool,
         "without": sorted(without),
         "defaults": request(Limits(), ()),
@@ -137,38 +150,34 @@ def request(limits: Limits, mounts: tuple[dict[str, Any], ...]) -> dict[str, Any
 
 
 class Nurseries:
-    """A plain nursery for everything, and one with the data libraries once they are asked for."""
+    """A plain nursery for everything, and one each for data and for sessions once they are asked for."""
 
     def __init__(self, settings: Settings, without: frozenset[str] = frozenset()) -> None:
         self._settings, self._without = settings, without
         self._lock = allocate_lock()
-        self._plain: Nursery | None = None
-        self._data: Nursery | None = None
+        self._by_kind: dict[str, Nursery] = {}
 
     def adopt(self, control: sockets.Socket, keeper: int) -> None:
         """Take over a plain nursery that was started before us, for a single run."""
-        configuration(self._settings, [], self._without)  # tells what is wrong, if anything
+        configuration(self._settings, ONE_RUN, self._without)  # tells what is wrong, if anything
         with self._lock:
-            self._plain = Nursery(control, keeper)
+            self._by_kind[PLAIN] = Nursery(control, keeper)
 
     def choose(self, imports: frozenset[str] | None) -> Nursery:
-        """The nursery for a program that imports these (None: nobody knows, so perhaps all of them)."""
+        """The nursery for a program that imports these (None: for a session, which may import anything)."""
         with self._lock:
-            if self._wants_data(imports):
-                self._data = self._living(self._data, DATA_LIBRARIES)
-                if self._data.is_warm():
-                    return self._data
-            self._plain = self._living(self._plain, "common")
-            return self._plain
+            if self._settings.warm and (imports is None or imports):
+                nursery = self._living(SESSIONS if imports is None else DATA)
+                if nursery.is_warm():
+                    return nursery
+            return self._living(PLAIN)
 
     def warm_up(self) -> None:
-        """Start both, and wait until they are warm."""
+        """Start all, and wait until they are warm."""
         from select import POLLIN, poll
 
         with self._lock:
-            self._plain = self._living(self._plain, "common")
-            self._data = self._living(self._data, DATA_LIBRARIES)
-            for nursery in (self._plain, self._data):
+            for nursery in [self._living(kind) for kind in (PLAIN, DATA, SESSIONS)]:
                 while not nursery.is_warm() and nursery.is_alive():
                     waiting = poll()
                     waiting.register(nursery.control, POLLIN)
@@ -177,35 +186,31 @@ class Nurseries:
                     raise SandboxFailed(f"No nursery could be started: {nursery.failure()}", hint=doctor_hint())
 
     def close(self) -> None:
-        """End both, and every sandbox in them."""
+        """End all, and every sandbox in them."""
         with self._lock:
-            for nursery in (self._plain, self._data):
-                if nursery is not None:
-                    nursery.close()
-            self._plain = self._data = None
+            for nursery in self._by_kind.values():
+                nursery.close()
+            self._by_kind.clear()
 
     def forget(self) -> None:
         """In a forked process: what the parent has started is the parent's."""
         self._lock = allocate_lock()
-        for nursery in (self._plain, self._data):
-            if nursery is not None:
-                nursery.forget()
-        self._plain = self._data = None
+        for nursery in self._by_kind.values():
+            nursery.forget()
+        self._by_kind.clear()
 
-    def _wants_data(self, imports: frozenset[str] | None) -> bool:
-        return self._settings.warm and (imports is None or bool(imports))
-
-    def _living(self, nursery: Nursery | None, preload: str | list[str]) -> Nursery:
-        if nursery is not None and nursery.is_alive():
-            return nursery
+    def _living(self, kind: str) -> Nursery:
+        nursery = self._by_kind.get(kind)
         if nursery is not None:
+            if nursery.is_alive():
+                return nursery
             failure = nursery.failure()
             nursery.close()
             if failure:
                 raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
-        if self._settings.one_run:
-            preload = []
-        return Nursery(*start.by_exec(configuration(self._settings, preload, self._without), self._settings.debug))
+        how = configuration(self._settings, ONE_RUN if self._settings.one_run else kind, self._without)
+        self._by_kind[kind] = Nursery(*start.by_exec(how, self._settings.debug))
+        return self._by_kind[kind]
 
 
 def doctor_hint() -> str:

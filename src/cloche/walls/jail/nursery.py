@@ -75,7 +75,7 @@ class Nursery:
         self._poll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._to_import = list(configuration["preload"])
-        self._furnish = _furnish_sessions() if self._to_import else None
+        self._furnish = _furnish_sessions() if configuration.get("kernels") else None
         self._warmed = False
         self._failures = 0
         self._just_ended = False  # a good moment to make the next: whoever waited has its answer
@@ -484,7 +484,8 @@ class Nursery:
             return  # there will be one sandbox only
         if self._configuration["rehearse"]:
             rehearsal.rehearse()
-            rehearsal.rehearse_kernel()
+            if self._configuration["warm_kernel"]:
+                rehearsal.rehearse_kernel()
             linux.umount("/tmp")
         note_state()
         gc.collect()

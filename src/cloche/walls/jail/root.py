@@ -81,13 +81,14 @@ def build(configuration: dict[str, Any], start: str) -> None:
     """Make this mount namespace's root the sandboxes' root, with a program to start in it; let go of the host's."""
     # All sources are taken hold of first: the new root is put together on /tmp, which hides what lies there.
     held = [(linux.open_tree(source), target, flags) for source, target, flags in _sources(configuration)]
+    kernels = _read_kernels(configuration)
     top = "/tmp"
     linux.mount("cloche", top, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=8m,nr_inodes=16k,mode=755")
     os.chdir(top)
     if configuration["privileged"]:
         _make_devices()
     _lay_out()
-    _copy_kernels(configuration)
+    _write_kernels(kernels)
     os.mkdir(os.path.dirname(PROGRAM)[1:])
     with open(PROGRAM[1:], "w") as file:
         file.write(start)
@@ -160,17 +161,23 @@ def _lay_out() -> None:
             continue  # not on this host, or not ours to read
 
 
-def _copy_kernels(configuration: dict[str, Any]) -> None:
+def _read_kernels(configuration: dict[str, Any]) -> dict[str, bytes]:
     """What kernels that are not Python are started from; copied, since each mount makes every sandbox dearer."""
-    if not configuration.get("preload"):
-        return  # for a single program
     scripts = os.path.join(configuration["library"], "kernels", "scripts")
-    for folder, _, names in os.walk(scripts):
-        target = KERNELS[1:] + folder.removeprefix(scripts)
-        os.makedirs(target)
+    found = {}
+    for folder, _, names in os.walk(scripts) if configuration.get("kernels") else ():  # not for single programs
         for name in names:
-            with open(f"{folder}/{name}", "rb") as source, open(f"{target}/{name}", "wb") as copy:
-                copy.write(source.read())
+            with open(f"{folder}/{name}", "rb") as file:
+                found[f"{folder}/{name}".removeprefix(scripts)] = file.read()
+    return found
+
+
+def _write_kernels(kernels: dict[str, bytes]) -> None:
+    for name, text in kernels.items():
+        path = f"{KERNELS[1:]}{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(text)
 
 
 def _make_devices() -> None:

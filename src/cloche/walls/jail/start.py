@@ -59,9 +59,9 @@ def by_fork() -> tuple[sockets.Socket, int]:
             os.dup2(null, fd)
 
         def the_rest() -> dict[str, Any]:
-            from cloche.walls.jail.nurseries import configuration
+            from cloche.walls.jail.nurseries import ONE_RUN, configuration
 
-            return configuration(chosen, [], frozenset())
+            return configuration(chosen, ONE_RUN, frozenset())
 
         launch.keep_or_tell(places(chosen), the_rest)
     finally:
