@@ -18,7 +18,7 @@ class Settings(Plain):
     """CLOCHE_POOL: sandboxes kept ready per nursery.  Two hide the time that making one takes; more cost memory."""
 
     warm: bool = True
-    """CLOCHE_WARM: keep further nurseries that have pandas and the like, or a shell for sessions, once they are wanted."""
+    """CLOCHE_WARM: keep further nurseries, with pandas and the like or a shell for sessions, once they are wanted."""
 
     one_run: bool = False
     """Not from the environment: `cloche run` makes a single run, so nothing is imported or kept ready for the next."""
