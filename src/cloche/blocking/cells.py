@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
 from mimetypes import guess_type
-from time import monotonic, time
+from time import monotonic
 
 from cloche.blocking.commands import GRACE_S
 from cloche.blocking.io import Tasks
 from cloche.blocking.link import NONSENSE, Lost
 from cloche.blocking.tools import calling, refusal
+from cloche.engine.displayed import Displayed
 from cloche.engine.judge_cell import CellFacts, judge_cell
+from cloche.engine.printed import Printed
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
-from cloche.model.events import CellEvent, Cleared, End, Failed, Output, Shown, Started
-from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall
+from cloche.model.events import CellEvent, End, Failed, Output, Started
+from cloche.model.result import Artifact, Error, Result, ToolCall
 from cloche.wire import frames
-from cloche.wire.light_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,18 +28,12 @@ if TYPE_CHECKING:
     from cloche.model.limits import Limits
 
 INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
-MAX_DISPLAYS = 1000  # of one cell
-MAX_DISPLAYED = 64 << 20  # bytes of all that one cell displays
-MAX_VALUES = 2_000_000  # in all of that: a list of empty lists takes twenty times the memory of its JSON
-MAX_LOGS = 50_000  # pieces of output that are told apart
 MAX_CALLS = 1000  # of tools
 MAX_CALLING = 8 << 20  # bytes of the calls that wait for their answers
 MAX_RECORDED = 32 << 20  # bytes of calls and answers in the result
-_PIECE_S, _PIECE = 0.05, 16 << 10  # output that comes so soon after the last is one log entry with it, up to a size
 _NEGLECT_S = 0.5
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel when the code does not yield
-_decoder = getincrementaldecoder("utf-8")
 
 
 class Cell:
@@ -47,22 +41,13 @@ class Cell:
 
     def __init__(self, box: Sandbox, request: dict[str, Any], limits: Limits, tools: Tools, keep: int) -> None:
         self._box, self._request, self._limits, self._tools = box, request, limits, tools
-        self._room, self._keep = limits.output_bytes, keep  # bytes of output: still allowed, kept for the result
         self._operation = box.link.open()
         self._begin = monotonic()
         self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
         self._stopping = ""  # "", "interrupted", "killed", "ended": how far we have gone to stop it
         self._why = ""  # "timeout", "output", "interrupt": and what for
         self._input: memoryview | None = None
-        self._kept = {"stdout": bytearray(), "stderr": bytearray()}
-        self._logs: list[Log] = []
-        self._last_log = 0.0
-        self._decoders = {stream: _decoder("replace") for stream in self._kept}
-        self._cut = False
-        self._message = bytearray()  # the pieces of one that have come
-        self._displays: list[Display] = []
-        self._displayed = self._values = 0
-        self._error: dict[str, Any] | None = None
+        self._printed, self._displayed = Printed(limits.output_bytes, keep), Displayed()
         self._calls: list[ToolCall] = []
         self._called = self._calling = self._recorded = 0  # calls so far; bytes of those under way, and of records
         self._tasks = Tasks()
@@ -160,7 +145,7 @@ class Cell:
         if kind in _STREAMS:
             return self._print(_STREAMS[kind], payload)
         if kind == frames.DATA:
-            return self._show(payload)
+            return self._displayed.take(payload)
         if kind == frames.EVENT:
             self._call(payload)
         elif kind == frames.CREDIT:
@@ -178,88 +163,11 @@ class Cell:
     # --- what it says
 
     def _print(self, stream: str, data: bytes) -> CellEvent | None:
-        if len(data) > self._room:
-            data = data[: self._room]
-            self._cut = True
+        allowed = self._printed.allow(data)
+        if len(allowed) < len(data):
             self.interrupt("output")
-        if not data:
-            return None
-        self._room -= len(data)
-        self._remember(stream, data)
-        return Output(stream, data)
-
-    def _remember(self, stream: str, data: bytes) -> None:
-        """Keep a piece of output for the result."""
-        if len(data) > self._keep:
-            data = data[: self._keep]
-            self._cut = True
-        if not data:
-            return
-        self._keep -= len(data)
-        self._kept[stream] += data
-        text = self._decoders[stream].decode(data)
-        now = monotonic()
-        last = self._logs[-1] if self._logs else None
-        if last is not None and last.stream == stream and now - self._last_log < _PIECE_S and len(last.text) < _PIECE:
-            self._logs[-1] = last.replace(text=last.text + text)
-        elif len(self._logs) < MAX_LOGS:
-            self._logs.append(Log(stream, text, time()))
-        else:
-            self._cut = True
-        self._last_log = now
-
-    def _show(self, payload: bytes) -> CellEvent | None:
-        """A piece of a message; what it says, when it is the last."""
-        self._displayed += len(payload)
-        if self._displayed > MAX_DISPLAYED:
-            self._cut = True
-            self._message.clear()
-            return None
-        self._message += payload[1:]
-        if payload[:1] != b"\1":
-            return None
-        self._values += self._message.count(b",") + self._message.count(b"[") + self._message.count(b"{")
-        try:
-            if self._values > MAX_VALUES:
-                self._cut = True
-                return None
-            message = loads(self._message.decode())
-        except (ValueError, RecursionError):
-            return None  # a kernel that talks nonsense harms its own results
-        finally:
-            self._message.clear()
-        if not isinstance(message, dict):
-            return None
-        kind = message.get("type")
-        if kind == "error":
-            self._error = message
-        elif kind == "clear":
-            return Cleared()  # for whoever shows it live; the result keeps every plot
-        elif kind in ("result", "display"):
-            return self._display(message)
-        return None
-
-    def _display(self, message: dict[str, Any]) -> CellEvent | None:
-        data, metadata = message.get("data"), message.get("metadata")
-        if not isinstance(data, dict) or not data:
-            return None
-        if len(self._displays) >= MAX_DISPLAYS:
-            self._cut = True
-            return None
-        identity = message.get("display_id")
-        shown = Display(
-            mime=data,
-            metadata=metadata if isinstance(metadata, dict) else {},
-            is_main=message["type"] == "result",
-            display_id=identity if isinstance(identity, str) else None,
-        )
-        if not message.get("update"):
-            self._displays.append(shown)
-            return Shown(shown)
-        for number, earlier in enumerate(self._displays):
-            if earlier.display_id is not None and earlier.display_id == shown.display_id:
-                self._displays[number] = shown
-        return Shown(shown, update=True)
+        self._printed.keep(stream, allowed)
+        return Output(stream, allowed) if allowed else None
 
     def _call(self, payload: bytes) -> None:
         """The code calls a tool of its owner's."""
@@ -349,21 +257,18 @@ class Cell:
             died=died,
             lost=problem is not None,
             why="timeout" if why == "overdue" else self._why or why,
-            error=self._error,
+            error=self._displayed.error,
             reason="closed" if self._box.closed else spent.reason if spent is not None else "",
             oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
-            stderr_tail=bytes(self._kept["stderr"][-4096:]).decode(errors="replace"),
+            stderr_tail=self._printed.tail("stderr", 4096),
             disk_free=disk.get("free"),
             inodes_free=disk.get("inodes_free"),
             refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
         )
         if spent is not None:
             self._box.oom_kills_seen, self._box.refusals_seen = spent.oom_kills, spent.processes_refused
-        for stream, decoder in self._decoders.items():
-            if rest := decoder.decode(b"", True):  # half a character
-                self._logs.append(Log(stream, rest, time()))
         error = judge_cell(facts, self._limits)
-        out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
+        out, err = self._printed.bytes("stdout"), self._printed.bytes("stderr")
         count = told.get("count")
         self.result = Result(
             stdout=out.decode(errors="replace"),
@@ -373,12 +278,12 @@ class Cell:
             cpu_time=float(told.get("cpu") or 0.0),
             memory_peak=int(told.get("peak") or 0),
             error=error,
-            truncated=self._cut,
+            truncated=self._printed.cut or self._displayed.cut,
             stdout_bytes=out,
             stderr_bytes=err,
             wall=self._box.wall,
-            results=tuple(self._displays),
-            logs=tuple(self._logs),
+            results=tuple(self._displayed.displays),
+            logs=self._printed.logs(),
             artifacts=_artifacts((end or {}).get("artifacts")),
             execution_count=count if isinstance(count, int) else None,
             tool_calls=tuple(self._calls),
