@@ -16,7 +16,7 @@ from bench.engine import REPOSITORY
 from bench.measures import Lab, measure
 
 ROUNDS, QUICK_ROUNDS = 25, 3
-BUDGET_S = 180.0  # after this no further round is started
+BUDGET_S = 240.0  # after this no further round is started
 PEERS_BUDGET_S = 300
 PEERS = REPOSITORY.parent / "shared" / "bench" / "peers.py"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cloche
-from bench import machine, work
+from bench import machine, neighbours, work
 from bench.engine import REPOSITORY, Engine
 from bench.sessions import Sessions
 
@@ -135,6 +135,7 @@ class Lab:
             Contest("box", {"close": _close, "command": _command, "write": _write, "read": _read}, every=2),
             Contest("output", self._both(work.OUTPUT), every=12),
             Contest("growth", {"cloche": _growth}, every=ONCE, warm_up=False),
+            Contest("neighbour", neighbours.sides(), every=12, warm_up=False),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
         ]
 

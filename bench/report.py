@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from bench.measures import BURST, FILE_MB, GROWTH_RUNS, IN_FLIGHT, Samples
+from bench.neighbours import ATTACKS
 from bench.sessions import ARRAY_MB
 from bench.work import OUTPUT_MB
 
@@ -72,6 +73,7 @@ ROWS = (
     Row("branch() to its first result, against a new context", "branch", "branch", "context", 3.0),
     Row(f"{OUTPUT_MB} MB of output, streamed", "stream", "cloche", "", 200.0, at_least=True, unit="MB/s"),
     Row("memory that the engine takes meanwhile", "stream", "memory", unit="MB"),
+    *(Row(f"a turn while a neighbour exceeds: {name}", "neighbour", name, "alone", 2.0) for name in ATTACKS),
 )
 
 

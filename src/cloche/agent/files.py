@@ -148,6 +148,9 @@ _CALLS: dict[Any, Callable[[Agent, int, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
+METHODS = frozenset(("read", "write", "watch", *_CALLS))
+
+
 def _open_regular(path: str, flags: int, mode: int = 0o644) -> int:
     # Not blocking, so that a fifo without a partner is an error and not a wait for ever.
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)

@@ -48,7 +48,7 @@ class Agent:
         self.operations: dict[int, Operation] = {}
         self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
         self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
-        # What sessions.furnish adds
+        self.furnish: Callable[[], None] | None = None  # makes what follows, when it is first asked for
         self.contexts: Any = None
         self.checkpoints: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
@@ -198,8 +198,12 @@ class Agent:
             starter, request = processes.start, frames.decode_json(payload)
         elif kind == frames.CALL:
             request = frames.decode_json(payload)
-            starter = self.calls.get(str(request.get("method")), files.start)
+            method = str(request.get("method"))
+            if method not in files.METHODS:
+                self._be_furnished()
+            starter = self.calls.get(method, files.start)
         elif kind == frames.CELL:
+            self._be_furnished()
             starter, request = self.start_cell, frames.decode_json(payload)
         else:
             known = self.operations.get(operation)
@@ -215,6 +219,11 @@ class Agent:
             self.fail(operation, problem)
         except RecursionError:
             self.fail(operation, OSError(36, "folders are nested too deeply"))
+
+    def _be_furnished(self) -> None:
+        furnish, self.furnish = self.furnish, None
+        if furnish is not None:
+            furnish()
 
     def _flush(self) -> None:
         while self._queue:

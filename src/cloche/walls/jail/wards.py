@@ -51,8 +51,9 @@ class Newborn(BaseException):
         else:
             agent.connect(stream)
         parking.close()
-        if self._plan["furnish"] is not None:
-            self._plan["furnish"](agent, store)
+        furnish = self._plan["furnish"]
+        if furnish is not None:
+            agent.furnish = lambda: furnish(agent, store)
         if listener is not None:
             refusals = Refusals(listener)
             agent.refused = refusals.seen
