@@ -130,7 +130,7 @@ def configuration(settings: Settings, kind: str, without: frozenset[str]) -> dic
         **places,
         "preload": _PRELOAD[kind],
         "rehearse": kind in (DATA, SESSIONS),
-        "kernels": kind in (PLAIN, SESSIONS),
+        "kernels": kind == SESSIONS or (kind == PLAIN and not settings.warm),
         "warm_kernel": kind == SESSIONS,
         "pool": settings.pool,
         "without": sorted(without),
@@ -166,10 +166,10 @@ class Nurseries:
     def choose(self, imports: frozenset[str] | None) -> Nursery:
         """The nursery for a program that imports these (None: for a session, which may import anything)."""
         with self._lock:
-            if self._settings.warm and (imports is None or imports):
-                nursery = self._living(SESSIONS if imports is None else DATA)
-                if nursery.is_warm():
-                    return nursery
+            if self._settings.warm and imports is None:
+                return self._living(SESSIONS)
+            if self._settings.warm and imports and self._living(DATA).is_warm():
+                return self._living(DATA)
             return self._living(PLAIN)
 
     def warm_up(self) -> None:

@@ -448,7 +448,7 @@ class Nursery:
     def _patience(self) -> float | None:
         """How long to wait for something to happen before doing what can be done meanwhile."""
         if not self._warmed:
-            return 0
+            return _SLOW_S if self._being_made() else 0  # whoever waits for a sandbox comes before what is imported
         due = self._next_deadline()
         if not self._wants_more():
             self._just_ended = False
@@ -464,6 +464,8 @@ class Nursery:
 
     def _idle(self) -> None:
         if not self._warmed:
+            if self._being_made():
+                return
             if self._to_import:
                 _import_quietly(self._to_import.pop(0))
             else:
