@@ -568,3 +568,14 @@ async def test_what_is_called_off_midway_leaves_nothing_inside(async_box):
     while (await async_box.usage()).processes > before.processes:  # ends when they have
         await asyncio.sleep(0.01)
     assert (await async_box.usage()).disk <= before.disk
+
+
+def test_a_session_that_has_drawn_a_chart_can_be_restored(box: cloche.Sandbox) -> None:
+    # Matplotlib holds its fonts open, and closes them in every fork: their descriptors are something else then.
+    box.run("import matplotlib.pyplot as plt; x = 1; plt.plot([1, 2]);")
+    before = box.checkpoint()
+    box.run("x = 2")
+    for _ in range(2):
+        box.restore(before)
+        assert box.run("x").text == "1"
+    assert box.run("plt.plot([3, 4]);").results[0].png
