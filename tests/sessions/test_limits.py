@@ -123,3 +123,15 @@ def test_a_sandbox_full_of_processes_says_so_and_comes_back_when_they_end() -> N
         assert result.ok or result.error.kind == "processes"
         full.kill()
         assert box.run("2").text == "2"
+
+
+def test_a_session_begins_where_no_file_can_be_made(jail: None) -> None:
+    with cloche.Sandbox(disk="1M") as box:
+        box.commands.run("n=0; while : > f$n; do n=$((n+1)); done 2>/dev/null")
+        assert box.run("6 * 7").text == "42"
+        with pytest.raises(cloche.FileProblem, match="space"):
+            box.checkpoint()
+        box.commands.run("rm f*")
+        before = box.checkpoint()
+        box.restore(before)
+        assert box.run("6 * 7").text == "42"

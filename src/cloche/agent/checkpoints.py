@@ -1,7 +1,7 @@
 """Checkpoints: frozen copies of the Python kernels, and the files as they were; restored any number of times.
 
-A frozen copy is a kernel that nobody gives cells to: restoring forks it again.  Files are versioned by an errand (see
-versions.py), so the agent never waits for a disk.
+A frozen copy is a kernel that nobody gives cells to: restoring forks it again.  Files are versioned (see versions/) by
+an errand, so that the agent goes on listening; unless there are so few that it is done at once.
 """
 
 from __future__ import annotations

@@ -29,6 +29,18 @@ if TYPE_CHECKING:
             """The engine has lost interest, or the conversation is over."""
 
 
+def _start_call(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+    from cloche.agent import files
+
+    agent.be_furnished()
+    agent.calls.get(str(request.get("method")), files.start)(agent, operation, request)
+
+
+def _start_cell(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+    agent.be_furnished()
+    agent.start_cell(agent, operation, request)
+
+
 def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
     raise OSError(38, "this sandbox was made for a single program, and has no kernels")
 
@@ -198,13 +210,9 @@ class Agent:
             starter, request = processes.start, frames.decode_json(payload)
         elif kind == frames.CALL:
             request = frames.decode_json(payload)
-            method = str(request.get("method"))
-            if method not in files.METHODS:
-                self._be_furnished()
-            starter = self.calls.get(method, files.start)
+            starter = files.start if request.get("method") in files.METHODS else _start_call
         elif kind == frames.CELL:
-            self._be_furnished()
-            starter, request = self.start_cell, frames.decode_json(payload)
+            starter, request = _start_cell, frames.decode_json(payload)
         else:
             known = self.operations.get(operation)
             if known is not None:  # otherwise it has just ended, and the engine does not know yet
@@ -220,10 +228,11 @@ class Agent:
         except RecursionError:
             self.fail(operation, OSError(36, "folders are nested too deeply"))
 
-    def _be_furnished(self) -> None:
-        furnish, self.furnish = self.furnish, None
-        if furnish is not None:
-            furnish()
+    def be_furnished(self) -> None:
+        """Have what sessions need, from the first time on that one is asked for."""
+        if self.furnish is not None:
+            self.furnish()
+            self.furnish = None
 
     def _flush(self) -> None:
         while self._queue:

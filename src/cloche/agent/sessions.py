@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from cloche.agent import checkpoints, contexts
-from cloche.agent.versions import Versions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ def furnish(agent: Agent, store: int) -> None:
     """Let an agent have contexts and checkpoints; `store` is a folder that programs cannot reach."""
     agent.contexts = contexts.Contexts(agent)
     top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    Versions(top, store)  # makes its folders, while there is room
     agent.checkpoints = checkpoints.Checkpoints(agent, top, store)
     agent.calls.update({**contexts.CALLS, **checkpoints.CALLS})
     agent.start_cell = contexts.start_cell

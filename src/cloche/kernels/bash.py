@@ -35,7 +35,6 @@ def main(control: int, order: dict[str, Any]) -> NoReturn:
     kernel, code = None, 1
     try:
         _set_signal(_SIGINT, lambda *_: None)  # for the cell, not for us; not ignored, which bash would inherit
-        os.chdir(order["cwd"])
         kernel = _Kernel(Channel(control), order["env"])
         kernel.serve()
     finally:

@@ -39,8 +39,6 @@ class Kernel:
     def __init__(self, channel: Channel, order: dict[str, Any]) -> None:
         self._channel = channel
         signals.signal(signals.SIGINT, signals.SIG_IGN)
-        os.chdir(order["cwd"])
-        _set_environment(order["env"])
         if not _prepared:
             _prepared[:] = [shell.build()]
         self._shell = _prepared[0]
@@ -201,18 +199,6 @@ class Kernel:
             output.leave_channel()
         self._channel.close()
         self._shell.send = self._shell.display_pub.send = None
-
-
-def _set_environment(wanted: dict[str, str]) -> None:
-    for name in [name for name in os.environ if name not in wanted]:
-        del os.environ[name]
-    for name, value in wanted.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
-    if "TZ" in os.environ:
-        import time
-
-        time.tzset()
 
 
 def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, str | None]]:
