@@ -18,7 +18,10 @@ SOURCE = ROOT / "src" / "cloche"
 TWINS = {
     "engine/link.py": "blocking/link.py",
     "engine/commands.py": "blocking/commands.py",
+    "engine/calls.py": "blocking/calls.py",
+    "engine/transfers.py": "blocking/transfers.py",
     "engine/files.py": "blocking/files.py",
+    "engine/ports.py": "blocking/ports.py",
     "engine/box.py": "blocking/box.py",
     "engine/one_shot.py": "blocking/one_shot.py",
     "engine/cells.py": "blocking/cells.py",

@@ -18,6 +18,7 @@ from cloche.blocking.commands import Commands, Process
 from cloche.blocking.files import Files, Watch
 from cloche.blocking.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
+from cloche.configuration import FIELDS, default_text, flag_of, value_text, variable_of
 from cloche.model.history import Best, Candidate, Moment, Restored
 from cloche.model.limits import Limits
 from cloche.model.result import KINDS, Artifact, Display, Error, Log, Result, ToolCall, Usage
@@ -89,7 +90,9 @@ def test_every_option_is_described_with_its_command() -> None:
     sections = {name: text.split(f"## `cloche {name}`")[1].split("\n## ")[0] for name in COMMANDS}
     for command, option in options():
         if option not in ("-h", "--help"):
-            spans = code_spans(sections.get(command, text))
+            section = sections.get(command, text)
+            # A command that takes the server's settings says so; they are told once.
+            spans = code_spans(section + (page("docs/settings.md") if "settings.md#the-server" in section else ""))
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", spans), f"`cloche {command} {option}` is not described"
 
 
@@ -116,11 +119,32 @@ def test_the_settings_are_those_of_the_code() -> None:
     assert settings_table() in page("docs/settings.md"), f"docs/settings.md should have\n\n{settings_table()}\n"
 
 
+def configuration_table() -> str:
+    """The table of the server's settings as src/cloche/configuration.py tells it."""
+    rows = ["| setting | variable | option | default | can be | meaning |", "|---|---|---|---|---|---|"]
+    for name, declared in FIELDS.items():
+        about = declared.metadata
+        flag = f"--no-{name}" if declared.default is True else flag_of(name)
+        values = ", ".join(about.get("choices", ()))
+        if "low" in about:
+            values = f"{value_text(name, about['low'])} to {value_text(name, about['high'])}"
+        meaning = re.sub(r"<(\w+)>", r"&lt;\1&gt;", about["meaning"])
+        values = values or about["kind"].name
+        rows.append(f"| `{name}` | `{variable_of(name)}` | `{flag}` | {default_text(name)} | {values} | {meaning} |")
+    return "\n".join(rows)
+
+
+def test_the_servers_settings_are_those_of_the_code() -> None:
+    assert configuration_table() in page("docs/settings.md"), (
+        f"docs/settings.md should have\n\n{configuration_table()}\n"
+    )
+
+
 def test_no_variable_is_read_that_is_not_a_setting() -> None:
     for file in (ROOT / "src" / "cloche").rglob("*.py"):
-        if file.name != "settings.py":
+        if file.name not in ("settings.py", "configuration.py"):
             read = re.findall(r"""environ(?:\.get\(|\[)["'](CLOCHE_\w+)""", file.read_text())
-            assert not read, f"{file} reads {read}: settings.py alone reads the environment"
+            assert not read, f"{file} reads {read}: settings.py and configuration.py alone read the environment"
 
 
 # What the pages name

@@ -26,13 +26,17 @@ if TYPE_CHECKING:
     from cloche.blocking.commands import Process
     from cloche.blocking.contexts import Context
     from cloche.blocking.one_shot import run
+    from cloche.blocking.ports import Connection
     from cloche.blocking.sandbox import Sandbox
+    from cloche.blocking.transfers import Reading, Writing
     from cloche.engine.attempts import AsyncAttempt
     from cloche.engine.checkpoints import AsyncCheckpoint
     from cloche.engine.commands import AsyncProcess
     from cloche.engine.contexts import AsyncContext
     from cloche.engine.one_shot import run as async_run
+    from cloche.engine.ports import AsyncConnection
     from cloche.engine.sandbox import AsyncSandbox
+    from cloche.engine.transfers import AsyncReading, AsyncWriting
     from cloche.errors import (
         ClocheError,
         FileMissing,
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
         Refused,
         SandboxFailed,
     )
-    from cloche.model.files import Change, Entry, Mount
+    from cloche.model.files import Change, Entry, Listing, Mount, Port
     from cloche.model.history import Best, Moment, Restored
     from cloche.model.limits import Limits
     from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
@@ -57,11 +61,17 @@ _WHERE = {
     "Context": "blocking.contexts",
     "Checkpoint": "blocking.checkpoints",
     "Attempt": "blocking.attempts",
+    "Reading": "blocking.transfers",
+    "Writing": "blocking.transfers",
+    "Connection": "blocking.ports",
     "AsyncSandbox": "engine.sandbox",
     "AsyncProcess": "engine.commands",
     "AsyncContext": "engine.contexts",
     "AsyncCheckpoint": "engine.checkpoints",
     "AsyncAttempt": "engine.attempts",
+    "AsyncReading": "engine.transfers",
+    "AsyncWriting": "engine.transfers",
+    "AsyncConnection": "engine.ports",
     "Result": "model.result",
     "Display": "model.result",
     "Log": "model.result",
@@ -75,7 +85,9 @@ _WHERE = {
     "Limits": "model.limits",
     "Entry": "model.files",
     "Change": "model.files",
+    "Listing": "model.files",
     "Mount": "model.files",
+    "Port": "model.files",
     "ClocheError": "errors",
     "InvalidRun": "errors",
     "Refused": "errors",
@@ -90,14 +102,18 @@ __all__ = [
     "Artifact",
     "AsyncAttempt",
     "AsyncCheckpoint",
+    "AsyncConnection",
     "AsyncContext",
     "AsyncProcess",
+    "AsyncReading",
     "AsyncSandbox",
+    "AsyncWriting",
     "Attempt",
     "Best",
     "Change",
     "Checkpoint",
     "ClocheError",
+    "Connection",
     "Context",
     "Display",
     "Entry",
@@ -107,11 +123,14 @@ __all__ = [
     "Gone",
     "InvalidRun",
     "Limits",
+    "Listing",
     "Log",
     "Misconfigured",
     "Moment",
     "Mount",
+    "Port",
     "Process",
+    "Reading",
     "Refused",
     "Restored",
     "Result",
@@ -119,6 +138,7 @@ __all__ = [
     "SandboxFailed",
     "ToolCall",
     "Usage",
+    "Writing",
     "async_run",
     "run",
     "warm_up",

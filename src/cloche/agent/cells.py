@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cloche.agent.contexts import Context
     from cloche.agent.main import Agent
 
+_MOMENT_S = 0.005
 _SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
 
 
@@ -32,6 +33,7 @@ class Cell:
         self._credit = frames.WINDOW
         self._feed: Feed | None = None
         self._input_file = -1
+        self._early: list[bytes] | None = None  # input for a pipe that is not opened yet; nothing (b"") is its end
         self._alarms: list[int] = []
         self._is_overdue = False
         self._request: dict[str, Any] = {name: request.get(name) for name in ("code", "env", "language", "input")}
@@ -51,8 +53,15 @@ class Cell:
             reading, writing = processes.pipe()
             self._feed = Feed(agent, operation, writing)
             self._begin((reading,))
+        elif request["input"] == "interactive":
+            # A program cannot be given a descriptor later on: it gets a named pipe, which we open when it has.
+            self._request["stdin"] = f"/tmp/.stdin-{operation}"
+            os.mkfifo(self._request["stdin"], 0o600)
+            self._early = []
+            self._begin()
+            self._open_pipe()
         else:
-            # A program cannot be given a descriptor later on: it gets a file, when all of the input is there.
+            # The same with a file, when all of the input is there.
             self._request["stdin"] = f"/tmp/.stdin-{operation}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._input_file = os.open(self._request["stdin"], flags, 0o600)
@@ -62,6 +71,8 @@ class Cell:
         kernel = self._context.kernel
         if kind == frames.INPUT:
             self._take_input(payload)
+        elif kind == frames.INPUT_END and self._early is not None:
+            self._early.append(b"")
         elif kind == frames.INPUT_END and self._feed is not None:
             self._feed.end()
         elif kind == frames.INPUT_END and self._input_file >= 0:
@@ -129,7 +140,25 @@ class Cell:
         self._credit -= frames.cost(payload)
         self._agent.send(frames.encode(self._operation, kind, payload))
 
+    def _open_pipe(self) -> None:
+        """Open the pipe if the kernel has, and else try again in a moment."""
+        try:
+            fd = os.open(self._request["stdin"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            self._alarm(_MOMENT_S, self._open_pipe)
+            return
+        self._feed = Feed(self._agent, self._operation, fd)
+        early, self._early = self._early or [], None
+        for data in early:
+            if data:
+                self._feed.write(data)
+            else:
+                self._feed.end()
+
     def _take_input(self, data: bytes) -> None:
+        if self._early is not None:
+            self._early.append(data)
+            return
         if self._feed is not None:
             self._feed.write(data)
             return

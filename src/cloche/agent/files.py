@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat as modes
 
+from cloche.agent import drafts
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 MAX_LISTING = frames.WINDOW // 2  # bytes of one listing
+_CREDIT = frames.WINDOW // 4  # bytes that a writer is allowed at once
 _BATCH = 100  # entries in one frame: names are escaped to at most 24 kB each path, so this fits
 
 
@@ -104,7 +106,8 @@ def _walk(folder: str, depth: int) -> Iterator[dict[str, Any]]:
 
 def _paths_in(folder: str) -> list[str]:
     with os.scandir(folder) as scan:
-        return sorted((item.path for item in scan), reverse=True)  # to be taken from the end
+        paths = [item.path for item in scan if not drafts.is_live(item.name)]
+    return sorted(paths, reverse=True)  # to be taken from the end
 
 
 def _mkdir(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
@@ -199,7 +202,8 @@ class Reading:
                 self._position += len(data)
                 self._credit -= frames.cost(data)
                 self._left -= len(data)
-                self._agent.send(frames.encode(self._operation, frames.DATA, data))
+                self._agent.send(frames.header(self._operation, frames.DATA, len(data)))
+                self._agent.send(data)
         except OSError as problem:
             os.close(self._fd)
             self._agent.fail(self._operation, problem)
@@ -209,36 +213,65 @@ class Reading:
 
 
 class Writing:
-    """A file on its way from the engine."""
+    """A file on its way from the engine: a draft, which takes the file's place when it is complete.
+
+    What is appended to, and what a draft cannot take the place of without a difference (a file with several names, of
+    another owner, in a folder that takes no new ones), is written where it is.
+    """
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation = agent, operation
         self._path = resolve(agent, request)
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        how = os.O_APPEND if request.get("append") else os.O_TRUNC
-        self._fd = _open_regular(self._path, os.O_WRONLY | os.O_CREAT | how)
+        self._folders = _make_folders(os.path.dirname(self._path))
         self._problem: OSError | None = None
-        if request.get("mode") is not None:
-            os.fchmod(self._fd, int(request["mode"]) & 0o777)
+        self._taken = 0  # bytes that no credit was given for yet
+        self._draft: drafts.Draft | None = None
+        try:
+            self._fd = self._open(bool(request.get("append")))
+            if request.get("mode") is not None:
+                os.fchmod(self._fd, int(request["mode"]) & 0o777)
+        except OSError:
+            self._remove_folders()
+            raise
 
     def receive(self, kind: int, payload: bytes) -> None:
         """More of the contents, their end, or the wish to stop."""
         if kind == frames.INPUT:
             self._write(payload)
-            self._agent.send(frames.credit(self._operation, len(payload)))
+            self._taken += len(payload)
+            if self._taken >= _CREDIT:  # not for every piece: the engine would wake up for each
+                self._agent.send(frames.credit(self._operation, self._taken))
+                self._taken = 0
         elif kind == frames.INPUT_END:
-            os.close(self._fd)
-            if self._problem is not None:
-                self._agent.fail(self._operation, self._problem)
-            else:
-                self._agent.finish(self._operation, frames.REPLY, {"entry": entry(self._path)})
+            self._finish()
         elif kind == frames.CANCEL:
             self.cancel()
 
     def cancel(self) -> None:
         """Stop writing."""
-        os.close(self._fd)
+        self._close()
+        self._remove_folders()
         self._agent.finish(self._operation, frames.REPLY, {})
+
+    def _open(self, append: bool) -> int:
+        if append:
+            return _open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        target = os.path.realpath(self._path)
+        try:
+            existing = _open_regular(target, os.O_WRONLY)
+        except FileNotFoundError:
+            status = None
+        else:
+            status = os.fstat(existing)
+            os.close(existing)
+        if status is None or (status.st_nlink == 1 and status.st_uid == os.geteuid()):
+            try:
+                self._draft = drafts.Draft(target, status)
+            except OSError:
+                pass
+            else:
+                return self._draft.fd
+        return _open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -247,3 +280,48 @@ class Writing:
                 view = view[os.write(self._fd, view) :]
             except OSError as problem:  # the disk is full: say so at the end, and take the rest without keeping it
                 self._problem = problem
+
+    def _finish(self) -> None:
+        try:
+            if self._problem is not None:
+                raise self._problem
+            if self._draft is not None:
+                self._draft.publish()
+            told = entry(self._path)
+        except OSError as problem:
+            self._close()
+            self._remove_folders()
+            self._agent.fail(self._operation, problem)
+        else:
+            self._close()
+            self._agent.finish(self._operation, frames.REPLY, {"entry": told})
+
+    def _close(self) -> None:
+        if self._draft is not None:
+            self._draft.drop()
+        else:
+            os.close(self._fd)
+
+    def _remove_folders(self) -> None:
+        """Those that were made for this file alone."""
+        for folder in reversed(self._folders):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return  # it is used for something else meanwhile
+
+
+def _make_folders(path: str) -> list[str]:
+    """Make a folder and those on the way; which were made."""
+    missing: list[str] = []
+    while not os.path.isdir(path) and path != "/":
+        missing.append(path)
+        path = os.path.dirname(path)
+    missing.reverse()
+    for folder in missing:
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
+    return missing

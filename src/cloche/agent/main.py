@@ -11,7 +11,7 @@ import select
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from time import monotonic
 
-from cloche.agent import signals
+from cloche.agent import ports, signals
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ class Agent:
         self.start_cell: Callable[[Agent, int, dict[str, Any]], None] = _no_cells
         self._incoming, self._outgoing = incoming, outgoing
         self._decoder = frames.Decoder(frames.FROM_ENGINE)
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[bytes | memoryview] = deque()
         self._queued = 0
         self._unhurried: tuple[bytes, int] | None = None  # what waits for company
         self._callbacks: dict[int, Callable[[], None]] = {}
@@ -210,7 +210,10 @@ class Agent:
             starter, request = processes.start, frames.decode_json(payload)
         elif kind == frames.CALL:
             request = frames.decode_json(payload)
-            starter = files.start if request.get("method") in files.METHODS else _start_call
+            method = request.get("method")
+            starter = (
+                files.start if method in files.METHODS else ports.start if method in ports.METHODS else _start_call
+            )
         elif kind == frames.CELL:
             starter, request = _start_cell, frames.decode_json(payload)
         else:
@@ -249,7 +252,7 @@ class Agent:
             while sent:
                 first = self._queue[0]
                 if sent < len(first):
-                    self._queue[0] = first[sent:]
+                    self._queue[0] = memoryview(first)[sent:]
                     break
                 sent -= len(first)
                 self._queue.popleft()

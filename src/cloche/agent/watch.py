@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 
-from cloche.agent import libc
+from cloche.agent import drafts, libc
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -36,6 +36,7 @@ class Watching:
         self._agent, self._operation, self._recursive = agent, operation, recursive
         self._folders: dict[int, str] = {}
         self._top = path
+        self._publishing: tuple[int, tuple[str, ...]] = 0, ()  # the rename of a draft: what its other half means
         self._credit = frames.WINDOW // 2  # one batch of events may pass it
         self._fd = _inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0:
@@ -89,7 +90,7 @@ class Watching:
         position = 0
         self._told: list[dict[str, str]] = []
         while position < len(data):
-            number, mask, _, length = _EVENT.unpack_from(data, position)
+            number, mask, cookie, length = _EVENT.unpack_from(data, position)
             position += _EVENT.size
             name = os.fsdecode(data[position : position + length].rstrip(b"\0"))
             position += length
@@ -99,9 +100,7 @@ class Watching:
                 self._folders.pop(number, None)
             elif number in self._folders:
                 path = os.path.join(self._folders[number], name) if name else self._folders[number]
-                for bits, kind in _KINDS:
-                    if mask & bits:
-                        self._tell(kind, path)
+                self._tell_all(mask, cookie, path)
                 if self._recursive and mask & _ISDIR and mask & (_CREATE | _MOVED_TO):
                     try:
                         self._add(path)
@@ -113,6 +112,19 @@ class Watching:
             self._agent.send(frames.encode(self._operation, frames.EVENT, payload))
         if self._credit <= 0:  # nobody listens: let the kernel's queue overflow, and say so when somebody does
             self._agent.unwatch(self._fd)
+
+    def _tell_all(self, mask: int, cookie: int, path: str) -> None:
+        """Everything that an event says; a draft that takes a file's place is told as if that was written."""
+        name = os.path.basename(path)
+        if drafts.is_draft(name):
+            self._publishing = cookie, drafts.told_of(name)
+        elif cookie and cookie == self._publishing[0]:
+            for kind in self._publishing[1]:
+                self._tell(kind, path)
+        else:
+            for bits, kind in _KINDS:
+                if mask & bits:
+                    self._tell(kind, path)
 
     def _tell(self, kind: str, path: str) -> None:
         self._told.append({"kind": kind, "path": path})

@@ -13,7 +13,8 @@ from cloche.blocking.commands import Commands, Data, Process
 from cloche.blocking.files import Files
 from cloche.blocking.io import Lock
 from cloche.blocking.link import Link, Lost
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env
+from cloche.blocking.ports import Ports
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
 from cloche.model.events import Event
@@ -40,6 +41,7 @@ class Box:
         self.wall = self._wall.name
         self.files = Files(self)
         self.commands = Commands(self)
+        self.ports = Ports(self)
         self._opening = Lock()
         self._hold: Hold | None = None
         self._link: Link | None = None
@@ -112,13 +114,17 @@ class Box:
         timeout: float | None = None,
         stdin: bool = True,
         ends_sandbox: bool = False,
+        path: str | None = None,
     ) -> Process:
-        """Start a program and return at once."""
+        """Start a program and return at once; `path`: it is there already, under that name."""
         spoken = languages.find(language)
         if not spoken.command:
             raise InvalidRun(f"{spoken.name} runs in sessions only for now.", hint="Use box.run(code, language=…).")
         request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
         words, text, limits = checked_args(args), checked_code(code), self.limits_with(timeout)
+        if path is not None:
+            request.update(_how(spoken, checked_path(path), words))
+            return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
         source = self._reserve(spoken.source)
         try:
             request.update(_how(spoken, source, words))
@@ -172,6 +178,20 @@ class Box:
         self.open()
         assert self._hold is not None
         self._hold.set_lifetime(seconds)
+
+    def ended(self) -> str:
+        """Wait until it has ended, for whatever reason, and tell it.
+
+        "closed" by its owner, "timeout" when its lifetime was over, "memory" when it needed too much, "failed" when it
+        could not be built, "lost" when it was killed otherwise.  Others may use the sandbox meanwhile.
+        """
+        if self._hold is None:
+            if self.closed:
+                return "closed"
+            self.open()
+        assert self._hold is not None
+        reason = self._hold.ended()
+        return "closed" if self.closed and reason == "lost" else reason
 
     # What commands and files build on
 

@@ -7,9 +7,10 @@ from mimetypes import guess_type
 from time import monotonic
 
 from cloche.blocking.commands import GRACE_S
-from cloche.blocking.io import Tasks
+from cloche.blocking.io import Lock, Tasks
 from cloche.blocking.link import NONSENSE, Lost
 from cloche.blocking.tools import calling, refusal
+from cloche.engine.checks import checked_data
 from cloche.engine.displayed import Displayed
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.engine.printed import Printed
@@ -92,6 +93,24 @@ class Cell:
         """Have all of its standard input sent, as fast as it takes it, while its events are asked for."""
         self._input = memoryview(data)
         self._feed()
+
+    def write(self, data: str | Data) -> None:
+        """Write to its standard input; waits when it does not read, and throws away what it will never read."""
+        rest = memoryview(checked_data("input", data))
+        try:
+            while rest and not self.over and self._box.link.await_credit(self._operation) > 0:
+                part, rest = rest[: self._room()], rest[self._room() :]
+                self._send_input(part)
+        except (Gone, Lost):
+            pass  # what became of the code is told by its events
+
+    def close_stdin(self) -> None:
+        """Nothing more comes on its standard input."""
+        if not self.over:
+            try:
+                self._send(frames.INPUT_END)
+            except Gone:
+                pass
 
     def interrupt(self, why: str = "interrupt") -> None:
         """Have it stop, and keep its variables, if it can."""
@@ -211,16 +230,22 @@ class Cell:
         self.over = True
         self._box.link.close(self._operation)
 
-    def _send(self, kind: int, payload: bytes = b"") -> None:
+    def _send(self, kind: int, payload: bytes | memoryview = b"") -> None:
         self._box.tell(frames.encode(self._operation.number, kind, payload))
+
+    def _room(self) -> int:
+        """Bytes of input that may be sent in one frame."""
+        return min(frames.CHUNK, self._operation.input_credit)
+
+    def _send_input(self, part: memoryview) -> None:
+        self._operation.input_credit -= len(part)
+        self._send(frames.INPUT, part)
 
     def _feed(self) -> None:
         try:
             while self._input and self._operation.input_credit > 0:
-                part = bytes(self._input[: min(frames.CHUNK, self._operation.input_credit)])
-                self._operation.input_credit -= len(part)
-                self._input = self._input[len(part) :]
-                self._send(frames.INPUT, part)
+                part, self._input = self._input[: self._room()], self._input[self._room() :]
+                self._send_input(part)
             if self._input is not None and not self._input:
                 self._input = None
                 self._send(frames.INPUT_END)
@@ -331,11 +356,34 @@ def _artifacts(told: Any) -> tuple[Artifact, ...]:
 class CellEvents:
     """The events of one cell, in order; it starts with the first and ends with `end`."""
 
-    def __init__(self, start: Any, over: Any, stdin: Data | None) -> None:
-        self._start, self._tell_over, self._stdin = start, over, stdin
+    def __init__(self, start: Any, over: Any, stdin: Data | None, interactive: bool = False) -> None:
+        self._start, self._tell_over, self._stdin, self._interactive = start, over, stdin, interactive
+        self._starting = Lock()
         self._cell: Cell | None = None
         self._where: Any = None
         self._over = False
+
+    def write(self, data: str | Data) -> None:
+        """Write to the standard input of an interactive cell; waits when it does not read."""
+        (self._interactive_cell()).write(data)
+
+    def close_stdin(self) -> None:
+        """Nothing more comes on the standard input of an interactive cell."""
+        (self._interactive_cell()).close_stdin()
+
+    def _interactive_cell(self) -> Cell:
+        if not self._interactive:
+            raise InvalidRun("This cell takes no input while it runs.", hint="Stream it with interactive=True.")
+        return self._begun()
+
+    def _begun(self) -> Cell:
+        """The cell, started if it is not."""
+        with self._starting:
+            if self._cell is None:
+                self._cell, self._where = self._start()
+                if self._stdin is not None:
+                    self._cell.feed(self._stdin)
+            return self._cell
 
     def __iter__(self) -> CellEvents:
         return self
@@ -344,9 +392,8 @@ class CellEvents:
         if self._over:
             raise StopIteration
         if self._cell is None:
-            self._cell, self._where = self._start()
-            if self._stdin is not None:
-                self._cell.feed(self._stdin)
+            self._begun()
+        assert self._cell is not None
         try:
             event = self._cell.next_event()
         except ClocheError:
@@ -360,6 +407,21 @@ class CellEvents:
             self._over = True
             self._tell_over(self._cell, self._where)
         return event
+
+    @property
+    def result(self) -> Result | None:
+        """What it came to, once it is over."""
+        return None if self._cell is None else self._cell.result
+
+    @property
+    def began(self) -> bool:
+        """Has its turn in its context come?"""
+        return self._cell is not None
+
+    def interrupt(self) -> None:
+        """Have it stop; its variables stay."""
+        if self._cell is not None:
+            self._cell.interrupt()
 
     def __del__(self) -> None:
         if self._cell is not None:

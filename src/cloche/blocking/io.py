@@ -26,7 +26,19 @@ class Stream:
             raise TimeoutError
         return self._socket.recv(size)
 
-    def _readable(self, timeout: float) -> bool:
+    def readable(self) -> None:
+        """Wait until there is something to receive, or it is closed at the other end; take nothing."""
+        if self._socket.fileno() >= 0:
+            self._readable(None)
+
+    def has_something(self) -> bool:
+        """Would a read return at once?"""
+        try:
+            return self._readable(0)
+        except OSError:
+            return True  # it is closed: who reads will be told
+
+    def _readable(self, timeout: float | None) -> bool:
         # A poll and not settimeout: that would be seen by a thread that sends on the same socket.
         from select import POLLIN, poll
 
@@ -34,7 +46,7 @@ class Stream:
             raise OSError(9, "it is closed")
         waiting = poll()
         waiting.register(self._socket, POLLIN)
-        return bool(waiting.poll(max(timeout, 0) * 1000))
+        return bool(waiting.poll(None if timeout is None else max(timeout, 0) * 1000))
 
     def send(self, data: bytes, timeout: float | None = None) -> None:
         """Send all of it."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import marshal
 import os
+from _socket import SO_SNDBUF, SOL_SOCKET
 from time import monotonic
 
 from cloche.blocking.io import Lock, Stream, writable
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_UNDER_WAY = 512 << 10  # bytes on the way in a stream, as far as the host allows: both ends can work at the same time
 _ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
 _NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")
 
@@ -67,6 +69,8 @@ def _connections() -> tuple[sockets.Socket, ...]:
     """The two ends of a stream, and the two ends of a leash."""
     stream = sockets.stream_pair()
     try:
+        for end in stream:
+            end.setsockopt(SOL_SOCKET, SO_SNDBUF, _UNDER_WAY)
         return (*stream, *sockets.pair())
     except OSError:
         for end in stream:
@@ -91,10 +95,12 @@ class Jailed:
         self._owner = os.getpid()
         self._spent: Spent | None = None  # known when it has ended
         self._gone = False
+        self._untold: SandboxFailed | None = None  # heard by somebody who does not raise it
 
     def usage(self) -> Spent:
         """What it has used so far."""
         with self._asking:
+            self._tell_failure()
             if self._spent is None:
                 self._ask({"usage": True}, "usage")
             return self._spent or self._last
@@ -105,9 +111,22 @@ class Jailed:
             if self._spent is None:
                 self._tell({"deadline": seconds})
 
+    def ended(self) -> str:
+        """Wait until it has ended; why."""
+        while self._spent is None:
+            self._leash.readable()  # without reading: whoever asks something meanwhile reads the answer
+            with self._asking:
+                if self._spent is None and self._leash.has_something():
+                    try:
+                        self._hear(monotonic() + _ANSWER_S)
+                    except SandboxFailed as problem:
+                        self._untold = problem
+        return self._spent.reason or "lost"
+
     def end(self) -> Spent:
         """Kill it, and tell what it used."""
         with self._asking:
+            self._tell_failure()
             if self._spent is None:
                 self._ask({"end": True}, "ended")
             self.stream.shut()
@@ -135,6 +154,11 @@ class Jailed:
         while self._spent is None:
             if self._hear(deadline) == answer:
                 return
+
+    def _tell_failure(self) -> None:
+        problem, self._untold = self._untold, None
+        if problem is not None:
+            raise problem
 
     def _tell(self, message: dict[str, Any]) -> None:
         try:

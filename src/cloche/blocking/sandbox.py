@@ -103,20 +103,29 @@ class Sandbox(Box):
         stdin: str | bytes | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        interactive: bool = False,
+        keep: int | None = None,
     ) -> CellEvents:
-        """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end."""
+        """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end.
+
+        The result at the end has the beginning of its output, `keep` bytes of it (a megabyte unless said otherwise).
+        With `interactive`, code that reads its standard input waits for what the events' `write` is given.
+        """
         data = None if stdin is None else checked_data("stdin", stdin)
+        if interactive and data is not None:
+            raise InvalidRun("stdin= is all of the input, and interactive=True takes more.", hint="Choose one of them.")
 
         def start() -> tuple[Cell, Context]:
-            keep = min(self.limits.output_bytes, STREAM_KEEPS)
-            return self._start(code, language, context, data is not None, env, timeout, keep)
+            kept = min(self.limits.output_bytes, STREAM_KEEPS if keep is None else keep)
+            has_input = "interactive" if interactive else data is not None
+            return self._start(code, language, context, has_input, env, timeout, kept)
 
         def over(cell: Cell, where: Context) -> None:
             where.free(cell)
             if cell.result is not None:
                 self._note_run(where, code, cell.result)
 
-        return CellEvents(start, over, data)
+        return CellEvents(start, over, data, interactive)
 
     def interrupt(self, context: str | Context | None = None) -> None:
         """Have what runs stop, in one context or in all; variables stay."""
@@ -211,7 +220,7 @@ class Sandbox(Box):
         code: str,
         language: str | None,
         context: str | Context | None,
-        has_input: bool,
+        has_input: bool | str,
         env: Mapping[str, str] | None,
         timeout: float | None,
         keep: int,

@@ -23,6 +23,9 @@ class Hold(Protocol):
     def set_lifetime(self, seconds: float | None) -> None:
         """End it by itself after so long, counted from now."""
 
+    def ended(self) -> str:
+        """Wait until it has ended, by whomever; the reason, in a word.  It may be asked and told things meanwhile."""
+
     def end(self) -> Spent:
         """Kill it, with all that is in it, and tell what it used; may be called again."""
 

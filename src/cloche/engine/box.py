@@ -8,11 +8,12 @@ from posixpath import normpath
 
 from cloche import languages
 from cloche.engine import default
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
 from cloche.engine.files import AsyncFiles
 from cloche.engine.io import AsyncLock
 from cloche.engine.link import AsyncLink, Lost
+from cloche.engine.ports import AsyncPorts
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
 from cloche.model.events import Event
@@ -39,6 +40,7 @@ class AsyncBox:
         self.wall = self._wall.name
         self.files = AsyncFiles(self)
         self.commands = AsyncCommands(self)
+        self.ports = AsyncPorts(self)
         self._opening = AsyncLock()
         self._hold: AsyncHold | None = None
         self._link: AsyncLink | None = None
@@ -111,13 +113,17 @@ class AsyncBox:
         timeout: float | None = None,
         stdin: bool = True,
         ends_sandbox: bool = False,
+        path: str | None = None,
     ) -> AsyncProcess:
-        """Start a program and return at once."""
+        """Start a program and return at once; `path`: it is there already, under that name."""
         spoken = languages.find(language)
         if not spoken.command:
             raise InvalidRun(f"{spoken.name} runs in sessions only for now.", hint="Use box.run(code, language=…).")
         request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
         words, text, limits = checked_args(args), checked_code(code), self.limits_with(timeout)
+        if path is not None:
+            request.update(_how(spoken, checked_path(path), words))
+            return await self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
         source = self._reserve(spoken.source)
         try:
             request.update(_how(spoken, source, words))
@@ -173,6 +179,20 @@ class AsyncBox:
         await self.open()
         assert self._hold is not None
         await self._hold.set_lifetime(seconds)
+
+    async def ended(self) -> str:
+        """Wait until it has ended, for whatever reason, and tell it.
+
+        "closed" by its owner, "timeout" when its lifetime was over, "memory" when it needed too much, "failed" when it
+        could not be built, "lost" when it was killed otherwise.  Others may use the sandbox meanwhile.
+        """
+        if self._hold is None:
+            if self.closed:
+                return "closed"
+            await self.open()
+        assert self._hold is not None
+        reason = await self._hold.ended()
+        return "closed" if self.closed and reason == "lost" else reason
 
     # What commands and files build on
 

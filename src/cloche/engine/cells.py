@@ -5,9 +5,10 @@ from __future__ import annotations
 from mimetypes import guess_type
 from time import monotonic
 
+from cloche.engine.checks import checked_data
 from cloche.engine.commands import GRACE_S
 from cloche.engine.displayed import Displayed
-from cloche.engine.io import AsyncTasks
+from cloche.engine.io import AsyncLock, AsyncTasks
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.engine.link import NONSENSE, Lost
 from cloche.engine.printed import Printed
@@ -93,6 +94,24 @@ class AsyncCell:
         """Have all of its standard input sent, as fast as it takes it, while its events are asked for."""
         self._input = memoryview(data)
         await self._feed()
+
+    async def write(self, data: str | Data) -> None:
+        """Write to its standard input; waits when it does not read, and throws away what it will never read."""
+        rest = memoryview(checked_data("input", data))
+        try:
+            while rest and not self.over and await self._box.link.await_credit(self._operation) > 0:
+                part, rest = rest[: self._room()], rest[self._room() :]
+                await self._send_input(part)
+        except (Gone, Lost):
+            pass  # what became of the code is told by its events
+
+    async def close_stdin(self) -> None:
+        """Nothing more comes on its standard input."""
+        if not self.over:
+            try:
+                await self._send(frames.INPUT_END)
+            except Gone:
+                pass
 
     async def interrupt(self, why: str = "interrupt") -> None:
         """Have it stop, and keep its variables, if it can."""
@@ -212,16 +231,22 @@ class AsyncCell:
         self.over = True
         self._box.link.close(self._operation)
 
-    async def _send(self, kind: int, payload: bytes = b"") -> None:
+    async def _send(self, kind: int, payload: bytes | memoryview = b"") -> None:
         await self._box.tell(frames.encode(self._operation.number, kind, payload))
+
+    def _room(self) -> int:
+        """Bytes of input that may be sent in one frame."""
+        return min(frames.CHUNK, self._operation.input_credit)
+
+    async def _send_input(self, part: memoryview) -> None:
+        self._operation.input_credit -= len(part)
+        await self._send(frames.INPUT, part)
 
     async def _feed(self) -> None:
         try:
             while self._input and self._operation.input_credit > 0:
-                part = bytes(self._input[: min(frames.CHUNK, self._operation.input_credit)])
-                self._operation.input_credit -= len(part)
-                self._input = self._input[len(part) :]
-                await self._send(frames.INPUT, part)
+                part, self._input = self._input[: self._room()], self._input[self._room() :]
+                await self._send_input(part)
             if self._input is not None and not self._input:
                 self._input = None
                 await self._send(frames.INPUT_END)
@@ -332,11 +357,34 @@ def _artifacts(told: Any) -> tuple[Artifact, ...]:
 class AsyncCellEvents:
     """The events of one cell, in order; it starts with the first and ends with `end`."""
 
-    def __init__(self, start: Any, over: Any, stdin: Data | None) -> None:
-        self._start, self._tell_over, self._stdin = start, over, stdin
+    def __init__(self, start: Any, over: Any, stdin: Data | None, interactive: bool = False) -> None:
+        self._start, self._tell_over, self._stdin, self._interactive = start, over, stdin, interactive
+        self._starting = AsyncLock()
         self._cell: AsyncCell | None = None
         self._where: Any = None
         self._over = False
+
+    async def write(self, data: str | Data) -> None:
+        """Write to the standard input of an interactive cell; waits when it does not read."""
+        await (await self._interactive_cell()).write(data)
+
+    async def close_stdin(self) -> None:
+        """Nothing more comes on the standard input of an interactive cell."""
+        await (await self._interactive_cell()).close_stdin()
+
+    async def _interactive_cell(self) -> AsyncCell:
+        if not self._interactive:
+            raise InvalidRun("This cell takes no input while it runs.", hint="Stream it with interactive=True.")
+        return await self._begun()
+
+    async def _begun(self) -> AsyncCell:
+        """The cell, started if it is not."""
+        async with self._starting:
+            if self._cell is None:
+                self._cell, self._where = await self._start()
+                if self._stdin is not None:
+                    await self._cell.feed(self._stdin)
+            return self._cell
 
     def __aiter__(self) -> AsyncCellEvents:
         return self
@@ -345,9 +393,8 @@ class AsyncCellEvents:
         if self._over:
             raise StopAsyncIteration
         if self._cell is None:
-            self._cell, self._where = await self._start()
-            if self._stdin is not None:
-                await self._cell.feed(self._stdin)
+            await self._begun()
+        assert self._cell is not None
         try:
             event = await self._cell.next_event()
         except ClocheError:
@@ -361,6 +408,21 @@ class AsyncCellEvents:
             self._over = True
             await self._tell_over(self._cell, self._where)
         return event
+
+    @property
+    def result(self) -> Result | None:
+        """What it came to, once it is over."""
+        return None if self._cell is None else self._cell.result
+
+    @property
+    def began(self) -> bool:
+        """Has its turn in its context come?"""
+        return self._cell is not None
+
+    async def interrupt(self) -> None:
+        """Have it stop; its variables stay."""
+        if self._cell is not None:
+            await self._cell.interrupt()
 
     def __del__(self) -> None:
         if self._cell is not None:

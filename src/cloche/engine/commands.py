@@ -63,12 +63,14 @@ class AsyncCommands:
         size: tuple[int, int] = (80, 24),
         stdin: bool = True,
         timeout: float | None = None,
+        stop_at_output_limit: bool = False,
     ) -> AsyncProcess:
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**command_request(command, cwd, env), "input": stdin}
         if pty:
             request["terminal"] = _terminal_size(size)
-        process = await self._box.launch(request, self._box.limits_with(timeout, unlimited=True))
+        limits = self._box.limits_with(timeout, unlimited=True)
+        process = await self._box.launch(request, limits, stop_at_output_limit=stop_at_output_limit)
         await process.started()
         return process
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from time import monotonic
 
+from cloche.engine import calls
 from cloche.engine.checks import checked_data
 from cloche.engine.checks import checked_path as _checked
 from cloche.engine.link import NONSENSE, Lost, Operation
-from cloche.errors import FileMissing, FileProblem, Gone, InvalidRun, SandboxFailed
-from cloche.model.files import Change, Entry
+from cloche.engine.transfers import AsyncReading, AsyncWriting, entry
+from cloche.errors import FileMissing, FileProblem, InvalidRun
+from cloche.model.files import Change, Entry, Listing
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from cloche.engine.box import AsyncBox
 
-ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
 MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
 
 
@@ -36,76 +37,64 @@ class AsyncFiles:
         mode: int | None = None,
         append: bool = False,
     ) -> Entry:
-        """Write a file; folders on the way are made."""
-        rest = memoryview(checked_data("data", data))
+        """Write a file; folders on the way are made.  It is replaced as a whole, or stays as it was."""
+        checked = checked_data("data", data)
+        async with self.write_stream(path, mode=mode, append=append) as writing:
+            await writing.write(checked)
+            return await writing.finish()
+
+    def write_stream(self, path: str, *, mode: int | None = None, append: bool = False) -> AsyncWriting:
+        """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to."""
         if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
             raise InvalidRun(f"mode must be between 0o000 and 0o777, not {mode!r:.100}.")
         request = {"method": "write", "path": _checked(path), "mode": mode, "append": append}
-        operation = await self._ask(request)
-        try:
-            while rest:
-                if operation.input_credit > 0:
-                    part = bytes(rest[: min(frames.CHUNK, operation.input_credit)])
-                    operation.input_credit -= len(part)
-                    rest = rest[len(part) :]
-                    await self._box.tell(frames.encode(operation.number, frames.INPUT, part))
-                else:
-                    await self._answer(operation, path)
-            await self._box.tell(frames.encode(operation.number, frames.INPUT_END))
-            return _entry((await self._reply(operation, path)).get("entry"))
-        finally:
-            self._box.link.close(operation)
+        return AsyncWriting(self._box, request)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """The contents of a file, or a part of them."""
+        parts: list[bytes] = []
+        total = 0
+        async with self.read_stream(path, offset=offset, length=length) as reading:
+            async for part in reading:
+                parts.append(part)
+                total += len(part)
+                if total > MAX_READ:
+                    raise FileProblem(f"{path} is larger than {MAX_READ} bytes.", "Read it with read_stream.", 27)
+        return b"".join(parts)
+
+    def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> AsyncReading:
+        """Read a file piece by piece, however large it is; iterate over what this returns."""
         for name, value in (("offset", offset), ("length", 0 if length is None else length)):
             if type(value) is not int or not 0 <= value < 1 << 62:
                 raise InvalidRun(f"{name} must be a whole number of bytes, not {value!r:.100}.")
         request = {"method": "read", "path": _checked(path), "offset": offset, "length": length}
-        operation = await self._ask(request)
-        parts: list[bytes] = []
-        total = 0
-        try:
-            while True:
-                kind, payload = await self._answer(operation, path)
-                if kind == frames.DATA:
-                    parts.append(payload)
-                    total += len(payload)
-                    if total > MAX_READ:
-                        await self._box.tell(frames.encode(operation.number, frames.CANCEL))
-                        raise FileProblem(
-                            f"{path} is larger than {MAX_READ} bytes.",
-                            "Read it in parts, with offset= and length=.",
-                            27,
-                        )
-                elif kind == frames.REPLY:
-                    return b"".join(parts)
-        finally:
-            self._box.link.close(operation)
+        return AsyncReading(self._box, request)
 
     async def read_text(self, path: str) -> str:
         """The contents of a file as text; what is not UTF-8 shows as replacement characters."""
         return (await self.read(path)).decode(errors="replace")
 
-    async def list(self, path: str = ".", *, depth: int = 1) -> list[Entry]:
+    async def list(self, path: str = ".", *, depth: int = 1) -> Listing:
         """What is in a folder, and in the folders below it when `depth` says so."""
         if type(depth) is not int or depth < 1:
             raise InvalidRun("depth must be 1 or more.")
-        operation = await self._ask({"method": "list", "path": _checked(path), "depth": depth})
-        entries: list[Entry] = []
+        operation = await calls.ask(self._box, {"method": "list", "path": _checked(path), "depth": depth})
+        listing = Listing()
         try:
             while True:
-                kind, payload = await self._answer(operation, path)
+                kind, payload = await calls.answer(self._box, operation, path)
                 if kind in (frames.EVENT, frames.REPLY):
-                    entries += _entries(_told(payload).get("entries"))
+                    told = calls.told(payload)
+                    listing += _entries(told.get("entries"))
+                    listing.truncated = bool(told.get("truncated"))
                 if kind == frames.REPLY:
-                    return entries
+                    return listing
         finally:
             self._box.link.close(operation)
 
     async def stat(self, path: str) -> Entry:
         """What is at a path; a link is told as a link."""
-        return _entry((await self.call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
+        return entry((await self.call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
 
     async def exists(self, path: str) -> bool:
         """Is there something at this path?"""
@@ -122,7 +111,7 @@ class AsyncFiles:
     async def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
         request = {"method": "rename", "path": _checked(path), "new_path": _checked(new_path)}
-        return _entry((await self.call(request, path)).get("entry"))
+        return entry((await self.call(request, path)).get("entry"))
 
     async def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it."""
@@ -130,10 +119,10 @@ class AsyncFiles:
 
     async def watch(self, path: str = ".", *, recursive: bool = False) -> AsyncWatch:
         """Be told what changes in a folder: iterate over what this returns, and close it."""
-        operation = await self._ask({"method": "watch", "path": _checked(path), "recursive": recursive})
-        kind, _ = await self._answer(operation, path)
+        operation = await calls.ask(self._box, {"method": "watch", "path": _checked(path), "recursive": recursive})
+        kind, _ = await calls.answer(self._box, operation, path)
         if kind != frames.STARTED:
-            raise _nonsense()
+            raise calls.nonsense()
         return AsyncWatch(self._box, operation)
 
     async def disk(self) -> dict[str, int]:
@@ -142,37 +131,15 @@ class AsyncFiles:
         try:
             return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
         except NONSENSE as problem:
-            raise _nonsense() from problem
-
-    async def _ask(self, request: dict[str, Any]) -> Operation:
-        await self._box.open()
-        operation = self._box.link.open()
-        await self._box.tell(frames.encode_json(operation.number, frames.CALL, request))
-        return operation
+            raise calls.nonsense() from problem
 
     async def call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
         """Ask the agent for something that is answered once."""
-        operation = await self._ask(request)
+        operation = await calls.ask(self._box, request)
         try:
-            return await self._reply(operation, path)
+            return await calls.reply(self._box, operation, path)
         finally:
             self._box.link.close(operation)
-
-    async def _reply(self, operation: Operation, path: str) -> dict[str, Any]:
-        while True:
-            kind, payload = await self._answer(operation, path)
-            if kind == frames.REPLY:
-                return _told(payload)
-
-    async def _answer(self, operation: Operation, path: str) -> tuple[int, bytes]:
-        try:
-            kind, payload = await self._box.link.receive(operation, monotonic() + ANSWER_S)
-        except (Lost, TimeoutError) as problem:
-            await self._box.explain_loss(problem)
-            raise
-        if kind == frames.FAIL:
-            raise _problem(_told(payload), path)
-        return kind, payload
 
 
 class AsyncWatch:
@@ -195,7 +162,7 @@ class AsyncWatch:
             except (TimeoutError, Lost):
                 return None
             if kind == frames.EVENT:
-                self._told.extend(_changes(_told(payload).get("changes")))
+                self._told.extend(_changes(calls.told(payload).get("changes")))
             if kind in (frames.REPLY, frames.FAIL):
                 self._open = False
         return None
@@ -205,11 +172,7 @@ class AsyncWatch:
         if self._open:
             self._open = False
             self._told.clear()
-            self._box.link.close(self._operation)
-            try:
-                await self._box.tell(frames.encode(self._operation.number, frames.CANCEL))
-            except Gone:
-                pass
+            await calls.cancel(self._box, self._operation)
 
     def __aiter__(self) -> AsyncWatch:
         return self
@@ -227,49 +190,14 @@ class AsyncWatch:
         await self.close()
 
 
-def _told(payload: bytes) -> dict[str, Any]:
-    try:
-        return frames.decode_json(payload)
-    except frames.Garbled as problem:
-        raise _nonsense() from problem
-
-
 def _changes(told: Any) -> list[Change]:
     try:
         return [Change(str(change["kind"]), str(change["path"])) for change in told]
     except NONSENSE as problem:
-        raise _nonsense() from problem
+        raise calls.nonsense() from problem
 
 
 def _entries(told: Any) -> list[Entry]:
     if not isinstance(told, list):
-        raise _nonsense()
-    return [_entry(entry) for entry in told]
-
-
-def _entry(told: Any) -> Entry:
-    try:
-        target = told.get("target")
-        return Entry(
-            path=str(told["path"]),
-            kind=str(told["kind"]),
-            size=int(told["size"]),
-            mode=int(told["mode"]),
-            modified=float(told["modified"]),
-            target=None if target is None else str(target),
-        )
-    except NONSENSE as problem:
-        raise _nonsense() from problem
-
-
-def _nonsense() -> SandboxFailed:
-    return SandboxFailed("The sandbox's answer makes no sense.", hint="Make a new one.")
-
-
-def _problem(told: dict[str, Any], path: str) -> Exception:
-    number = told.get("errno")
-    message = f"{path}: {str(told.get('message', 'failed'))[:1000]}"
-    if number == 2:
-        return FileMissing(message)
-    hint = "Delete files or allow more with disk=." if number == 28 else ""
-    return FileProblem(message, hint, number if isinstance(number, int) else 0)
+        raise calls.nonsense()
+    return [entry(each) for each in told]

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 from _collections_abc import Callable, Coroutine, Mapping, Sequence
-from _socket import MSG_NOSIGNAL, SHUT_RDWR, socket
+from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, SHUT_RDWR, socket
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,7 +21,8 @@ class AsyncStream:
     def __init__(self, sock: socket) -> None:
         sock.setblocking(False)
         self._socket = sock
-        self._unsent = bytearray()
+        self._rest = memoryview(b"")  # what is being sent
+        self._unsent = bytearray()  # what comes after it
 
     async def receive(self, size: int, timeout: float | None = None) -> bytes:
         """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
@@ -33,23 +34,61 @@ class AsyncStream:
                 except BlockingIOError:
                     await _readable(self._socket.fileno())
 
+    async def readable(self) -> None:
+        """Wait until there is something to receive, or it is closed at the other end; take nothing."""
+        copy = os.dup(self._socket.fileno())  # somebody may receive meanwhile, and a loop has one callback for each
+        try:
+            await _readable(copy)
+        finally:
+            os.close(copy)
+
+    def has_something(self) -> bool:
+        """Would a read return at once?"""
+        try:
+            self._socket.recv(1, MSG_PEEK | MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # it is closed, or broken: who reads will be told
+        return True
+
     async def send(self, data: bytes, timeout: float | None = None) -> None:
         """Send all of it; what is left when this is cancelled goes before what is sent next."""
-        self._unsent += data
-        async with asyncio.timeout(timeout):
-            while self._unsent:
-                try:
-                    del self._unsent[: self._socket.send(self._unsent, MSG_NOSIGNAL)]
-                except BlockingIOError:
-                    await writable(self._socket.fileno())
+        self._queue(data)
+        try:
+            self._push()
+        except BlockingIOError:
+            async with asyncio.timeout(timeout):
+                await self._push_all()
 
     def post(self, data: bytes, _sending: AsyncLock) -> None:
         """Send it as soon as may be, without waiting: now, or before what is sent next."""
-        self._unsent += data
+        self._queue(data)
         try:
-            del self._unsent[: self._socket.send(self._unsent, MSG_NOSIGNAL)]
+            self._push()
         except OSError:
             pass  # no room, or nobody there
+
+    def _queue(self, data: bytes) -> None:
+        if self._rest:
+            self._unsent += data
+        else:
+            self._rest = memoryview(data)
+
+    def _push(self) -> None:
+        while self._rest:
+            self._rest = self._rest[self._socket.send(self._rest, MSG_NOSIGNAL) :]
+            if not self._rest and self._unsent:
+                self._rest = memoryview(bytes(self._unsent))
+                self._unsent.clear()
+
+    async def _push_all(self) -> None:
+        while True:
+            await writable(self._socket.fileno())
+            try:
+                return self._push()
+            except BlockingIOError:
+                continue
 
     def shut(self) -> None:
         """Nothing more comes or goes; whoever waits for something wakes up."""

@@ -35,6 +35,7 @@ class Operation:
         self.input_credit = frames.WINDOW  # bytes that we may send
         self.allowance = frames.WINDOW  # bytes that the agent may send
         self.consumed = 0  # bytes taken from the inbox and not granted anew
+        self.over = False  # its last frame has come
 
 
 class AsyncLink:
@@ -63,15 +64,18 @@ class AsyncLink:
     async def send(self, data: bytes) -> None:
         """Send frames, as they are."""
         async with self._sending:
-            if self._broken:
-                raise Lost(self._broken)
-            try:
-                await self._stream.send(data, STALLED_S)
-            except TimeoutError:
-                self._broken = "the agent takes nothing any more"
-                raise Lost(self._broken) from None
-            except OSError as problem:
-                raise Lost(f"the agent is gone ({problem})") from problem
+            await self._transmit(data)
+
+    async def _transmit(self, data: bytes) -> None:
+        if self._broken:
+            raise Lost(self._broken)
+        try:
+            await self._stream.send(data, STALLED_S)
+        except TimeoutError:
+            self._broken = "the agent takes nothing any more"
+            raise Lost(self._broken) from None
+        except OSError as problem:
+            raise Lost(f"the agent is gone ({problem})") from problem
 
     def post(self, data: bytes) -> None:
         """Send frames from where nothing can be awaited, if there is room for them now."""
@@ -79,25 +83,45 @@ class AsyncLink:
             self._stream.post(data, self._sending)
 
     async def receive(self, operation: Operation, deadline: float | None = None) -> tuple[int, bytes]:
-        """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes."""
+        """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes.
+
+        Whoever is cancelled here has lost nothing: nothing is awaited once a frame is taken.
+        """
+        if operation.consumed >= frames.WINDOW // 2:
+            await self._grant(operation)
         async with self._turn:
             while not operation.inbox:
-                if self._broken:
-                    raise Lost(self._broken)
-                timeout = None if deadline is None else max(deadline - monotonic(), 0)
-                if self._reading:
-                    await self._turn.wait_for_change(timeout)
-                elif not await self._read(timeout) and timeout == 0:  # after a look: it may have come long ago
-                    raise TimeoutError
+                await self._wait(deadline)
             kind, payload = operation.inbox.popleft()
             operation.waiting -= len(payload)
-        if kind in frames.BULK or kind == frames.EVENT:
-            operation.consumed += frames.cost(payload)
-            if operation.consumed >= frames.WINDOW // 2:
-                granted, operation.consumed = operation.consumed, 0
-                operation.allowance += granted
-                await self.send(frames.credit(operation.number, granted))
+            if kind in frames.BULK or kind == frames.EVENT:
+                operation.consumed += frames.cost(payload)
         return kind, payload
+
+    async def _grant(self, operation: Operation) -> None:
+        """Let the agent send as much again as was taken."""
+        async with self._sending:
+            granted, operation.consumed = operation.consumed, 0
+            operation.allowance += granted
+            await self._transmit(frames.credit(operation.number, granted))
+
+    async def await_credit(self, operation: Operation, deadline: float | None = None) -> int:
+        """Wait until input may be sent, or the operation is over; how many bytes.  Others may receive meanwhile."""
+        if operation.input_credit <= 0:
+            async with self._turn:
+                while operation.input_credit <= 0 and not operation.over:
+                    await self._wait(deadline)
+        return operation.input_credit
+
+    async def _wait(self, deadline: float | None) -> None:
+        """With the turn: wait for news of any operation, from the stream or from whoever reads it."""
+        if self._broken:
+            raise Lost(self._broken)
+        timeout = None if deadline is None else max(deadline - monotonic(), 0)
+        if self._reading:
+            await self._turn.wait_for_change(timeout)
+        elif not await self._read(timeout) and timeout == 0:  # after a look: it may have come long ago
+            raise TimeoutError
 
     async def _read(self, timeout: float | None) -> bool:
         """Read once, with the turn released meanwhile; the others wait until we have.  Was there anything?"""
@@ -138,6 +162,8 @@ class AsyncLink:
             operation.allowance -= frames.cost(payload)
             if operation.allowance < 0:
                 raise frames.Garbled("more data than was allowed")
+        elif kind in frames.LAST:
+            operation.over = True
         operation.waiting += len(payload)
         if len(operation.inbox) >= MAX_WAITING or operation.waiting > MAX_WAITING_BYTES:
             raise frames.Garbled("more than anybody asked for")

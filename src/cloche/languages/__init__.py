@@ -26,3 +26,8 @@ def find(name: str) -> Language:
 def names() -> list[str]:
     """All languages."""
     return sorted(_FILES)
+
+
+def aliases(name: str) -> tuple[str, ...]:
+    """By what other names a language is known."""
+    return _FILES[name]

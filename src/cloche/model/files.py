@@ -21,6 +21,12 @@ class Entry(Plain):
         return self.path.rpartition("/")[2]
 
 
+class Listing(list[Entry]):
+    """What is in a folder; `truncated` when there was more than can be told at once."""
+
+    truncated = False
+
+
 class Change(Plain):
     """Something that happened to a file; `kind` is create, write, remove, rename, chmod or overflow."""
 
@@ -34,3 +40,11 @@ class Mount(Plain):
     source: str
     target: str
     writable: bool = False
+
+
+class Port(Plain):
+    """A TCP port inside a sandbox on which something listens."""
+
+    port: int
+    address: str  # 127.0.0.1, 0.0.0.0 (all), ::1, …
+    pid: int | None = None  # whose it is, where that can be told

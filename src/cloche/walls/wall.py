@@ -22,6 +22,9 @@ class AsyncHold(Protocol):
     async def set_lifetime(self, seconds: float | None) -> None:
         """End it by itself after so long, counted from now."""
 
+    async def ended(self) -> str:
+        """Wait until it has ended, by whomever; the reason, in a word.  It may be asked and told things meanwhile."""
+
     async def end(self) -> Spent:
         """Kill it, with all that is in it, and tell what it used; may be called again."""
 

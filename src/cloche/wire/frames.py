@@ -39,6 +39,7 @@ FROM_AGENT = frozenset((CREDIT, STARTED, STDOUT, STDERR, EXIT, REPLY, FAIL, DATA
 TO_KERNEL = frozenset((CELL, ANSWER, FORK, ASK, SYNC))
 FROM_KERNEL = frozenset((STARTED, STDOUT, STDERR, DATA, EVENT, EXIT, REPLY, FAIL, SYNC))
 BULK = frozenset((STDOUT, STDERR, DATA, INPUT))  # what credit is counted for
+LAST = frozenset((EXIT, REPLY, FAIL))  # nothing comes after it, in its operation
 
 _HEADER = Struct(">IIB")
 
@@ -47,11 +48,16 @@ class Garbled(Exception):
     """The other side does not keep to the protocol."""
 
 
-def encode(operation: int, kind: int, payload: bytes = b"") -> bytes:
+def encode(operation: int, kind: int, payload: bytes | memoryview = b"") -> bytes:
     """One frame as bytes."""
-    if len(payload) > MAX_PAYLOAD:
-        raise ValueError(f"a frame carries at most {MAX_PAYLOAD} bytes, not {len(payload)}")
-    return _HEADER.pack(len(payload), operation, kind) + payload
+    return header(operation, kind, len(payload)) + payload
+
+
+def header(operation: int, kind: int, size: int) -> bytes:
+    """The beginning of a frame, for who sends a payload of this size right after it and saves a copy."""
+    if size > MAX_PAYLOAD:
+        raise ValueError(f"a frame carries at most {MAX_PAYLOAD} bytes, not {size}")
+    return _HEADER.pack(size, operation, kind)
 
 
 def encode_json(operation: int, kind: int, value: Any) -> bytes:
@@ -85,23 +91,27 @@ class Decoder:
 
     def __init__(self, expected: frozenset[int]) -> None:
         self._expected = expected
-        self._buffer = bytearray()
+        self._begun = bytearray()  # of a header, or of the payload of a frame whose header is known
+        self._frame: tuple[int, int, int] | None = None
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-        """The frames that are complete after these bytes: operation, kind, payload."""
-        buffer = self._buffer
-        buffer += data
-        position = 0
-        try:
-            while len(buffer) - position >= _HEADER.size:
-                length, operation, kind = _HEADER.unpack_from(buffer, position)
+        """The frames that are complete after these bytes: operation, kind, payload.  To be taken to the end."""
+        view, position = memoryview(data), 0
+        while True:
+            missing = (_HEADER.size if self._frame is None else self._frame[0]) - len(self._begun)
+            if len(view) - position < missing:
+                self._begun += view[position:]
+                return
+            part = data[position : position + missing]  # most frames are within what is received at once: one copy
+            position += missing
+            if self._begun:
+                self._begun += part
+                part = bytes(self._begun)
+                self._begun.clear()
+            if self._frame is None:
+                length, operation, kind = self._frame = _HEADER.unpack(part)
                 if length > MAX_PAYLOAD or kind not in self._expected:
                     raise Garbled(f"a frame of kind {kind} with {length} bytes")
-                end = position + _HEADER.size + length
-                if end > len(buffer):
-                    break
-                payload = bytes(buffer[position + _HEADER.size : end])
-                position = end
-                yield operation, kind, payload
-        finally:
-            del buffer[:position]
+            else:
+                (_, operation, kind), self._frame = self._frame, None
+                yield operation, kind, part

@@ -6,6 +6,7 @@ import errno
 import os
 import stat as modes
 
+from cloche.agent.drafts import is_draft
 from cloche.agent.versions.permissions import FOLDER, allow_inside, give_back, open_folder
 
 TYPE_CHECKING = False
@@ -119,6 +120,8 @@ def walk(place: Place) -> Iterator[tuple[int, str, os.stat_result]]:
         try:
             with os.scandir(place.fd) as listing:
                 for item in listing:
+                    if is_draft(item.name):
+                        continue
                     try:
                         status = item.stat(follow_symlinks=False)
                     except FileNotFoundError:

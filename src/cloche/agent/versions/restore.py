@@ -6,6 +6,7 @@ import errno
 import os
 import stat as modes
 
+from cloche.agent.drafts import is_live
 from cloche.agent.versions.compare import has_content
 from cloche.agent.versions.data import NO_ROOM, copy
 from cloche.agent.versions.index import now
@@ -120,6 +121,8 @@ class _Restoring:
 
     def _stays(self, place: Place, name: str, want: int | File | None) -> bool:
         """Whether an entry need not be made anew; it is removed where nothing will be written over it."""
+        if is_live(name):
+            return True
         # Not as the listing would tell it: that uses the descriptor with which it began.
         status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)
         if status.st_dev != place.device:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import marshal
 import os
+from _socket import SO_SNDBUF, SOL_SOCKET
 from time import monotonic
 
 from cloche.engine.io import AsyncLock, AsyncStream, writable
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_UNDER_WAY = 512 << 10  # bytes on the way in a stream, as far as the host allows: both ends can work at the same time
 _ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
 _NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")
 
@@ -66,6 +68,8 @@ def _connections() -> tuple[sockets.Socket, ...]:
     """The two ends of a stream, and the two ends of a leash."""
     stream = sockets.stream_pair()
     try:
+        for end in stream:
+            end.setsockopt(SOL_SOCKET, SO_SNDBUF, _UNDER_WAY)
         return (*stream, *sockets.pair())
     except OSError:
         for end in stream:
@@ -90,10 +94,12 @@ class AsyncJailed:
         self._owner = os.getpid()
         self._spent: Spent | None = None  # known when it has ended
         self._gone = False
+        self._untold: SandboxFailed | None = None  # heard by somebody who does not raise it
 
     async def usage(self) -> Spent:
         """What it has used so far."""
         async with self._asking:
+            self._tell_failure()
             if self._spent is None:
                 await self._ask({"usage": True}, "usage")
             return self._spent or self._last
@@ -104,9 +110,22 @@ class AsyncJailed:
             if self._spent is None:
                 await self._tell({"deadline": seconds})
 
+    async def ended(self) -> str:
+        """Wait until it has ended; why."""
+        while self._spent is None:
+            await self._leash.readable()  # without reading: whoever asks something meanwhile reads the answer
+            async with self._asking:
+                if self._spent is None and self._leash.has_something():
+                    try:
+                        await self._hear(monotonic() + _ANSWER_S)
+                    except SandboxFailed as problem:
+                        self._untold = problem
+        return self._spent.reason or "lost"
+
     async def end(self) -> Spent:
         """Kill it, and tell what it used."""
         async with self._asking:
+            self._tell_failure()
             if self._spent is None:
                 await self._ask({"end": True}, "ended")
             self.stream.shut()
@@ -134,6 +153,11 @@ class AsyncJailed:
         while self._spent is None:
             if await self._hear(deadline) == answer:
                 return
+
+    def _tell_failure(self) -> None:
+        problem, self._untold = self._untold, None
+        if problem is not None:
+            raise problem
 
     async def _tell(self, message: dict[str, Any]) -> None:
         try:

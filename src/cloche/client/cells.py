@@ -1,0 +1,169 @@
+"""A cell under way on a server: begun with the first that is asked of it, and followed to its end."""
+
+from __future__ import annotations
+
+from cloche.client import shapes
+from cloche.client.feed import AsyncFeed
+from cloche.engine.checks import checked_data
+from cloche.engine.io import AsyncTasks
+from cloche.engine.tools import calling
+from cloche.errors import ClocheError, Gone, SandboxFailed
+from cloche.model.events import CellEvent, End
+from cloche.model.result import Result
+from cloche.wire.light_json import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.client.sandbox import AsyncRemoteSandbox
+    from cloche.engine.commands import Data
+    from cloche.engine.tools import AsyncTools
+
+
+class AsyncRemoteCell:
+    """One cell: iterate over its events, or `finish` it.  The same calls as those of `engine/cells.py`."""
+
+    def __init__(self, box: AsyncRemoteSandbox, request: dict[str, Any]) -> None:
+        self._box, self._request = box, request
+        self._run = AsyncRemoteRun(box, box.tools)
+        self.abandoned = False  # nobody will ask for its events any more
+        self.over = False  # nothing of it runs, or ever will
+        self.lost_before = False
+        self.result: Result | None = None
+
+    async def finish(self, stdin: Data | None) -> Result:
+        """Give it its input and wait for its end."""
+        try:
+            if stdin is not None:
+                await self.feed(stdin)
+            while self.result is None:
+                await self.next_event()
+        except BaseException:
+            await self.give_up()
+            raise
+        return self.result
+
+    async def feed(self, data: Data) -> None:
+        """All of its standard input."""
+        self._request.update(shapes.given("stdin", data))
+
+    async def write(self, data: str | Data) -> None:
+        """Write to the standard input of one that is interactive."""
+        await self._input(shapes.given("data", checked_data("input", data)))
+
+    async def close_stdin(self) -> None:
+        """Nothing more comes on its standard input."""
+        await self._input({"eof": True})
+
+    async def interrupt(self) -> None:
+        """Have it stop, and keep its variables, if it can."""
+        if not self.over and self._run.id:
+            await self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
+
+    async def give_up(self) -> None:
+        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        self.abandon()
+        await self._run.drop_calls()
+
+    def abandon(self) -> None:
+        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        self.abandoned = True
+        if not self.over:
+            if not self._run.began:
+                self.over = True
+            elif self._run.id:
+                self._box.post_soon("POST", f"/v1/runs/{self._run.id}/cancel")
+
+    def is_neglected(self) -> bool:
+        """Is nobody there to listen to it?  Its time is the server's business."""
+        return not self.over and self.abandoned
+
+    async def next_event(self) -> CellEvent | None:
+        """The next thing that happens; None after the end."""
+        try:
+            if not self._run.began:
+                await self._run.begin(self._box.path("/run"), self._request)
+            while self.result is None:
+                told = await self._run.next()
+                event = None if told is None else shapes.cell_event(*told)
+                if isinstance(event, End):
+                    self.result, self.over = event.result, True
+                    await self._run.end()
+                if event is not None:
+                    return event
+        except ClocheError:
+            self.over = True
+            await self._run.end()
+            raise
+        return None
+
+    async def _input(self, told: dict[str, Any]) -> None:
+        if self.result is None:
+            try:
+                await self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)
+            except Gone:
+                pass  # it has ended, and will never read it
+
+
+class AsyncRemoteRun:
+    """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
+
+    def __init__(self, box: AsyncRemoteSandbox, tools: AsyncTools) -> None:
+        self._box, self._tools = box, tools
+        self._feed: AsyncFeed | None = None
+        self._tasks = AsyncTasks()
+        self.began = False
+        self.id = ""
+
+    async def begin(self, path: str, request: dict[str, Any]) -> None:
+        """Ask for it."""
+        self.began = True
+        self._feed = await self._box.feed("POST", path, request)
+        self._know(self._feed.run_id)
+
+    async def next(self) -> tuple[str, Any] | None:
+        """The next event; calls of tools are answered meanwhile."""
+        assert self._feed is not None
+        while True:
+            event = await self._feed.next()
+            if event is None:
+                raise SandboxFailed("The run's events ended before it did.")
+            kind, told = event
+            if kind == "started":
+                self._know(told.get("run_id") or "")
+            if kind == "tool":
+                self._tasks.start(self._answer, told)
+            else:
+                return event
+
+    async def reply(self, call: int, answer: dict[str, Any]) -> None:
+        """Answer a call."""
+        try:
+            await self._box.call("POST", f"/v1/runs/{self.id}/calls/{call}", answer, safe=True)
+        except Gone:
+            pass  # nobody waits for it any more
+
+    async def end(self) -> None:
+        """It is over."""
+        if self._feed is not None:
+            self._feed.end()
+        await self.drop_calls()
+
+    async def drop_calls(self) -> None:
+        """Nobody waits for the calls under way any more."""
+        await self._tasks.cancel()
+
+    def _know(self, identity: str) -> None:
+        if identity and not self.id:
+            assert self._feed is not None
+            self.id = identity
+            self._feed.again = f"/v1/runs/{identity}/events"
+
+    async def _answer(self, told: dict[str, Any]) -> None:
+        before = calling.set((*calling.get(), self))
+        try:
+            _, answer = await self._tools.call({**told, "tool": told.get("name")})
+        finally:
+            calling.reset(before)
+        await self.reply(told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})

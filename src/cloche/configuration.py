@@ -1,0 +1,383 @@
+"""The server's configuration: each setting declared once, read from a file, the environment and flags, in that order.
+
+    loaded = load({"port": "7600"})          flags by field name, as `add_flags` has argparse give them
+    loaded.value.port, loaded.sources["port"]                                        7600, "flag --port"
+
+A file is TOML with the fields' names as keys: `--config FILE`, else the one that CLOCHE_CONFIG names, else
+`$XDG_CONFIG_HOME/cloche/config.toml` if there is one.  How the engine runs is not in here but in settings.py, which a
+cold `cloche run` can afford to read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from cloche import setting_kinds as kinds
+from cloche.errors import Misconfigured
+from cloche.setting_kinds import Kind, masked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from dataclasses import Field
+
+_DAY_S = 86400.0
+_LONGEST_S = 3650 * _DAY_S
+
+
+def _setting(kind: Kind, default: Any, meaning: str, **more: Any) -> Any:
+    """A field; `low`, `high` and `choices` bound it, `shown` says what a computed default is."""
+    how = {"default_factory": default} if callable(default) else {"default": default}
+    return field(metadata={"kind": kind, "meaning": meaning, **more}, **how)
+
+
+def default_data_dir(environ: Mapping[str, str]) -> Path:
+    """Where data is kept when nobody says where."""
+    return _xdg(environ, "XDG_DATA_HOME", ".local/share") / "cloche"
+
+
+def _cores_times_16() -> int:
+    return 16 * len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """How the server runs; sizes are bytes, times are seconds."""
+
+    host: str = _setting(kinds.ADDRESS, "127.0.0.1", "Address to listen at.")
+    port: int = _setting(kinds.WHOLE, 7500, "Port to listen at; 0 takes any that is free.", low=0, high=65535)
+    data_dir: Path = _setting(  # noqa: RUF009  (it makes a field)
+        kinds.PATH,
+        lambda: default_data_dir(os.environ),
+        "Folder of the admin's key, the database and persistent workspaces.",
+        shown="$XDG_DATA_HOME/cloche",
+    )
+    database_url: str | None = _setting(
+        kinds.DATABASE, None, "Where runs, keys and usage are kept: SQLite or PostgreSQL.", shown="sqlite, in data_dir"
+    )
+    log_level: str = _setting(
+        kinds.TEXT, "info", "What is logged: this and what is worse.", choices=("debug", "info", "warning", "error")
+    )
+    log_format: str = _setting(kinds.TEXT, "text", "How it is logged.", choices=("text", "json"))
+    auth: bool = _setting(kinds.FLAG, True, "Ask for a key; it can be switched off on loopback addresses only.")
+    hosts: tuple[str, ...] = _setting(kinds.HOSTS, (), "Further names by which the server may be called (Host header).")
+    origins: tuple[str, ...] = _setting(
+        kinds.ORIGINS, (), "Other sites whose pages may call the server (Origin header)."
+    )
+    ports_domain: str = _setting(
+        kinds.DOMAIN, "localhost", "Servers in sandboxes are found at names below this domain: <token>.<domain>."
+    )
+    runs_at_once: int = _setting(
+        kinds.WHOLE, _cores_times_16, "Runs at once; further ones wait.", low=1, high=100_000, shown="16 per core"
+    )
+    queue: int = _setting(kinds.WHOLE, 256, "Runs that may wait; further ones are refused.", low=0, high=1_000_000)
+    queue_wait: float = _setting(kinds.SECONDS, 30.0, "How long a run waits before it is refused.", low=0, high=3600)
+    memory_reserve: int = _setting(
+        kinds.SIZE,
+        256 << 20,
+        "Memory of the host that is kept free: runs wait when there is less.",
+        low=0,
+        high=1 << 44,
+    )
+    sandboxes: int = _setting(kinds.WHOLE, 200, "Sandboxes alive at once.", low=1, high=100_000)
+    ttl: float = _setting(
+        kinds.SECONDS, 3600.0, "How long a sandbox lives unless it is asked otherwise.", low=1, high=_LONGEST_S
+    )
+    max_ttl: float = _setting(kinds.SECONDS, 7 * _DAY_S, "How long a sandbox may live.", low=1, high=_LONGEST_S)
+    idle_timeout: float = _setting(
+        kinds.SECONDS,
+        900.0,
+        "After how long without work a sandbox ends unless it is asked otherwise.",
+        low=1,
+        high=_LONGEST_S,
+    )
+    max_upload: int = _setting(kinds.SIZE, 1 << 30, "Largest file that can be uploaded.", low=0, high=1 << 44)
+    max_body: int = _setting(kinds.SIZE, 16 << 20, "Largest request of JSON.", low=1 << 10, high=1 << 30)
+    max_timeout: float = _setting(
+        kinds.SECONDS, 3600.0, "Longest run that can be asked for.", low=0.001, high=7 * _DAY_S
+    )
+    max_memory: int = _setting(kinds.SIZE, 8 << 30, "Most memory of a sandbox.", low=16 << 20, high=1 << 44)
+    max_disk: int = _setting(kinds.SIZE, 16 << 30, "Most disk of a sandbox.", low=1 << 20, high=1 << 44)
+    max_processes: int = _setting(kinds.WHOLE, 1024, "Most processes of a sandbox.", low=1, high=1 << 20)
+    max_output: int = _setting(kinds.SIZE, 64 << 20, "Most output of a run.", low=0, high=1 << 34)
+    persistent_age: float = _setting(
+        kinds.SECONDS,
+        30 * _DAY_S,
+        "After how long a persistent workspace that nobody opens is removed.",
+        low=60,
+        high=_LONGEST_S,
+    )
+    max_runs_kept: int = _setting(kinds.WHOLE, 100_000, "Runs that the store remembers.", low=1, high=1_000_000_000)
+    max_audit_kept: int = _setting(
+        kinds.WHOLE, 1_000_000, "Entries that the audit log remembers.", low=1, high=1_000_000_000
+    )
+    mounts: tuple[str, ...] = _setting(
+        kinds.FOLDERS, (), "Folders of the host that callers may mount into sandboxes, with what is below them."
+    )
+
+    @property
+    def database(self) -> str:
+        """The database's address, also when none was given."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'cloche.db'}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Can only this host reach the server?"""
+        return _is_loopback(self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, and where each value came from."""
+
+    value: Configuration
+    sources: dict[str, str]
+    """By field: `default`, `file PATH`, `environment CLOCHE_X` or `flag --x`."""
+    strangers: dict[str, str]
+    """Variables that look like settings and are none, with the one that may have been meant."""
+
+    def shown(self) -> dict[str, Any]:
+        """The effective values, ready to be printed: no secret, nothing but plain data."""
+        values = {name: getattr(self.value, name) for name in FIELDS}
+        values["database_url"] = masked(self.value.database)
+        return {name: _plain(value) for name, value in values.items()}
+
+
+FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Configuration)}
+# Read elsewhere: by settings.py, by the client, and here to find the file.
+_OTHER_VARIABLES = frozenset(
+    f"CLOCHE_{name}" for name in ("ENVIRONMENT", "POOL", "WARM", "DEBUG", "URL", "API_KEY", "CONFIG")
+)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, file: Path | None = None
+) -> Loaded:
+    """The effective configuration: a flag beats the environment, which beats the file, which beats the default."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {"data_dir": default_data_dir(environ)}
+    sources = dict.fromkeys(FIELDS, "default")
+    for name, source, value in (*_from_file(file, environ), *_from_environment(environ), *_from_flags(flags or {})):
+        values[name], sources[name] = value, source
+    loaded = Loaded(Configuration(**values), sources, _strangers(environ))
+    _check_together(loaded)
+    return loaded
+
+
+def load_arguments(arguments: argparse.Namespace) -> Loaded:
+    """The effective configuration, by a command line whose parser `add_flags` has prepared."""
+    given = {name: getattr(arguments, name, None) for name in FIELDS}
+    return load(given, file=Path(arguments.config) if arguments.config else None)
+
+
+def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] = tuple(FIELDS)) -> None:
+    """Give a command the option of each setting, and `--config`."""
+    from argparse import BooleanOptionalAction
+
+    parser.add_argument("--config", metavar="FILE", help="read settings from this TOML file")
+    for name in names:
+        kind: Kind = FIELDS[name].metadata["kind"]
+        words = f"{FIELDS[name].metadata['meaning']} Default: {default_text(name)}."
+        how: dict[str, Any] = {"dest": name, "default": None, "help": words.replace("%", "%%")}
+        if kind is kinds.FLAG:
+            how["action"] = BooleanOptionalAction
+        else:
+            how["metavar"] = "|".join(FIELDS[name].metadata.get("choices", ())) or kind.placeholder
+        if kind in (kinds.HOSTS, kinds.ORIGINS, kinds.FOLDERS):
+            how["action"] = "append"
+            how["help"] += " Can be repeated."
+        parser.add_argument(flag_of(name), **how)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"CLOCHE_{name.upper()}"
+
+
+def flag_of(name: str) -> str:
+    """The command-line option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def default_text(name: str) -> str:
+    """A setting's default, as a person would write it."""
+    declared = FIELDS[name]
+    return str(declared.metadata.get("shown") or value_text(name, declared.default))
+
+
+def value_text(name: str, value: Any) -> str:
+    """A setting's value, as a person would write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if FIELDS[name].metadata["kind"] is kinds.SIZE:
+        return _size_text(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+# Where values come from
+
+
+def _from_file(file: Path | None, environ: Mapping[str, str]) -> list[tuple[str, str, Any]]:
+    path, named_by = _file(file, environ)
+    if path is None:
+        return []
+    source = f"file {path}"
+    found = []
+    for name, given in _toml(path, named_by).items():
+        if name not in FIELDS:
+            raise Misconfigured(f"There is no setting {name!r} ({source}).", hint=_meant(name, FIELDS))
+        found.append((name, source, _converted(name, source, given, FIELDS[name].metadata["kind"].from_file)))
+    return found
+
+
+def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, str, Any]]:
+    found = []
+    for name, declared in FIELDS.items():
+        text = environ.get(variable_of(name), "")
+        if text:
+            source = f"environment {variable_of(name)}"
+            found.append((name, source, _converted(name, source, text, declared.metadata["kind"].from_text)))
+    return found
+
+
+def _from_flags(flags: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+    found = []
+    for name, given in flags.items():
+        if name not in FIELDS:
+            raise Misconfigured(f"There is no setting {name!r} (flag {flag_of(name)}).", hint=_meant(name, FIELDS))
+        if given is None:
+            continue
+        kind: Kind = FIELDS[name].metadata["kind"]
+        source = f"flag {'--no-' + flag_of(name)[2:] if given is False else flag_of(name)}"
+        text = ",".join(map(str, given)) if isinstance(given, list | tuple) else given
+        text = str(text) if isinstance(text, Path) else text
+        convert = kind.from_text if isinstance(text, str) else kind.from_file
+        found.append((name, source, _converted(name, source, text, convert)))
+    return found
+
+
+def _strangers(environ: Mapping[str, str]) -> dict[str, str]:
+    from difflib import get_close_matches
+
+    known = {variable_of(name) for name in FIELDS} | _OTHER_VARIABLES
+    # Others may name their variables so, thus only those count that are nearly one of ours.
+    near = {name: get_close_matches(name, known, 1, 0.85) for name in environ if name.startswith("CLOCHE_")}
+    return {name: meant[0] for name, meant in near.items() if meant and name not in known}
+
+
+def _file(file: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, str]:
+    """The configuration file, and who wants it."""
+    if file is not None:
+        return file, "flag --config"
+    if environ.get("CLOCHE_CONFIG"):
+        return Path(environ["CLOCHE_CONFIG"]).expanduser(), "environment CLOCHE_CONFIG"
+    usual = _xdg(environ, "XDG_CONFIG_HOME", ".config") / "cloche" / "config.toml"
+    return (usual, "default") if usual.is_file() else (None, "")
+
+
+def _toml(path: Path, named_by: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with path.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as problem:
+        raise Misconfigured(
+            f"The configuration file {path} ({named_by}) cannot be read: {problem.strerror}.",
+            hint="Name a file that is there, or none.",
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise Misconfigured(f"The configuration file {path} is not TOML: {problem}.", hint="Mend that place.") from None
+
+
+def _xdg(environ: Mapping[str, str], variable: str, usual: str) -> Path:
+    given = environ.get(variable, "")
+    if given.startswith("/"):  # the specification says to ignore what is not absolute
+        return Path(given)
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / usual
+
+
+# What values have to be
+
+
+def _converted(name: str, source: str, given: Any, convert: Callable[[Any], Any]) -> Any:
+    about = FIELDS[name].metadata
+    shown = _as_given(name, given)
+    try:
+        value = convert(given)
+    except (ValueError, OverflowError):
+        raise Misconfigured(
+            f"{name} = {shown} ({source}) is not {about['kind'].name}.", hint=f"The default is {default_text(name)}."
+        ) from None
+    choices, low, high = about.get("choices"), about.get("low"), about.get("high")
+    if choices and value not in choices:
+        raise Misconfigured(f"{name} = {shown} ({source}) is not one of {', '.join(choices)}.", _meant(value, choices))
+    if (low is not None and not value >= low) or (high is not None and not value <= high):
+        raise Misconfigured(
+            f"{name} = {shown} ({source}) is out of range.", hint=f"Write {about['kind'].name} {_range(name)}."
+        )
+    return value
+
+
+def _as_given(name: str, given: Any) -> str:
+    if FIELDS[name].metadata["kind"] is kinds.DATABASE and "://" not in str(given):
+        return "…"  # a password can be anywhere in it
+    text = repr(masked(given) if isinstance(given, str) else given)
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+def _check_together(loaded: Loaded) -> None:
+    value, sources = loaded.value, loaded.sources
+    if not value.auth and not value.is_loopback:
+        raise Misconfigured(
+            f"auth = no ({sources['auth']}) would let everybody who reaches {value.host!r} ({sources['host']}) run "
+            "code here.",
+            hint="Listen at 127.0.0.1, or ask for keys.",
+        )
+    if value.ttl > value.max_ttl:
+        raise Misconfigured(
+            f"ttl = {value.ttl:g} ({sources['ttl']}) is more than max_ttl = {value.max_ttl:g} ({sources['max_ttl']}).",
+            hint="Lower the one or raise the other.",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _meant(name: str, valid: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower().replace("-", "_"), list(valid), 1)
+    return f"Did you mean {near[0]}?" if near else f"There are: {', '.join(valid)}."
+
+
+def _range(name: str) -> str:
+    low, high = FIELDS[name].metadata.get("low"), FIELDS[name].metadata.get("high")
+    return f"from {value_text(name, low)} to {value_text(name, high)}"
+
+
+def _size_text(value: int) -> str:
+    for unit, shift in (("G", 30), ("M", 20), ("K", 10)):
+        if value and value % (1 << shift) == 0:
+            return f"{value >> shift}{unit}"
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value

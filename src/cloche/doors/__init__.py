@@ -1,0 +1,1 @@
+"""The doors: HTTP, WebSocket, MCP.  Each translates between its protocol and the service; none decides."""

@@ -1,0 +1,1 @@
+"""HTTP, version 1: one file a part of the API; `app` puts them together."""

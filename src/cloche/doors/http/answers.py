@@ -1,0 +1,360 @@
+"""What is answered, as the OpenAPI description tells it; the values themselves are made by `cloche.service.shapes`."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+T = TypeVar("T")
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do."""
+
+    kind: str
+    message: str
+    hint: str = ""
+    details: dict[str, Any] = {}
+
+
+class ProblemAnswer(BaseModel):
+    """The one shape of all errors."""
+
+    error: Problem
+
+
+class ErrorAnswer(BaseModel):
+    """Why a run did not succeed."""
+
+    kind: str
+    message: str
+    hint: str
+    name: str | None = None
+    traceback: str | None = None
+    traceback_ansi: str | None = None
+
+
+class DisplayAnswer(BaseModel):
+    """Something displayed, in all its forms."""
+
+    mime: dict[str, Any]
+    metadata: dict[str, Any]
+    is_main: bool
+    display_id: str | None
+
+
+class LogAnswer(BaseModel):
+    """A piece of output."""
+
+    stream: str
+    text: str
+    time: float
+
+
+class ArtifactAnswer(BaseModel):
+    """A file that was left under /sandbox/output."""
+
+    path: str
+    size: int
+    mime: str
+
+
+class ImageAnswer(BaseModel):
+    """A picture, in base64."""
+
+    mime: str
+    data: str
+
+
+class ResultAnswer(BaseModel):
+    """What a run came to."""
+
+    run_id: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration: float
+    cpu_time: float
+    memory_peak: int
+    error: ErrorAnswer | None
+    truncated: bool
+    wall: str
+    results: list[DisplayAnswer]
+    logs: list[LogAnswer]
+    artifacts: list[ArtifactAnswer]
+    execution_count: int | None
+    tool_calls: list[dict[str, Any]]
+    restarted: bool
+    text: str | None
+    context: str
+    stdout_base64: str | None = None
+    stderr_base64: str | None = None
+
+
+class ModelAnswer(BaseModel):
+    """What a model should read of a run."""
+
+    run_id: str
+    view: str
+    text: str
+    images: list[ImageAnswer]
+    error: ErrorAnswer | None
+    exit_code: int
+    artifacts: list[ArtifactAnswer]
+
+
+class RunAnswer(BaseModel):
+    """A run and its outcome, as recorded."""
+
+    id: str
+    sandbox: str | None
+    context: str
+    language: str
+    state: str
+    started: float
+    ended: float | None
+    exit_code: int | None
+    error_kind: str | None
+    duration: float
+    cpu_time: float
+    memory_peak: int
+    code_sha256: str
+    result: dict[str, Any] | None
+
+
+class LimitsAnswer(BaseModel):
+    """What a sandbox may use."""
+
+    timeout: float | None
+    memory: int
+    cpu: float
+    disk: int
+    processes: int
+    output: int
+
+
+class SandboxAnswer(BaseModel):
+    """A sandbox."""
+
+    id: str
+    state: str
+    created: float
+    expires: float | None
+    idle_timeout: float | None
+    metadata: dict[str, str]
+    limits: LimitsAnswer
+    wall: str
+    persistent: bool
+    workspace: str | None
+    ended: float | None
+    reason: str
+
+
+class ContextAnswer(BaseModel):
+    """A context."""
+
+    id: str
+    language: str
+    cwd: str | None
+    is_branch: bool
+
+
+class CheckpointAnswer(BaseModel):
+    """A checkpoint."""
+
+    id: str
+    name: str
+    time: float
+    lost: dict[str, Any]
+
+
+class RestoredAnswer(BaseModel):
+    """What could not be brought back."""
+
+    lost: dict[str, Any]
+    restarted: list[str]
+    files: dict[str, Any]
+
+
+class MomentAnswer(BaseModel):
+    """An entry of the history."""
+
+    kind: str
+    time: float
+    context: str
+    code: str
+    error: str | None
+    name: str
+
+
+class VariableAnswer(BaseModel):
+    """A variable."""
+
+    name: str
+    type: str
+    size: int
+    shown: str
+
+
+class FileChangesAnswer(BaseModel):
+    """What differs in the files."""
+
+    created: list[str]
+    changed: list[str]
+    removed: list[str]
+
+
+class VariableChangesAnswer(BaseModel):
+    """What differs in the variables."""
+
+    created: list[VariableAnswer]
+    changed: list[VariableAnswer]
+    removed: list[str]
+
+
+class AttemptAnswer(BaseModel):
+    """Code that was tried, and what it changed."""
+
+    id: str
+    result: ResultAnswer
+    files: FileChangesAnswer
+    variables: VariableChangesAnswer
+
+
+class CandidateAnswer(BaseModel):
+    """One of several."""
+
+    code: str
+    result: ResultAnswer
+    score: float | None
+
+
+class BestAnswer(BaseModel):
+    """Which was the best; null when none could be kept."""
+
+    index: int | None
+    candidates: list[CandidateAnswer]
+
+
+class EntryAnswer(BaseModel):
+    """A file, folder or link."""
+
+    path: str
+    kind: str
+    size: int
+    mode: int
+    modified: float
+    target: str | None
+
+
+class NetworkAnswer(BaseModel):
+    """Bytes over the network."""
+
+    sent: int
+    received: int
+
+
+class UsageAnswer(BaseModel):
+    """What a sandbox uses."""
+
+    memory: int
+    memory_peak: int
+    cpu_time: float
+    disk: int
+    processes: int
+    network: NetworkAnswer
+
+
+class DiskAnswer(BaseModel):
+    """The workspace's file system."""
+
+    total: int
+    free: int
+    inodes: int
+    inodes_free: int
+
+
+class CommandAnswer(BaseModel):
+    """A command under way, or over."""
+
+    id: str
+    pid: int
+    command: str | list[str]
+    pty: bool
+    started: float
+    running: bool
+    exit_code: int | None
+    result: ResultAnswer | None = None
+
+
+class PortAnswer(BaseModel):
+    """A port that a program in the sandbox listens on."""
+
+    port: int
+    address: str
+    pid: int | None = None
+
+
+class PortAddress(BaseModel):
+    """Where a port can be reached: on an origin of its own, and below a path of ours."""
+
+    port: int
+    url: str
+    path: str
+    token: str
+    expires: float
+
+
+class Listening(BaseModel):
+    """Does anything listen there?"""
+
+    port: int
+    listening: bool
+
+
+class KeyAnswer(BaseModel):
+    """A key; its secret is told once, when it is made."""
+
+    id: str
+    owner: str
+    name: str
+    scopes: list[str]
+    limits: dict[str, float]
+    created: float
+    revoked: float | None
+    key: str | None = None
+
+
+class AuditAnswer(BaseModel):
+    """Who did what, when."""
+
+    id: str
+    time: float
+    owner: str
+    key: str
+    action: str
+    target: str
+    details: dict[str, Any]
+
+
+class LanguageAnswer(BaseModel):
+    """A language."""
+
+    name: str
+    aliases: list[str]
+    programs: bool
+    sessions: bool
+
+
+class Page(BaseModel, Generic[T]):
+    """A page of a list; `next` goes into `after` for the following one."""
+
+    items: list[T]
+    next: str | None
+
+
+class Created(BaseModel):
+    """Was it made, or there already?"""
+
+    created: bool

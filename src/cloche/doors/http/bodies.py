@@ -1,0 +1,280 @@
+"""What requests carry, checked and documented in one place; the same classes make the OpenAPI description."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from cloche.errors import InvalidRun
+from cloche.model.files import Mount
+from cloche.model.limits import Limits
+
+Size = Annotated[int | str, Field(description="bytes, or a text like 512M", examples=["512M"])]
+
+
+def _any_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError("a text is wanted")
+    return value
+
+
+# Names of files need not be UTF-8: their odd bytes come as lone surrogates, which pydantic's own `str` refuses.
+Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
+
+
+class Body(BaseModel):
+    """What every body has in common: no field that we do not know."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Base64(Body):
+    """Bytes."""
+
+    base64: str
+
+
+class MountBody(Body):
+    """A folder of the host, shown inside."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+class LimitsBody(Body):
+    """What a sandbox may use; what is not said is as in the library."""
+
+    timeout: float | None = Field(30, description="seconds for each run")
+    memory: Size = "512M"
+    cpu: float = Field(1.0, description="cores")
+    disk: Size = "1G"
+    processes: int = 64
+    output: Size = "10M"
+
+    def limits(self, longest: float) -> Limits:
+        """As the engine has them; without a limit of time it is the longest that is allowed."""
+        timeout = longest if self.timeout is None else self.timeout
+        return Limits.of(timeout, self.memory, self.cpu, self.disk, self.processes, self.output)
+
+
+class WhereBody(LimitsBody):
+    """What is common to all that makes a sandbox."""
+
+    env: dict[str, str] | None = None
+    mounts: dict[str, str] | list[MountBody] | None = None
+    network: bool = Field(False, description="only false, for now: a sandbox has its own loopback and nothing else")
+    isolation: Literal["auto", "jail"] = "auto"
+
+    def checked_mounts(self) -> dict[str, str] | list[Mount]:
+        """Folders as the engine takes them."""
+        if isinstance(self.mounts, list):
+            return [Mount(mount.source, mount.target, mount.writable) for mount in self.mounts]
+        return self.mounts or {}
+
+    def check_network(self) -> None:
+        """There is none to be had."""
+        if self.network:
+            raise InvalidRun(
+                "Sandboxes have no network yet.", hint="Leave `network` out, and pass what the code needs as files."
+            )
+
+
+class ViewBody(Body):
+    """How the result is shown."""
+
+    view: Literal["full", "model"] | None = None
+    budget: int | None = Field(None, ge=50, le=1_000_000, description="tokens of the model's view")
+
+
+class RunBody(WhereBody, ViewBody):
+    """A program, run in a sandbox of its own."""
+
+    language: str = "python"
+    code: Text | None = None
+    files: dict[str, str | Base64] | None = Field(None, description="contents by path, relative to /sandbox")
+    entry: str | None = Field(None, description="which of the files to run, instead of `code`")
+    stdin: Text | None = None
+    stdin_base64: str | None = None
+    args: list[str] = []
+    interactive: bool = Field(False, description="standard input stays open for POST /v1/runs/{run}/input")
+
+
+class CellBody(ViewBody):
+    """Code, run in a session."""
+
+    code: Text
+    language: str | None = None
+    context: str | None = None
+    stdin: Text | None = None
+    stdin_base64: str | None = None
+    env: dict[str, str] | None = None
+    timeout: float | None = None
+    interactive: bool = False
+
+
+class SandboxBody(WhereBody):
+    """A sandbox that lives on between requests."""
+
+    metadata: dict[str, str] | None = None
+    ttl: float | None = Field(None, description="seconds that it lives; it can be extended")
+    idle_timeout: float | None = Field(None, description="seconds without any work after which it ends")
+    tools: list[str] | None = Field(None, description="functions of the caller's that code inside may call")
+    undo: bool = False
+    checkpoints: int = 16
+    persistent: bool = Field(False, description="its files outlive it, as a workspace")
+    workspace: str | None = Field(None, description="open the files of an earlier persistent sandbox")
+
+
+class SandboxChanges(Body):
+    """What can be changed of a living sandbox; ttl counts from now, null is the longest that is allowed."""
+
+    ttl: float | None = None
+    idle_timeout: float | None = None
+    metadata: dict[str, str] | None = None
+
+
+class ContextChoice(Body):
+    """One context, or all."""
+
+    context: str | None = None
+
+
+class ContextBody(Body):
+    """A new context."""
+
+    language: str = "python"
+    cwd: Text | None = None
+    env: dict[str, str] | None = None
+
+
+class CheckpointBody(Body):
+    """A new checkpoint."""
+
+    name: str = ""
+
+
+class ForkBody(Body):
+    """A context that goes on from a checkpoint, or from now."""
+
+    checkpoint: str | None = None
+    context: str | None = None
+    files: Literal["shared", "copy"] = "shared"
+
+
+class AttemptBody(Body):
+    """Code to be tried."""
+
+    code: Text
+    context: str | None = None
+    timeout: float | None = None
+
+
+class BestBody(Body):
+    """Candidates of which the best goes on."""
+
+    candidates: list[Text]
+    score: str | None = Field(None, description="an expression; null: the caller answers `score` events")
+    context: str | None = None
+    timeout: float | None = None
+
+
+class CommandBody(Body):
+    """A command (a shell line or a list of words), or a program in some language."""
+
+    command: Text | list[Text] | None = None
+    code: Text | None = None
+    language: str = "python"
+    args: list[str] = []
+    cwd: Text | None = None
+    env: dict[str, str] | None = None
+    stdin: bool | Text = True
+    stdin_base64: str | None = None
+    timeout: float | None = None
+    pty: bool = False
+    size: tuple[int, int] = (80, 24)
+    wait: bool = False
+
+
+class InputBody(Body):
+    """More of a program's standard input."""
+
+    data: Text | None = None
+    data_base64: str | None = None
+    eof: bool = False
+
+    def bytes(self) -> bytes:
+        """What it is."""
+        return given_bytes("data", self.data, self.data_base64) or b""
+
+
+class SignalBody(Body):
+    """A signal, by number or by name."""
+
+    signal: int | str
+
+
+class ResizeBody(Body):
+    """The size of a terminal."""
+
+    columns: int
+    rows: int
+
+
+class AnswerBody(Body):
+    """The answer to a call: a value, or what went wrong."""
+
+    value: Any = None
+    error: dict[str, str] | None = None
+
+
+class RenameBody(Body):
+    """Where a file goes."""
+
+    new_path: Text
+
+
+class FolderBody(Body):
+    """A folder to be made."""
+
+    path: Text
+
+
+class PortBody(Body):
+    """For how long a port can be reached from outside."""
+
+    ttl: float | None = Field(None, gt=0, le=86400 * 7)
+
+
+class KeyBody(Body):
+    """A new key."""
+
+    owner: str
+    name: str
+    scopes: list[str] = ["run"]
+    limits: dict[str, float] | None = None
+
+
+def given_bytes(name: str, text: str | None, base64: str | None) -> bytes | None:
+    """Bytes that were given as text or as base64."""
+    if text is not None and base64 is not None:
+        raise InvalidRun(f"Give {name} or {name}_base64, not both.")
+    if base64 is not None:
+        return from_base64(f"{name}_base64", base64)
+    if text is None:
+        return None
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidRun(f"{name} contains half a surrogate pair, which cannot be encoded.") from None
+
+
+def from_base64(name: str, text: str) -> bytes:
+    """Bytes from base64."""
+    try:
+        return b64decode(text, validate=True)
+    except (NotBase64, ValueError):
+        raise InvalidRun(f"{name} is not base64.") from None

@@ -1,0 +1,115 @@
+"""Errors as HTTP tells them: one shape, the right status, and what to do."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from cloche.doors.http.answers import ProblemAnswer
+from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed
+from cloche.service.errors import Busy, TooMany
+
+log = logging.getLogger("cloche.http")
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_STATUS: tuple[tuple[type[ClocheError], int], ...] = (
+    (TooMany, 429),
+    (Busy, 503),
+    (FileMissing, 404),
+    (Gone, 404),
+    (FileProblem, 409),
+    (InvalidRun, 400),
+    (Refused, 409),
+    (SandboxFailed, 503),
+    (Misconfigured, 503),
+)
+# What any request may meet; `responses=` of every route.
+ALWAYS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ProblemAnswer, "description": "what was wrong with the request"},
+    422: {"model": ProblemAnswer, "description": "the request is not of the form that is documented here"},
+    "5XX": {"model": ProblemAnswer, "description": "not now: busy, or not installed"},
+}
+
+
+class Unwelcome(ClocheError):
+    """A request that is refused at the door."""
+
+    def __init__(self, status: int, kind: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.status, self.code = status, kind
+
+
+def answer(problem: ClocheError) -> JSONResponse:
+    """An error as a response."""
+    status, headers, details = 500, {}, {}
+    for kind, number in _STATUS:
+        if isinstance(problem, kind):
+            status = number
+            break
+    if isinstance(problem, Unwelcome):
+        status = problem.status
+    if isinstance(problem, FileProblem):
+        details["errno"] = problem.errno
+        status = 507 if problem.errno in _FULL else status
+    if isinstance(problem, TooMany | Busy):
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
+        details["retry_after"] = problem.retry_after
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return told(status, problem.code, problem.message, problem.hint, details, headers)
+
+
+def told(
+    status: int,
+    kind: str,
+    message: str,
+    hint: str = "",
+    details: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    """The one shape of all errors."""
+    error = {"kind": kind, "message": message, "hint": hint, "details": details or {}}
+    return JSONResponse({"error": error}, status, headers)
+
+
+_KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 413: "invalid", 415: "invalid"}
+
+
+def install(app: FastAPI) -> None:
+    """Have every failure told in that shape."""
+
+    async def ours(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, ClocheError)
+        return answer(problem)
+
+    async def invalid(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, RequestValidationError)
+        found = problem.errors()
+        where = ".".join(str(part) for part in found[0]["loc"]) if found else "the request"
+        message = f"{where}: {found[0]['msg']}" if found else "The request is malformed."
+        details = {"problems": [{"where": list(map(str, one["loc"])), "what": one["msg"]} for one in found[:20]]}
+        return told(422, "invalid", message, "See /openapi.json for what is expected.", details)
+
+    async def by_status(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        message = {404: "There is nothing at this address.", 405: "This address does not take this method."}
+        text = message.get(problem.status_code, str(problem.detail))
+        kind = _KINDS.get(problem.status_code, "invalid" if problem.status_code < 500 else "failed")
+        headers = dict(problem.headers) if problem.headers else None
+        return told(problem.status_code, kind, text, "See /docs for what there is.", None, headers)
+
+    async def unexpected(_: Request, problem: Exception) -> Response:
+        log.error("a request failed by our own fault", exc_info=problem)
+        return told(500, "failed", "Something went wrong on our side.", "Try again; the server's log says more.")
+
+    app.add_exception_handler(ClocheError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, by_status)
+    app.add_exception_handler(Exception, unexpected)

@@ -1,0 +1,167 @@
+"""`/v1/run` and `/v1/runs`: programs in sandboxes of their own, and all runs by their ids."""
+
+from __future__ import annotations
+
+from json import loads
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
+from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
+from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService
+from cloche.doors.http.problems import ALWAYS, Unwelcome
+from cloche.doors.http.streams import of_log, position, unless_left, wants_events
+from cloche.errors import Gone
+from cloche.model.result import Result
+from cloche.service.programs import run_program
+from cloche.service.runs import Run
+from cloche.service.shapes import model_json, result_json
+from cloche.store.records import RunRecord
+
+router = APIRouter(responses=ALWAYS, tags=["runs"])
+
+_STREAM = {"text/event-stream": {"schema": {"type": "string"}}, "text/plain": {"schema": {"type": "string"}}}
+RESULT: dict[int | str, dict[str, Any]] = {
+    200: {"model": ResultAnswer | ModelAnswer, "description": "what it came to", "content": _STREAM}
+}
+EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+View = Annotated[Literal["full", "model"] | None, Query(description="`model`: what a model should read of it")]
+RunId = Annotated[str, Path(max_length=200)]
+
+
+@router.post("/v1/run", responses=RESULT, response_class=Response)
+async def run(request: Request, body: RunBody, service: TheService, caller: TheCaller, view: View = None) -> Response:
+    """Run a program in a sandbox of its own; as server-sent events when the client accepts those."""
+    body.check_network()
+    events = wants_events(request)
+    files = {path: _contents(path, data) for path, data in (body.files or {}).items()}
+    started = await run_program(
+        service,
+        caller,
+        body.code,
+        language=body.language,
+        stdin=given_bytes("stdin", body.stdin, body.stdin_base64),
+        args=body.args,
+        env=body.env,
+        files=files,
+        entry=body.entry,
+        mounts=body.checked_mounts(),
+        limits=body.limits(service.configuration.max_timeout),
+        interactive=body.interactive,
+        listened=events or body.interactive,
+    )
+    if events:
+        return of_log(started.log, 0, started.cancel)
+    return await answer(request, started, body, view, started.cancel)
+
+
+@router.get("/v1/runs", responses={200: {"model": Page[RunAnswer]}}, response_class=Response)
+async def runs(
+    service: TheService,
+    caller: TheCaller,
+    sandbox: Annotated[str | None, Query(max_length=200)] = None,
+    state: Literal["running", "done", "failed", "interrupted"] | None = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """Runs, newest first."""
+    await service.journal.flush()
+    found, following = await service.store.runs(caller.owner, sandbox=sandbox, state=state, limit=limit, after=after)
+    return Json({"items": [record_json(record) for record in found], "next": following})
+
+
+@router.get("/v1/runs/{run_id}", responses={200: {"model": RunAnswer}}, response_class=Response)
+async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
+    """A run and its outcome."""
+    known = service.runs.find(caller.owner, run_id)
+    if known is not None:
+        return Json(record_json(known.record))
+    await service.journal.flush()
+    record = await service.store.run(caller.owner, run_id)
+    if record is None:
+        raise _unknown()
+    return Json(record_json(record))
+
+
+@router.get("/v1/runs/{run_id}/events", responses=EVENTS, response_class=Response)
+async def events(
+    request: Request,
+    run_id: RunId,
+    service: TheService,
+    caller: TheCaller,
+    after: Annotated[int | None, Query(ge=0, le=1 << 50, description="the last event that was seen")] = None,
+) -> Response:
+    """Attach to a run, again: all its events after the given one."""
+    known = service.runs.find(caller.owner, run_id)
+    if known is None:
+        await one(run_id, service, caller)
+        raise Unwelcome(410, "gone", "The events of this run are not kept any more.", "GET /v1/runs/{id} has its result.")
+    return of_log(known.log, position(request, after))
+
+
+@router.post("/v1/runs/{run_id}/cancel", status_code=202, response_class=Response)
+async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
+    """Have a run stop; its outcome says so.  One that is over is left as it is."""
+    known = service.runs.find(caller.owner, run_id)
+    if known is None:
+        await one(run_id, service, caller)
+    else:
+        await known.cancel()
+    return Response(status_code=202)
+
+
+@router.post("/v1/runs/{run_id}/input", status_code=204, response_class=Response)
+async def write(run_id: RunId, body: InputBody, service: TheService, caller: TheCaller) -> Response:
+    """Input for a run that was started as interactive."""
+    await _living(service, caller, run_id).write(body.bytes(), body.eof)
+    return Response(status_code=204)
+
+
+@router.post("/v1/runs/{run_id}/calls/{call}", status_code=204, response_class=Response)
+async def respond(
+    run_id: RunId,
+    call: Annotated[int, Path(ge=0, le=1 << 50)],
+    body: AnswerBody,
+    service: TheService,
+    caller: TheCaller,
+) -> Response:
+    """The answer to a `tool` or `score` event of a run."""
+    _living(service, caller, run_id).answer(call, body.value, body.error)
+    return Response(status_code=204)
+
+
+def _living(service: TheService, caller: TheCaller, run_id: str) -> Run:
+    known = service.runs.find(caller.owner, run_id)
+    if known is None:
+        raise _unknown()
+    return known
+
+
+async def answer(request: Request, run: Run, body: ViewBody, view: str | None, on_leave: Any) -> Response:
+    """Wait for a run's end, and tell its result in the form that was asked for."""
+    result: Result = await unless_left(request, run.outcome(), on_leave)
+    if (body.view or view) != "model":
+        return Json(result_json(result, run.id, run.record.context))
+    if "text/plain" in request.headers.get("accept", ""):
+        return PlainTextResponse(result.for_model(body.budget or 2000))
+    return Json(model_json(result, run.id, body.budget or 2000))
+
+
+def record_json(record: RunRecord) -> dict[str, Any]:
+    """A run as recorded."""
+    told = {name: getattr(record, name) for name in RunAnswer.model_fields if name != "result"}
+    told["result"] = None if record.result is None else loads(record.result)
+    return told
+
+
+def _contents(path: str, data: str | Base64) -> str | bytes:
+    return data if isinstance(data, str) else from_base64(path, data.base64)
+
+
+def _unknown() -> Gone:
+    return Gone("There is no such run.", hint="GET /v1/runs lists those that there are.")

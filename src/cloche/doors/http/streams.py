@@ -1,0 +1,90 @@
+"""Answers that go on: server-sent events, and waiting for a client that may leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from json import dumps
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from cloche.errors import InvalidRun
+from cloche.service.events import EventLog, Happened
+
+HEARTBEAT_S = 15.0
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+MEDIA_TYPE = "text/event-stream"
+
+
+def wants_events(request: Request) -> bool:
+    """Does the client ask for server-sent events?"""
+    return MEDIA_TYPE in request.headers.get("accept", "")
+
+
+def position(request: Request, after: int | None) -> int:
+    """The last event that the client has seen."""
+    if after is not None:
+        return after
+    text = request.headers.get("last-event-id", "0")
+    if not text.isdecimal() or len(text) > 15:
+        raise InvalidRun("Last-Event-ID is the number of an event.", hint="Leave it out to begin at the first.")
+    return int(text)
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events; `on_leave` is called when the client has had the last, or has gone before."""
+
+    def __init__(self, lines: AsyncIterator[bytes], on_leave: Callable[[], Awaitable[None]] | None = None) -> None:
+        super().__init__(lines, media_type=MEDIA_TYPE, headers=HEADERS)
+        self._on_leave = on_leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if self._on_leave is not None:
+                await asyncio.shield(self._on_leave())
+
+
+def of_log(log: EventLog, after: int = 0, on_leave: Callable[[], Awaitable[None]] | None = None) -> EventStream:
+    """What a log tells, from an event on, until its end."""
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield b": cloche\n\n"
+        async for batch in log.batches(after, HEARTBEAT_S):
+            yield b"".join(map(line, batch)) if batch else b": \n\n"
+
+    return EventStream(lines(), on_leave)
+
+
+def line(happened: Happened) -> bytes:
+    """One event."""
+    return f"id: {happened.number}\nevent: {happened.kind}\ndata: {happened.data}\n\n".encode()
+
+
+def event(number: int, kind: str, told: dict[str, Any]) -> bytes:
+    """One event that is in no log."""
+    return line(Happened(number, kind, dumps(told, separators=(",", ":"))))
+
+
+async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Callable[[], Awaitable[None]]) -> Any:
+    """Wait for something on a client's behalf; when the client leaves, tell so, and wait on."""
+    task = asyncio.ensure_future(waiting)
+    gone = asyncio.ensure_future(_left(request))
+    try:
+        done, _ = await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task not in done:
+            await on_leave()
+        return await task
+    finally:
+        gone.cancel()
+
+
+async def _left(request: Request) -> None:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            return

@@ -1,0 +1,134 @@
+"""The server itself: health, languages, keys, audit, usage, metrics."""
+
+from __future__ import annotations
+
+from time import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from cloche import __version__, languages
+from cloche.doors.http.answers import AuditAnswer, KeyAnswer, LanguageAnswer, Page
+from cloche.doors.http.bodies import KeyBody
+from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
+from cloche.doors.http.problems import ALWAYS, told
+from cloche.errors import ClocheError
+from cloche.service.identity import new_id
+from cloche.store.records import AuditRecord, KeyRecord
+
+router = APIRouter(responses=ALWAYS, tags=["server"])
+
+_HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
+<body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
+<h1>Cloche</h1><p>Code runs here under glass. The HTTP interface is described at <a href="/docs">/docs</a>
+(<a href="/openapi.json">OpenAPI</a>); MCP clients connect to <code>/mcp</code>.</p>"""
+
+
+@router.get("/", include_in_schema=False)
+async def home() -> Response:
+    """A page for people."""
+    return HTMLResponse(_HOME, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
+
+
+@router.get("/v1/health", response_class=Response)
+async def health() -> Response:
+    """The process answers."""
+    return Json({"status": "ok"})
+
+
+@router.get("/v1/ready", response_class=Response)
+async def ready(service: TheService) -> Response:
+    """It takes work: the database answers, and it is not stopping."""
+    if service.stopping:
+        return told(503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"})
+    try:
+        await service.store.ping()
+    except ClocheError as problem:
+        return told(503, "misconfigured", problem.message, problem.hint, None, {"Retry-After": "5"})
+    return Json({"status": "ok"})
+
+
+@router.get("/v1/version", response_class=Response)
+async def version() -> Response:
+    """Which Cloche this is."""
+    return Json({"name": "cloche", "version": __version__, "api": "v1"})
+
+
+@router.get("/v1/languages", responses={200: {"model": Page[LanguageAnswer]}}, response_class=Response)
+async def known_languages(limit: Limit = 100, after: After = None) -> Response:
+    """What can be run: as programs, in sessions, or both."""
+    items = [
+        {
+            "name": name,
+            "aliases": list(languages.aliases(name)),
+            "programs": bool(languages.find(name).command),
+            "sessions": languages.find(name).kernel is not None,
+        }
+        for name in languages.names()
+    ]
+    return Json(page(items, limit, after))
+
+
+@router.get("/v1/usage", response_class=Response)
+async def usage(
+    service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30
+) -> Response:
+    """What the caller has used, day by day."""
+    await service.journal.flush()
+    used = await service.store.usage_by_day(caller.owner, days)
+    by_day = {day: {"runs": one.runs, "cpu_time": one.cpu_time, "bytes": one.bytes_moved} for day, one in used.items()}
+    alive = sum(held.owner == caller.owner for held in service.sandboxes.alive())
+    return Json({"owner": caller.owner, "sandboxes": alive, "days": by_day})
+
+
+@router.post("/v1/keys", status_code=201, responses={201: {"model": KeyAnswer}}, response_class=Response)
+async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
+    """A new key; this answer is the only place where it is ever shown."""
+    record, secret = await service.keyring.create(body.owner, body.name, body.scopes, body.limits)
+    details = {"owner": record.owner, "scopes": list(record.scopes)}
+    _audit(service, caller, "key.create", record.id, details)
+    return Json({**_key(record), "key": secret}, 201)
+
+
+@router.get("/v1/keys", responses={200: {"model": Page[KeyAnswer]}}, response_class=Response)
+async def keys(service: TheService, limit: Limit = 100, after: After = None) -> Response:
+    """All keys, without their secrets."""
+    return Json(page([_key(record) for record in service.keyring.list()], limit, after))
+
+
+@router.delete("/v1/keys/{key_id}", status_code=204, response_class=Response)
+async def revoke(key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller) -> Response:
+    """End a key, at once."""
+    await service.keyring.revoke(key_id)
+    _audit(service, caller, "key.revoke", key_id, {})
+    return Response(status_code=204)
+
+
+@router.get("/v1/audit", responses={200: {"model": Page[AuditAnswer]}}, response_class=Response)
+async def audit(
+    service: TheService,
+    owner: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """Who did what, newest first."""
+    await service.journal.flush()
+    found, following = await service.store.audit(owner=owner, limit=limit, after=after)
+    items = [{name: getattr(record, name) for name in AuditAnswer.model_fields} for record in found]
+    return Json({"items": items, "next": following})
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request) -> Response:
+    """For Prometheus."""
+    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _audit(service: TheService, caller: TheCaller, action: str, target: str, details: dict[str, Any]) -> None:
+    service.journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
+
+
+def _key(record: KeyRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in KeyAnswer.model_fields if name != "key"}

@@ -1,0 +1,128 @@
+"""Everything on one port: the service, the gate in front of it, and the server that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from cloche.configuration import Configuration
+from cloche.doors.gate import Gate
+from cloche.doors.http import app
+from cloche.doors.metrics import Metrics
+from cloche.doors.ports import Ports
+from cloche.errors import Misconfigured
+from cloche.service.service import Service
+
+log = logging.getLogger("cloche.server")
+
+BACKLOG = 1024
+MAX_MESSAGE = 16 << 20  # bytes of one WebSocket message
+KEEP_ALIVE_S = 75
+STOP_S = 5  # for clients to take what is left for them
+
+
+def application(service: Service, port: Callable[[], int]) -> ASGIApp:
+    """All doors of one service, behind the gate."""
+    metrics = Metrics(service)
+    ports = Ports(service, port)
+    return Gate(app.build(service, metrics, ports), service, metrics, ports, port)
+
+
+async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
+    """Serve until told to stop; `ready` is called with the address once requests are taken."""
+    listening = _listen(configuration.host, configuration.port)
+    try:
+        port: int = listening.getsockname()[1]
+        service = await Service.open(configuration)
+        try:
+            server = _Server(service, lambda: port)
+            task = asyncio.create_task(server.serve([listening]))
+            await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                ready(_address(configuration.host, port), service)
+            await task
+        finally:
+            await service.close()
+    finally:
+        listening.close()
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, with sandboxes that end before its last connections do."""
+
+    def __init__(self, service: Service, port: Callable[[], int]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application(service, port),
+                loop="uvloop",
+                http="httptools",
+                ws="websockets-sansio",
+                ws_max_size=MAX_MESSAGE,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                backlog=BACKLOG,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=STOP_S,
+            )
+        )
+        self._service = service
+        self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests."""
+        await super().startup(sockets)
+        if not self.up.done():
+            self.up.set_result(None)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal: stop, and let whoever asks know; a second one stops at once."""
+        self._service.stopping = True
+        self._service.admission.close()
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what is under way: runs first, since clients wait for them."""
+        for listening in sockets or []:
+            listening.close()
+        await self._service.drain()
+        await super().shutdown(sockets)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as problem:
+        listening.close()
+        raise Misconfigured(
+            f"Port {port} of {host} cannot be had: {problem.strerror}.",
+            hint="Another server may be running there; choose another with --port, or 0 for any that is free.",
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def _address(host: str, port: int) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}"
+
+
+def run(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
+    """The same for whoever has no event loop."""
+    import uvloop
+
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    uvloop.run(serve(configuration, ready))

@@ -1,0 +1,179 @@
+"""Servers inside a sandbox: which ports they listen on, and connections to them, carried by the agent."""
+
+from __future__ import annotations
+
+from cloche.engine import calls
+from cloche.engine.checks import checked_data
+from cloche.engine.link import NONSENSE, Lost, Operation
+from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.model.files import Port
+from cloche.model.limits import within
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from cloche.engine.box import AsyncBox
+
+MAX_WAIT_S = 7 * 86400.0
+_EMFILE, _ETIMEDOUT, _ECONNREFUSED = 24, 110, 111
+
+
+class AsyncPorts:
+    """`box.ports`: TCP on the sandbox's own loopback, which nobody else can reach."""
+
+    def __init__(self, box: AsyncBox) -> None:
+        self._box = box
+
+    async def list(self) -> list[Port]:
+        """The ports on which something listens, in order."""
+        return _ports((await self._box.files.call({"method": "ports"}, "ports")).get("ports"))
+
+    async def connect(self, port: int) -> AsyncConnection:
+        """Connect to a server inside; close what this returns."""
+        number = checked_port(port)
+        operation = await calls.ask(self._box, {"method": "connect", "port": number})
+        try:
+            kind, _ = await calls.answer(self._box, operation, f"port {number}")
+            if kind != frames.STARTED:
+                raise calls.nonsense()
+        except FileProblem as problem:
+            self._box.link.close(operation)
+            raise _explained(problem, number) from None
+        except BaseException:
+            calls.forget(self._box, operation)
+            raise
+        return AsyncConnection(self._box, operation)
+
+    async def wait(self, port: int, timeout: float | None = 30) -> Port:
+        """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
+        number = checked_port(port)
+        if timeout is not None:
+            timeout = within("timeout", timeout, 0, MAX_WAIT_S, "seconds")
+        operation = await calls.ask(self._box, {"method": "wait for port", "port": number, "timeout": timeout})
+        patience = None if timeout is None else timeout + calls.ANSWER_S
+        try:
+            _, payload = await calls.answer(self._box, operation, f"port {number}", patience)
+            (found,) = _ports([calls.told(payload).get("port")])
+        except FileProblem as problem:
+            raise _explained(problem, number) from None
+        except BaseException:
+            calls.forget(self._box, operation)
+            raise
+        finally:
+            self._box.link.close(operation)
+        return found
+
+
+class AsyncConnection:
+    """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
+
+    def __init__(self, box: AsyncBox, operation: Operation) -> None:
+        self._box, self._operation = box, operation
+        self._ended = self._eof_sent = self._closed = False
+
+    async def receive(self) -> bytes:
+        """What comes next, as soon as there is something; nothing (`b""`) at the end."""
+        while not self._ended and not self._closed:
+            try:
+                kind, payload = await self._box.link.receive(self._operation)
+            except Lost as problem:
+                await self._box.explain_loss(problem)
+                raise
+            if kind == frames.DATA and payload:
+                return payload
+            if kind in (frames.DATA, frames.REPLY, frames.FAIL):
+                self._ended = True
+            if kind == frames.FAIL:
+                raise _reset()
+        return b""
+
+    async def send(self, data: str | bytes | bytearray | memoryview) -> None:
+        """Send all of it; waits while the server does not read."""
+        rest = memoryview(checked_data("data", data))
+        if self._eof_sent or self._closed:
+            raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
+        while rest:
+            rest = rest[await self._send(rest) :]
+
+    async def send_eof(self) -> None:
+        """Nothing more comes from here; what the server still sends can be received."""
+        if not self._eof_sent and not self._closed and not self._operation.over:
+            self._eof_sent = True
+            await self._box.tell(frames.encode(self._operation.number, frames.INPUT_END))
+
+    async def close(self) -> None:
+        """Close it, in both directions, at once."""
+        if not self._closed:
+            self._closed = True
+            await calls.cancel(self._box, self._operation)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        data = await self.receive()
+        if not data:
+            raise StopAsyncIteration
+        return data
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if not self._closed:
+            calls.forget(self._box, self._operation)
+
+    async def _send(self, data: memoryview) -> int:
+        """Send what may be sent of it in one frame; how much that was."""
+        try:
+            room = await self._box.link.await_credit(self._operation)
+        except Lost as problem:
+            await self._box.explain_loss(problem)
+            raise
+        if self._operation.over or self._closed:
+            raise _reset()
+        part = data[: min(frames.CHUNK, room)]
+        self._operation.input_credit -= len(part)
+        await self._box.tell(frames.encode(self._operation.number, frames.INPUT, part))
+        return len(part)
+
+
+def checked_port(port: int) -> int:
+    """A TCP port."""
+    if type(port) is not int or not 1 <= port <= 65535:
+        raise InvalidRun(f"A port is a number from 1 to 65535, not {port!r:.100}.")
+    return port
+
+
+def _explained(problem: FileProblem, port: int) -> Exception:
+    if problem.errno in (_ECONNREFUSED, _ETIMEDOUT):
+        return Gone(
+            f"Nothing listens on port {port} in the sandbox yet.",
+            "Start the server first, and have it listen on 127.0.0.1 or 0.0.0.0.",
+        )
+    if problem.errno == _EMFILE:
+        return Refused("There are too many connections to this sandbox.", "Close some of them.")
+    return problem
+
+
+def _reset() -> Gone:
+    return Gone("The server in the sandbox has closed the connection.")
+
+
+def _ports(told: Any) -> list[Port]:
+    try:
+        return [
+            Port(
+                checked_port(each["port"]),
+                str(each["address"])[:64],
+                each["pid"] if type(each.get("pid")) is int else None,
+            )
+            for each in told
+        ]
+    except NONSENSE as problem:
+        raise calls.nonsense() from problem

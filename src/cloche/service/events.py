@@ -1,0 +1,90 @@
+"""What has happened, in order, for whoever listens now and for whoever comes later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from json import dumps
+from typing import Any, NamedTuple
+
+GAP = "gap"  # the kind of event that stands for those that were dropped
+
+
+class Happened(NamedTuple):
+    """An event: its number, its kind, and what it tells, as JSON."""
+
+    number: int
+    kind: str
+    data: str
+
+
+class EventLog:
+    """Events, numbered from 1; past `most` characters the oldest are dropped, and whoever wants them is told so."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: deque[Happened] = deque()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.size = self.last = 0
+        self.over = False
+
+    def add(self, kind: str, told: dict[str, Any]) -> Happened:
+        """Something has happened."""
+        self.last += 1
+        happened = Happened(self.last, kind, dumps(told, separators=(",", ":")))
+        self._kept.append(happened)
+        self.size += len(happened.data)
+        while self.size > self._most and len(self._kept) > 1:
+            self.size -= len(self._kept.popleft().data)
+        self._wake()
+        return happened
+
+    def end(self) -> None:
+        """Nothing more will happen."""
+        self.over = True
+        self._wake()
+
+    async def follow(self, after: int = 0) -> AsyncIterator[Happened]:
+        """All that happens after an event, until the end."""
+        async for batch in self.batches(after):
+            for happened in batch:
+                yield happened
+
+    async def batches(self, after: int = 0, patience_s: float | None = None) -> AsyncIterator[list[Happened]]:
+        """The same, as much at a time as there is; an empty list when nothing has happened for a while."""
+        after = min(after, self.last)
+        while True:
+            batch = self._since(after)
+            if batch:
+                after = batch[-1].number
+                yield batch
+            elif self.over:
+                return
+            elif not await self._change(patience_s):
+                yield []
+
+    def _since(self, after: int) -> list[Happened]:
+        first = self._kept[0].number if self._kept else self.last + 1
+        if after + 1 < first:
+            missed = Happened(first - 1, GAP, dumps({"from": after + 1, "to": first - 1}))
+            return [missed, *self._kept]
+        return [self._kept[index] for index in range(after + 1 - first, len(self._kept))]
+
+    async def _change(self, patience_s: float | None) -> bool:
+        """Wait for something to happen; has it?"""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            async with asyncio.timeout(patience_s):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(future)
+        return True
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,126 @@
+"""What one key has used, held against its limits: requests, runs and sandboxes at once, and work in a day."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+from cloche.service.errors import TooMany
+
+LIMITS = {
+    "requests_per_second": "requests a second",
+    "runs_at_once": "runs at once",
+    "sandboxes": "sandboxes at once",
+    "cpu_seconds_per_day": "CPU seconds a day",
+    "bytes_per_day": "bytes a day",
+}
+"""Every limit that a key can have, in words; one that it does not have is no limit."""
+
+_BURST_S = 2.0  # what was not asked for in this time can be asked for at once
+_SOON_S = 1.0  # nobody knows when a run or a sandbox ends
+_DAY_S = 86400
+_ROUNDING = 1e-6  # who waits exactly as long as told is not told to wait for another microsecond
+
+
+class Meter:
+    """Counts what one key does; in memory, and to be used from one event loop."""
+
+    def __init__(self, limits: Mapping[str, float], *, now: Callable[[], float] = time.time) -> None:
+        self.limits = limits
+        self.runs = self.sandboxes = 0
+        self._now = now
+        rate = limits.get("requests_per_second")
+        self._rate = rate
+        self._burst = max(1.0, _BURST_S * rate) if rate else 0.0
+        self._tokens, self._filled = self._burst, now()
+        self._day = self._today()
+        self._cpu_s, self._bytes = 0.0, 0
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds used since midnight (UTC)."""
+        self._turn_the_day()
+        return self._cpu_s
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved since midnight (UTC)."""
+        self._turn_the_day()
+        return self._bytes
+
+    def load_usage(self, cpu_s: float, byte_count: int) -> None:
+        """Take over what was used today before the server was started."""
+        self._turn_the_day()
+        self._cpu_s, self._bytes = cpu_s, byte_count
+
+    def admit_request(self) -> None:
+        """Count a request, or refuse it because others came just before."""
+        if self._rate is None:
+            return
+        now = self._now()
+        gained = max(0.0, now - self._filled) * self._rate  # a clock that is set back takes nothing away
+        self._tokens, self._filled = min(self._burst, self._tokens + gained), now
+        if self._tokens < 1 - _ROUNDING:
+            wait = (1 - self._tokens) / self._rate
+            self._refuse("requests_per_second", wait, f"Wait {_time(wait)} and ask again.")
+        self._tokens -= 1
+
+    def begin_run(self) -> None:
+        """Count a run that begins; `end_run` has to follow, however it ends."""
+        self.check_day()
+        if self.runs >= self.limits.get("runs_at_once", self.runs + 1):
+            self._refuse("runs_at_once", _SOON_S, "Wait until one of them has ended, or ask for a higher limit.")
+        self.runs += 1
+
+    def end_run(self, cpu_s: float = 0.0, byte_count: int = 0) -> None:
+        """The run has ended; what it used counts for today."""
+        self.runs -= 1
+        self.use(cpu_s, byte_count)
+
+    def begin_sandbox(self) -> None:
+        """Count a sandbox that is made; `end_sandbox` has to follow."""
+        if self.sandboxes >= self.limits.get("sandboxes", self.sandboxes + 1):
+            self._refuse("sandboxes", _SOON_S, "Kill one that is not needed any more, or ask for a higher limit.")
+        self.sandboxes += 1
+
+    def end_sandbox(self) -> None:
+        """The sandbox is gone."""
+        self.sandboxes -= 1
+
+    def use(self, cpu_s: float = 0.0, byte_count: int = 0) -> None:
+        """Count work that belongs to no run, like an upload."""
+        self._turn_the_day()
+        self._cpu_s += cpu_s
+        self._bytes += byte_count
+
+    def check_day(self) -> None:
+        """Refuse when what a day grants has been used."""
+        self._turn_the_day()
+        for name, used in (("cpu_seconds_per_day", self._cpu_s), ("bytes_per_day", self._bytes)):
+            if used >= self.limits.get(name, used + 1):
+                wait = (self._day + 1) * _DAY_S - self._now()
+                self._refuse(name, wait, f"It is full again at midnight UTC, in {_time(wait)}.")
+
+    def _refuse(self, name: str, retry_after: float, hint: str) -> NoReturn:
+        raise TooMany(
+            f"This key may have {_number(self.limits[name])} {LIMITS[name]}.", hint, limit=name, retry_after=retry_after
+        )
+
+    def _today(self) -> int:
+        return int(self._now() // _DAY_S)
+
+    def _turn_the_day(self) -> None:
+        today = self._today()
+        if today != self._day:
+            self._day, self._cpu_s, self._bytes = today, 0.0, 0
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"

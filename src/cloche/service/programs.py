@@ -1,0 +1,82 @@
+"""One-shot runs: a program in a sandbox of its own, which ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cloche import languages
+from cloche.engine import default
+from cloche.engine.box import checked_mounts
+from cloche.engine.checks import checked_args, checked_code, checked_env, checked_files
+from cloche.engine.one_shot import one_shot
+from cloche.errors import InvalidRun
+from cloche.model.files import Mount
+from cloche.model.limits import Limits
+from cloche.model.result import Result
+from cloche.service.runs import Run
+from cloche.service.sandboxes import check_limits, check_mounts
+
+if TYPE_CHECKING:
+    from cloche.service.keys import Caller
+    from cloche.service.service import Service
+
+
+async def run_program(
+    service: Service,
+    caller: Caller,
+    code: str | None,
+    *,
+    language: str = "python",
+    stdin: bytes | None = None,
+    args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    entry: str | None = None,
+    mounts: Mapping[str, str] | Sequence[Mount] = (),
+    limits: Limits | None = None,
+    interactive: bool = False,
+    listened: bool = True,
+) -> Run:
+    """Start a program in a fresh sandbox, which is destroyed with it; `listened`: somebody wants its events."""
+    limits = limits or Limits.of()
+    check_limits(limits, service.configuration)
+    check_mounts(mounts, service.configuration.mounts)
+    written = checked_files(files)
+    if (code is None) == (entry is None):
+        raise InvalidRun("Give either code, or files and the entry among them.")
+    if code is None:
+        if entry not in dict(written):
+            raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of them.")
+        code = bytes(dict(written)[entry]).decode("utf-8", "surrogateescape")
+    text, words, variables = checked_code(code), checked_args(args), checked_env(env)
+    folders, spoken = checked_mounts(mounts), languages.find(language)
+
+    async def work(run: Run) -> Result:
+        box = one_shot(text, language, limits, variables, folders, default.wall())
+        try:
+            for path, data in written:
+                await box.files.write(path, data)
+            has_input = stdin is not None or interactive
+            process = await box.start_program(
+                text, language=language, args=words, stdin=has_input, ends_sandbox=True, path=entry
+            )
+            run.stop = process.kill
+            if interactive:
+                run.control = process
+            if stdin is not None and interactive:
+                await process.write(stdin)
+            elif stdin is not None:
+                await process.feed(stdin)
+            while (event := await process.next_event()) is not None:
+                if listened:
+                    run.tell(event)
+            assert process.result is not None
+            return process.result
+        finally:
+            await box.let_go()
+
+    moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in written)
+    return await service.runs.start(
+        caller, work, language=spoken.name, code=text, limits=limits, bytes_moved=moved
+    )

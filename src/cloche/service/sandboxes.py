@@ -1,0 +1,435 @@
+"""Sandboxes that live on between requests: whose they are, what happens in them, and when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from time import monotonic, time
+from typing import Any
+
+from cloche import languages
+from cloche.configuration import Configuration
+from cloche.engine import default
+from cloche.engine.attempts import AsyncAttempt
+from cloche.engine.sandbox import AsyncSandbox
+from cloche.errors import ClocheError, Gone, InvalidRun, Refused
+from cloche.model.files import Mount
+from cloche.model.limits import Limits, within
+from cloche.model.result import Result
+from cloche.service.commands import Commands
+from cloche.service.events import EventLog
+from cloche.service.identity import new_id
+from cloche.service.keys import Caller, Keyring
+from cloche.service.meter import Meter
+from cloche.service.runs import Run, Runs, current
+from cloche.store.journal import Journal
+from cloche.store.records import AuditRecord, SandboxRecord
+from cloche.store.store import Store
+
+log = logging.getLogger("cloche.sandboxes")
+
+MAX_FEED = 4 << 20  # characters of what has happened in a sandbox lately
+FOLLOWED_S = 60.0  # output goes into the feed while somebody follows it, and for so long afterwards
+_LOOK_S = 1.0  # how often lifetimes are looked at
+
+
+class Held:
+    """A sandbox that is alive, and all that the server knows of it."""
+
+    def __init__(self, box: AsyncSandbox, record: SandboxRecord, idle_timeout: float, meter: Meter) -> None:
+        self.box, self.record, self.idle_timeout, self.meter = box, record, idle_timeout, meter
+        self.id, self.owner = record.id, record.owner
+        self.feed = EventLog(MAX_FEED)
+        self.commands = Commands(self)
+        self.attempts: dict[str, AsyncAttempt] = {}
+        self.ending: asyncio.Task[None] | None = None
+        self._uses = 0
+        self._idle_since = monotonic()
+        self._followed = -FOLLOWED_S
+        self._followers = 0
+        self._cpu_seen = 0.0
+
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[AsyncSandbox]:
+        """While something is done with it: not idle."""
+        self._uses += 1
+        try:
+            yield self.box
+        finally:
+            self._uses -= 1
+            self._idle_since = monotonic()
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[EventLog]:
+        """While somebody follows all that happens in it."""
+        self._followers += 1
+        try:
+            yield self.feed
+        finally:
+            self._followers -= 1
+            self._followed = monotonic()
+
+    def happened(self, kind: str, told: dict[str, Any]) -> None:
+        """Have those who follow it know; what programs print only if there is somebody."""
+        if kind.endswith((".stdout", ".stderr")) and not self._followers and monotonic() > self._followed + FOLLOWED_S:
+            return
+        self.feed.add(kind, {"kind": kind, "time": time(), **told})
+
+    async def is_idle(self) -> bool:
+        """Has nothing been done with it, nor by it, for its time?"""
+        if self._uses or monotonic() < self._idle_since + self.idle_timeout:
+            return False
+        if self.commands.running():
+            # A program that works, or waits for something, is work; a server that nobody uses is not.
+            try:
+                usage = await self.box.usage()
+                busy = usage.cpu_time > self._cpu_seen + 0.01 * self.idle_timeout
+                self._cpu_seen = usage.cpu_time
+                if busy or not await self.box.ports.list():
+                    self._idle_since = monotonic()
+                    return False
+            except ClocheError:
+                return True
+        return True
+
+    @property
+    def limits(self) -> Limits:
+        """What it may use."""
+        return self.box.limits
+
+
+class Sandboxes:
+    """All sandboxes of this server that live on between requests."""
+
+    def __init__(
+        self, configuration: Configuration, store: Store, journal: Journal, keyring: Keyring, runs: Runs
+    ) -> None:
+        self._configuration, self._store, self._journal = configuration, store, journal
+        self._keyring, self._runs = keyring, runs
+        self._held: dict[str, Held] = {}
+        self._made: dict[tuple[str, str], asyncio.Future[str]] = {}  # by owner and idempotency key
+        self._making = 0
+        self._reaper: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look after lifetimes."""
+        self._reaper = asyncio.create_task(self._reap())
+
+    async def stop(self) -> None:
+        """End them all."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+            await asyncio.gather(self._reaper, return_exceptions=True)
+        await asyncio.gather(*(self.end(held, "the server was stopped") for held in list(self._held.values())))
+
+    def idle_timeout(self, identity: str) -> float | None:
+        """How long a living sandbox may be idle."""
+        held = self._held.get(identity)
+        return None if held is None else held.idle_timeout
+
+    def alive(self) -> list[Held]:
+        """All that there are now."""
+        return list(self._held.values())
+
+    async def create(self, caller: Caller, wish: dict[str, Any], idempotency: str | None = None) -> SandboxRecord:
+        """A new sandbox; the same one again when it is asked for twice under one idempotency key."""
+        if idempotency is None:
+            return await self._create(caller, wish)
+        place = (caller.owner, idempotency)
+        while place in self._made:
+            made = await asyncio.shield(self._made[place])
+            if made:
+                return await self.record(caller, made)
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._made[place] = future
+        while len(self._made) > 10_000:
+            self._made.pop(next(iter(self._made)))
+        try:
+            record = await self._create(caller, wish)
+        except BaseException:
+            self._made.pop(place, None)
+            future.set_result("")
+            raise
+        future.set_result(record.id)
+        return record
+
+    async def _create(self, caller: Caller, wish: dict[str, Any]) -> SandboxRecord:
+        settings = self._configuration
+        ttl = _duration("ttl", wish.pop("ttl", None), settings.ttl, settings.max_ttl)
+        idle = _duration("idle_timeout", wish.pop("idle_timeout", None), settings.idle_timeout, settings.max_ttl)
+        metadata = checked_metadata(wish.pop("metadata", None))
+        persistent = bool(wish.pop("persistent", False))
+        workspace = wish.pop("workspace", None)
+        names = wish.pop("tools", None) or []
+        tools = {name: _tool(name) for name in names}
+        check_mounts(wish.get("mounts") or (), settings.mounts)
+        box = AsyncSandbox(tools=tools, wall=default.wall(), **wish)
+        check_limits(box.limits, settings)
+        if len(self._held) + self._making >= settings.sandboxes:
+            raise Refused(
+                f"There are {settings.sandboxes} sandboxes on this server already.",
+                hint="End one, or try again later.",
+            )
+        meter = self._keyring.meter(caller)
+        meter.begin_sandbox()
+        self._making += 1
+        now = time()
+        record = SandboxRecord(
+            id=new_id("sbx"),
+            owner=caller.owner,
+            key=caller.key_id,
+            state="alive",
+            created=now,
+            wall=box.wall,
+            limits=box.limits.as_dict(),
+            metadata=metadata,
+            expires=now + ttl,
+            persistent=persistent or workspace is not None,
+            workspace=workspace or (new_id("wsp") if persistent else None),
+        )
+        held = Held(box, record, idle, meter)
+        try:
+            self._journal.note(record)
+            await box.open()
+        except BaseException:
+            meter.end_sandbox()
+            await box.close()
+            self._note(replace(record, state="ended", ended=time(), reason="it could not be started"))
+            raise
+        finally:
+            self._making -= 1
+        self._held[record.id] = held
+        self._audit(caller, "sandbox.create", record.id, {"limits": record.limits})
+        held.ending = asyncio.create_task(self._notice(held))
+        return record
+
+    def find(self, caller: Caller, identity: str) -> Held:
+        """A sandbox of the caller's that is alive."""
+        held = self._held.get(identity)
+        if held is None or held.owner != caller.owner:
+            raise Gone("There is no such sandbox.", hint="GET /v1/sandboxes lists those that there are.")
+        return held
+
+    async def record(self, caller: Caller, identity: str) -> SandboxRecord:
+        """What is known of a sandbox of the caller's, also of one that has ended."""
+        held = self._held.get(identity)
+        if held is not None and held.owner == caller.owner:
+            return held.record
+        await self._journal.flush()
+        known = await self._store.sandbox(caller.owner, identity)
+        if known is None:
+            raise Gone("There is no such sandbox.", hint="GET /v1/sandboxes lists those that there are.")
+        return known
+
+    async def list(
+        self, caller: Caller, state: str | None, metadata: Mapping[str, str], limit: int, after: str | None
+    ) -> tuple[list[SandboxRecord], str | None]:
+        """A page of the caller's sandboxes, newest first."""
+        await self._journal.flush()
+        return await self._store.sandboxes(caller.owner, state=state, metadata=metadata, limit=limit, after=after)
+
+    def change(self, caller: Caller, identity: str, changes: dict[str, Any]) -> SandboxRecord:
+        """Give it more time, or other metadata."""
+        held, settings = self.find(caller, identity), self._configuration
+        record = held.record
+        if "metadata" in changes:
+            record = replace(record, metadata=checked_metadata(changes["metadata"]))
+        if "ttl" in changes:
+            ttl = _duration("ttl", changes["ttl"], settings.max_ttl, settings.max_ttl)
+            record = replace(record, expires=time() + ttl)
+        if "idle_timeout" in changes:
+            held.idle_timeout = _duration("idle_timeout", changes["idle_timeout"], settings.max_ttl, settings.max_ttl)
+        held.record = record
+        self._note(record)
+        return record
+
+    async def kill(self, caller: Caller, identity: str) -> None:
+        """End a sandbox of the caller's; one that has ended already is fine."""
+        held = self._held.get(identity)
+        if held is None or held.owner != caller.owner:
+            await self.record(caller, identity)
+            return
+        self._audit(caller, "sandbox.kill", identity, {})
+        await self.end(held, "it was ended by its owner")
+
+    async def end(self, held: Held, reason: str) -> None:
+        """End it, and wait until nothing of it is left."""
+        if self._held.pop(held.id, None) is None:
+            await held.box.close()
+            return
+        if held.ending is not None and held.ending is not asyncio.current_task():
+            held.ending.cancel()
+        try:
+            await held.box.close()
+        finally:
+            held.meter.end_sandbox()
+            held.record = replace(held.record, state="ended", ended=time(), reason=reason)
+            self._note(held.record)
+            held.happened("sandbox.ended", {"reason": reason})
+            held.feed.end()
+            held.commands.end()
+
+    # --- what is done in them
+
+    async def run_cell(
+        self,
+        caller: Caller,
+        held: Held,
+        code: str,
+        *,
+        language: str | None = None,
+        context: str | None = None,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        interactive: bool = False,
+        keep: int | None = None,
+    ) -> Run:
+        """Run a cell in a session; it goes on whoever listens."""
+        events = held.box.stream(
+            code,
+            language=language,
+            context=context,
+            stdin=stdin,
+            env=env,
+            timeout=timeout,
+            interactive=interactive,
+            keep=keep,
+        )
+
+        async def work(run: Run) -> Result:
+            async def stop() -> None:
+                if events.began:
+                    await events.interrupt()
+                elif run.task is not None:
+                    run.task.cancel()  # it still waits for its turn
+
+            async with held.used():
+                run.stop = stop
+                if interactive:
+                    run.control = events
+                async for event in events:
+                    run.tell(event)
+                assert events.result is not None
+                return events.result
+
+        spoken = languages.find(language or "python")
+        where = context or spoken.context or spoken.name
+        return await self.run(caller, held, work, code, spoken.name, where, len(stdin or b""))
+
+    async def run(
+        self,
+        caller: Caller,
+        held: Held,
+        work: Callable[[Run], Awaitable[Result]],
+        code: str,
+        language: str = "python",
+        context: str = "",
+        bytes_moved: int = 0,
+    ) -> Run:
+        """Do something in a sandbox that counts as a run."""
+
+        def feed(kind: str, told: dict[str, Any]) -> None:
+            held.happened(f"run.{kind}", {**told, "code": code[:10_000]} if kind == "started" else told)
+
+        return await self._runs.start(
+            caller,
+            work,
+            language=language,
+            code=code,
+            limits=held.limits,
+            sandbox=held.id,
+            context=context,
+            bytes_moved=bytes_moved,
+            feed=feed,
+        )
+
+    # --- how they end
+
+    async def _notice(self, held: Held) -> None:
+        """Wait until it ends by itself."""
+        reason = await held.box.ended()
+        await self.end(held, {"memory": "it needed too much memory", "timeout": "its time was up"}.get(reason, reason))
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for held in list(self._held.values()):
+                try:
+                    if held.record.expires is not None and time() > held.record.expires:
+                        await self.end(held, "its time was up")
+                    elif await held.is_idle():
+                        await self.end(held, "it was idle")
+                except Exception:
+                    log.exception("sandbox %s could not be looked after", held.id)
+
+    def _note(self, record: SandboxRecord) -> None:
+        try:
+            self._journal.note(record)
+        except ClocheError as problem:
+            log.error("the state of sandbox %s could not be recorded: %s", record.id, problem.message)
+
+    def _audit(self, caller: Caller, action: str, target: str, details: dict[str, Any]) -> None:
+        self._journal.note(
+            AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details)
+        )
+
+
+def check_limits(limits: Limits, settings: Configuration) -> None:
+    """A caller cannot have more than the operator allows."""
+    bounds = {
+        "timeout": (limits.timeout_s, settings.max_timeout),
+        "memory": (limits.memory_bytes, settings.max_memory),
+        "disk": (limits.disk_bytes, settings.max_disk),
+        "processes": (limits.processes, settings.max_processes),
+        "output": (limits.output_bytes, settings.max_output),
+    }
+    for name, (asked, most) in bounds.items():
+        if asked is None or asked > most:
+            raise InvalidRun(f"{name} may be at most {most:g} on this server.", hint=f"Ask for less {name}.")
+
+
+def check_mounts(mounts: Mapping[str, str] | Sequence[Mount], allowed: Sequence[str]) -> None:
+    """Folders of the host are the operator's to give."""
+    from os.path import realpath
+
+    names = list(mounts) if isinstance(mounts, Mapping) else [mount.source for mount in mounts]
+    for name in names:
+        real = realpath(str(name))
+        if not any(real == realpath(folder) or real.startswith(realpath(folder) + "/") for folder in allowed):
+            raise Refused(
+                f"The folder {name} may not be mounted.",
+                hint="The operator names those that may be with `mounts` in the server's configuration.",
+            )
+
+
+def checked_metadata(metadata: Any) -> dict[str, str]:
+    """A few short texts by short names."""
+    told = metadata or {}
+    if not isinstance(told, dict) or len(told) > 50:
+        raise InvalidRun("metadata is an object of at most 50 texts.")
+    for name, value in told.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= 100 or len(value) > 1000:
+            raise InvalidRun("metadata is an object of texts: names up to 100 characters, values up to 1,000.")
+    return dict(told)
+
+
+def _duration(name: str, asked: Any, usual: float, most: float) -> float:
+    if asked is None:
+        return min(usual, most)
+    return within(name, asked, 0.001, most, "seconds")
+
+
+def _tool(name: str) -> Callable[..., Awaitable[Any]]:
+    """A function of a caller who is somewhere else."""
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        run = current.get(None)
+        if run is None:
+            raise RuntimeError("nobody follows this code")
+        return await run.ask("tool", {"name": name, "args": list(args), "kwargs": kwargs})
+
+    return call

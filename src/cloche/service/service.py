@@ -1,0 +1,96 @@
+"""What the doors share: keys, sandboxes, runs and their records, for many owners at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time
+
+from cloche.configuration import Configuration
+from cloche.errors import ClocheError
+from cloche.service.admission import Admission
+from cloche.service.keys import Keyring
+from cloche.service.runs import Runs
+from cloche.service.sandboxes import Sandboxes
+from cloche.store.journal import Journal
+from cloche.store.store import Store
+
+log = logging.getLogger("cloche.service")
+
+FINISH_S = 5.0  # for runs to finish when the server is stopped
+_TRIM_S = 600.0  # how often what is too old is thrown away
+
+
+class Service:
+    """One server's sandboxes and runs."""
+
+    def __init__(self, configuration: Configuration, store: Store) -> None:
+        self.configuration, self.store = configuration, store
+        self.folder = Path(configuration.data_dir)
+        self.journal = Journal(self.folder / "journal", store)
+        self.keyring = Keyring(store)
+        self.admission = Admission(
+            configuration.runs_at_once, configuration.queue, configuration.queue_wait, configuration.memory_reserve
+        )
+        self.runs = Runs(self.journal, self.admission, self.keyring)
+        self.sandboxes = Sandboxes(configuration, store, self.journal, self.keyring, self.runs)
+        self.started = time()
+        self.stopping = False
+        self.admin_key = ""
+        self._keeper: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, configuration: Configuration) -> Service:
+        """Take up where the last server on these data left off."""
+        folder = Path(configuration.data_dir)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        store = await Store.open(configuration.database_url or f"sqlite:///{folder / 'cloche.db'}")
+        service = cls(configuration, store)
+        try:
+            await service.journal.start()
+            await store.recover(time())
+            await service.keyring.load()
+            service.admin_key = await service.keyring.ensure_admin(folder / "key")
+            await service._load_usage()
+        except BaseException:
+            await store.close()
+            raise
+        service.sandboxes.start()
+        service._keeper = asyncio.create_task(service._keep())
+        return service
+
+    async def drain(self) -> None:
+        """Take nothing new; let runs finish, for a while; end sandboxes."""
+        self.stopping = True
+        self.admission.close()
+        await self.runs.stop(FINISH_S)
+        await self.sandboxes.stop()
+
+    async def close(self) -> None:
+        """The same, and write everything down."""
+        await self.drain()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        try:
+            await self.journal.stop()
+        except ClocheError as problem:
+            log.error("not all could be written to the database, the journal keeps it: %s", problem.message)
+        await self.store.close()
+
+    async def _load_usage(self) -> None:
+        """What keys have used today counts, whoever served them."""
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+        for key, (cpu, moved) in (await self.store.usage_by_key(midnight)).items():
+            self.keyring.load_usage(key, cpu, moved)
+
+    async def _keep(self) -> None:
+        while True:
+            settings = self.configuration
+            try:
+                await self.store.trim(settings.max_runs_kept, settings.max_audit_kept, 0.0)
+            except Exception as problem:
+                log.warning("old records could not be removed: %s", type(problem).__name__)
+            await asyncio.sleep(_TRIM_S)

@@ -1,0 +1,153 @@
+"""Results and events as JSON: one form for HTTP, WebSocket and MCP; `cloche.client.shapes` reads it back."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from codecs import getincrementaldecoder
+from typing import Any
+
+from cloche.model.events import CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
+from cloche.model.files import Entry
+from cloche.model.history import Best, FileChanges, Moment, Restored, VariableChanges
+from cloche.model.plain import Plain
+from cloche.model.result import Error, Result
+
+_utf8 = getincrementaldecoder("utf-8")
+
+
+def plain(value: Any) -> Any:
+    """Plain data, and what it holds, as JSON has it."""
+    if isinstance(value, Plain):
+        return {name: plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    return value
+
+
+def result_json(result: Result, run_id: str = "", context: str = "") -> dict[str, Any]:
+    """A result."""
+    told: dict[str, Any] = {
+        name: plain(getattr(result, name)) for name in result._fields if not name.endswith("_bytes")
+    }
+    told.update(run_id=run_id, context=context, text=result.text)
+    for stream, data in (("stdout", result.stdout_bytes), ("stderr", result.stderr_bytes)):
+        if data and not _is_text(data):
+            told[f"{stream}_base64"] = b64encode(data).decode()
+    return told
+
+
+def model_json(result: Result, run_id: str, budget: int) -> dict[str, Any]:
+    """A result as a model should read it, with the pictures beside the text."""
+    return {
+        "run_id": run_id,
+        "view": "model",
+        "text": result.for_model(budget),
+        "images": images(result),
+        "exit_code": result.exit_code,
+        "error": plain(result.error),
+        "artifacts": plain(result.artifacts),
+    }
+
+
+def images(result: Result) -> list[dict[str, str]]:
+    """The pictures among what was displayed, one form each."""
+    found = []
+    for shown in result.results:
+        for mime in ("image/png", "image/jpeg"):
+            if isinstance(shown.mime.get(mime), str):
+                found.append({"mime": mime, "data": shown.mime[mime].replace("\n", "")})
+                break
+    return found
+
+
+def error_json(error: Error) -> dict[str, Any]:
+    """Why a run did not succeed."""
+    told: dict[str, Any] = plain(error)
+    return told
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """A file."""
+    told: dict[str, Any] = plain(entry)
+    return told
+
+
+class Telling:
+    """Turns the events of one run into JSON; a character is never split between two of them."""
+
+    def __init__(self, run_id: str, context: str = "") -> None:
+        self._run_id, self._context = run_id, context
+        self._held = {"stdout": b"", "stderr": b""}  # the beginning of a character whose rest is to come
+
+    def tell(self, event: Event | CellEvent) -> list[tuple[str, dict[str, Any]]]:
+        """The kind and contents of what there is to say of it: mostly one thing, sometimes none."""
+        if isinstance(event, Output):
+            return self._output(event.kind, event.data)
+        if isinstance(event, Started):
+            return [("started", {"run_id": self._run_id, "pid": event.pid})]
+        if isinstance(event, Shown):
+            return [("result", {"result": plain(event.result), "update": event.update})]
+        if isinstance(event, Cleared):
+            return [("clear", {})]
+        if isinstance(event, Failed):
+            return [*self.rest(), ("error", {"error": error_json(event.error)})]
+        assert isinstance(event, End | Exit)
+        return [*self.rest(), (event.kind, {"result": result_json(event.result, self._run_id, self._context)})]
+
+    def rest(self) -> list[tuple[str, dict[str, Any]]]:
+        """What is left of characters that were never finished."""
+        left = [(stream, _piece(held)) for stream, held in self._held.items() if held]
+        self._held = {"stdout": b"", "stderr": b""}
+        return left
+
+    def _output(self, stream: str, data: bytes) -> list[tuple[str, dict[str, Any]]]:
+        data = self._held[stream] + data
+        self._held[stream] = b""
+        decoder = _utf8("replace")
+        decoder.decode(data)
+        unfinished = decoder.getstate()[0]
+        if unfinished:
+            self._held[stream], data = unfinished, data[: -len(unfinished)]
+        return [(stream, _piece(data))] if data else []
+
+
+def _piece(data: bytes) -> dict[str, str]:
+    try:
+        return {"text": data.decode()}
+    except UnicodeDecodeError:
+        return {"text": data.decode(errors="replace"), "data": b64encode(data).decode()}
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def moment_json(moment: Moment) -> dict[str, Any]:
+    """An entry of a session's history."""
+    told: dict[str, Any] = plain(moment)
+    return told
+
+
+def restored_json(restored: Restored) -> dict[str, Any]:
+    """What became of a session that was restored."""
+    told: dict[str, Any] = plain(restored)
+    return told
+
+
+def changes_json(files: FileChanges, variables: VariableChanges) -> dict[str, Any]:
+    """What an attempt has changed."""
+    return {"files": plain(files), "variables": plain(variables)}
+
+
+def best_json(best: Best) -> dict[str, Any]:
+    """What came of several candidates."""
+    return {
+        "index": best.index,
+        "candidates": [
+            {"code": one.code, "result": result_json(one.result), "score": one.score} for one in best.candidates
+        ],
+    }

@@ -1,0 +1,186 @@
+"""Which database, how it is reached, and what its failures mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from cloche.errors import ClocheError, Misconfigured
+
+_CONNECT_S = 10.0
+_STATEMENT_S = 60.0  # longer than any of ours takes: a server that went away without a word is noticed by it
+_BUSY_S = 10.0  # how long SQLite waits for another writer
+_FORMS = "Use sqlite:///path/to/file, or postgresql://user:password@host/database."
+_DRIVERS = {
+    "sqlite": "sqlite+aiosqlite",
+    "sqlite+aiosqlite": "sqlite+aiosqlite",
+    "postgres": "postgresql+asyncpg",
+    "postgresql": "postgresql+asyncpg",
+    "postgresql+asyncpg": "postgresql+asyncpg",
+}
+_FAILURES = (
+    SQLAlchemyError,
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    sqlite3.Error,
+)
+_UNFIT = (ValueError, TypeError, OverflowError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
+
+
+class DatabaseAway(ClocheError):
+    """The database does not answer, for now."""
+
+    code = "unavailable"
+
+
+class Unstorable(ClocheError):
+    """The database answers, and does not take this."""
+
+    code = "unstorable"
+
+
+class Database:
+    """One database; `reading` and `writing` hand out connections, and speak of failures in our words."""
+
+    def __init__(self, url: str) -> None:
+        self.url = _parsed(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.engine = _sqlite(self.url) if self.is_sqlite else _postgresql(self.url)
+        self._reader = self.engine.execution_options(reading=True)
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages, without secrets."""
+        if self.is_sqlite:
+            return f"the SQLite database {self.url.database}"
+        place = self.url.host or self.url.query.get("host") or "localhost"
+        return f"the PostgreSQL database {self.url.database or ''} at {place}"
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection to look with."""
+        try:
+            async with self._reader.connect() as connection:
+                yield connection
+        except _FAILURES as problem:
+            raise self._in_our_words(problem) from problem
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction: all that is done in it is done at its end, or nothing."""
+        try:
+            async with self.engine.begin() as connection:
+                yield connection
+        except (*_FAILURES, *_UNFIT) as problem:
+            raise self._in_our_words(problem) from problem
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        await self.engine.dispose()
+
+    def _in_our_words(self, problem: BaseException) -> ClocheError:
+        if _is_unfit(problem):
+            return Unstorable(f"{self.name} does not take this: {self.reason(problem)}.")
+        return DatabaseAway(
+            f"{self.name} does not answer: {self.reason(problem)}.", hint="It is tried again; wait a moment."
+        )
+
+    def reason(self, problem: BaseException) -> str:
+        """What an exception says, on one line and without our password."""
+        if isinstance(problem, DBAPIError) and problem.orig is not None:
+            problem = problem.orig
+        text = " ".join(str(problem).split()).rstrip(".") or type(problem).__name__
+        for secret in (self.url.password, self.url.query.get("password")):
+            if secret:
+                text = text.replace(str(secret), "***")
+        return text[:500]
+
+
+def _is_unfit(problem: BaseException | None) -> bool:
+    """Is it the data that is wrong, rather than the database?"""
+    while problem is not None:
+        if isinstance(problem, (IntegrityError, *_UNFIT)):
+            return not isinstance(problem, OSError)  # a certificate that is not trusted is both
+        # Classes 22 and 23 of SQLSTATE: data exceptions and violated constraints.
+        if str(getattr(problem, "sqlstate", None) or "")[:2] in ("22", "23"):
+            return True
+        problem = problem.orig if isinstance(problem, DBAPIError) else problem.__cause__
+    return False
+
+
+def _parsed(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except Exception:  # its message may hold a part of the password
+        raise Misconfigured("The address of the database cannot be understood.", hint=_FORMS) from None
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise Misconfigured(f"There is no support for databases of the kind {url.drivername!r:.50}.", hint=_FORMS)
+    url = url.set(drivername=driver)
+    if driver == "sqlite+aiosqlite":
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise Misconfigured("SQLite needs a file to keep its data in.", hint=_FORMS)
+        return url
+    mode = url.query.get("sslmode")  # libpq's name for it; asyncpg's is `ssl`
+    if mode is not None:
+        url = url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(mode)})
+    return url
+
+
+def _sqlite(url: URL) -> AsyncEngine:
+    assert url.database is not None
+    _make_private(Path(url.database))
+    engine = create_async_engine(url, hide_parameters=True, connect_args={"timeout": _BUSY_S})
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:  # noqa: ARG001
+        connection.isolation_level = None  # transactions begin where `begin` says, not where the driver guesses
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")  # in WAL the default could lose the last commits to a power cut
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Connection) -> None:
+        # Writers queue here; one that began by reading would be refused at its first write, whatever the time-out.
+        if not connection.get_execution_options().get("reading"):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _make_private(path: Path) -> None:
+    """Make the file readable by its owner alone; SQLite gives its other files the same mode."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as problem:
+        raise Misconfigured(
+            f"The SQLite database {path} cannot be opened: {problem.strerror}.",
+            hint="Its folder must exist, or be possible to make, and be ours to write.",
+        ) from problem
+
+
+def _postgresql(url: URL) -> AsyncEngine:
+    try:
+        return create_async_engine(
+            url,
+            hide_parameters=True,
+            pool_pre_ping=True,  # after an outage, the first to ask does not get a dead connection
+            pool_timeout=_CONNECT_S,
+            connect_args={"timeout": _CONNECT_S, "command_timeout": _STATEMENT_S},
+        )
+    except SQLAlchemyError:
+        raise Misconfigured("The address of the database cannot be understood.", hint=_FORMS) from None

@@ -1,0 +1,42 @@
+"""Facts as lines, and back: JSON, and after a tab the result of a run, which is JSON already and can be large."""
+
+from __future__ import annotations
+
+import json
+from operator import attrgetter
+from typing import Any, get_args
+
+from cloche.store.records import AuditRecord, Fact, RunRecord, SandboxRecord
+from cloche.store.upserts import NAMES
+
+_KINDS: dict[str, type[Fact]] = {"run": RunRecord, "sandbox": SandboxRecord, "audit": AuditRecord}
+_WORDS = {kind: word for word, kind in _KINDS.items()}
+_VALUES = {kind: attrgetter(*NAMES[kind]) for kind in get_args(Fact)}
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+
+
+def encode(fact: Fact) -> bytes:
+    """One line, its end included."""
+    kind = type(fact)
+    values = dict(zip(NAMES[kind], _VALUES[kind](fact), strict=True))
+    values["fact"] = _WORDS[kind]
+    result = values.get("result")
+    if result is None or "\n" in result:
+        return _encode(values).encode("ascii") + b"\n"
+    del values["result"]
+    return b"%b\t%b\n" % (_encode(values).encode("ascii"), result.encode("utf-8", "surrogatepass"))
+
+
+def decode(line: bytes) -> Fact | None:
+    """The fact that a line holds, or nothing if it is none of ours."""
+    head, tab, result = line.removesuffix(b"\n").partition(b"\t")
+    try:
+        values: dict[str, Any] = _decode(head.decode("ascii"))
+        if tab:
+            values["result"] = result.decode("utf-8", "surrogatepass")
+        kind = _KINDS[values.pop("fact")]
+        fact = kind(**values)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return fact if type(fact.id) is str else None

@@ -1,0 +1,278 @@
+"""The server's database: what it is asked, and what it is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Column, Select, Table, delete, func, literal_column, null, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from cloche.store import tables
+from cloche.store.database import Database
+from cloche.store.migrate import migrate
+from cloche.store.pages import cursor, page
+from cloche.store.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, Usage
+from cloche.store.trim import trim
+from cloche.store.upserts import ALIVE, HOUR_S, NAMES, RUNNING, Upserts, label, row, settled
+
+_DAY_S = 24 * HOUR_S
+Record = TypeVar("Record", SandboxRecord, RunRecord, AuditRecord)
+
+
+class Store:
+    """Runs, sandboxes, keys, usage and the audit log, on SQLite or PostgreSQL.
+
+    Everything raises `DatabaseAway` while the database does not answer, and works again when it does.  What is the
+    affair of one owner is asked for with the owner: of others' things it looks as if they did not exist.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._upserts = Upserts(database.is_sqlite)
+
+    @classmethod
+    async def open(cls, url: str) -> Store:
+        """The database at this address, with the tables of this version."""
+        database = Database(url)
+        try:
+            await migrate(database)
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database)
+
+    async def close(self) -> None:
+        """Let go of it."""
+        await self._database.close()
+
+    # Keys
+
+    async def keys(self) -> list[KeyRecord]:
+        """Every key, revoked ones too, oldest first."""
+        query = select(*_columns(tables.keys, KeyRecord)).order_by(tables.keys.c.created, tables.keys.c.id)
+        return [
+            KeyRecord(**{**found, "scopes": tuple(found["scopes"])}) for found in map(dict, await self._rows(query))
+        ]
+
+    async def put_key(self, record: KeyRecord) -> None:
+        """Add a key, or change it."""
+        async with self._database.writing() as connection:
+            await connection.execute(self._upserts.key, row(record))
+
+    # Sandboxes
+
+    async def put_sandbox(self, record: SandboxRecord) -> None:
+        """Add a sandbox, or change it; one that has ended does not become alive again."""
+        await self.write([record])
+
+    async def sandbox(self, owner: str, name: str) -> SandboxRecord | None:
+        """The owner's sandbox of this id."""
+        query = _of(owner, tables.sandboxes, SandboxRecord).where(tables.sandboxes.c.id == name)
+        return next((SandboxRecord(**found) for found in await self._rows(query)), None)
+
+    async def sandboxes(
+        self,
+        owner: str,
+        *,
+        state: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        limit: int,
+        after: str | None = None,
+    ) -> tuple[list[SandboxRecord], str | None]:
+        """The owner's sandboxes, newest first, those whose metadata has all of these entries; and where to go on."""
+        table = tables.sandboxes
+        query = _of(owner, table, SandboxRecord)
+        if state is not None:
+            query = query.where(table.c.state == state)
+        for key, value in (metadata or {}).items():
+            labels = tables.labels.c
+            labelled = select(labels.sandbox).where(labels.owner == owner, labels.label == label(key, value))
+            query = query.where(table.c.id.in_(labelled))
+        return await self._page(SandboxRecord, query, table.c.created, table.c.id, limit, after)
+
+    # Runs
+
+    async def run(self, owner: str, name: str) -> RunRecord | None:
+        """The owner's run of this id, with its result."""
+        query = _of(owner, tables.runs, RunRecord).where(tables.runs.c.id == name)
+        return next((RunRecord(**found) for found in await self._rows(query)), None)
+
+    async def runs(
+        self,
+        owner: str,
+        *,
+        sandbox: str | None = None,
+        state: str | None = None,
+        limit: int,
+        after: str | None = None,
+    ) -> tuple[list[RunRecord], str | None]:
+        """The owner's runs, newest first, without their results, which can be large; and where to go on."""
+        table = tables.runs
+        query = select(*_columns(table, RunRecord, without="result")).where(table.c.owner == owner)
+        if sandbox is not None:
+            query = query.where(table.c.sandbox == sandbox)
+        if state is not None:
+            query = query.where(table.c.state == state)
+        return await self._page(RunRecord, query, table.c.started, table.c.id, limit, after)
+
+    async def usage(self, owner: str, since: float) -> Usage:
+        """What the owner's runs have used that began since then."""
+        runs = await self._used(owner, since)
+        return _total(runs.values())
+
+    async def usage_by_day(self, owner: str, days: int) -> dict[str, Usage]:
+        """What the owner's runs have used on each of the last days (UTC, "2026-01-31"), today being the last."""
+        today = int(time.time() // _DAY_S)
+        first = today - days + 1
+        hours = await self._used(owner, first * _DAY_S)
+        by_day: dict[int, list[Usage]] = {day: [] for day in range(first, today + 1)}
+        for hour, used in hours.items():
+            by_day.setdefault(hour * HOUR_S // _DAY_S, []).append(used)
+        return {
+            datetime.fromtimestamp(day * _DAY_S, UTC).date().isoformat(): _total(used)
+            for day, used in sorted(by_day.items())
+        }
+
+    async def usage_by_key(self, since: float) -> dict[str, tuple[float, int]]:
+        """CPU time and bytes of the runs that began since then, by the key that started them."""
+        runs = tables.runs
+        query = (
+            select(runs.c.key, func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
+            .where(runs.c.started >= since)
+            .group_by(runs.c.key)
+        )
+        async with self._database.reading() as connection:
+            return {key: (float(cpu), int(moved)) for key, cpu, moved in await connection.execute(query)}
+
+    async def ping(self) -> None:
+        """Raises when the database does not answer."""
+        async with self._database.reading() as connection:
+            await connection.execute(select(1))
+
+    # The audit log
+
+    async def audit(
+        self, *, owner: str | None = None, limit: int, after: str | None = None
+    ) -> tuple[list[AuditRecord], str | None]:
+        """What was done, newest first, by this owner or by everybody; and where to go on."""
+        query = select(*_columns(tables.audit, AuditRecord))
+        if owner is not None:
+            query = query.where(tables.audit.c.owner == owner)
+        return await self._page(AuditRecord, query, tables.audit.c.time, tables.audit.c.id, limit, after)
+
+    # What the journal and the server's start and upkeep call
+
+    async def write(self, facts: Iterable[Fact]) -> None:
+        """Take all these facts, or none; any may be repeated, and what is settled stays as it is."""
+        runs: list[RunRecord] = []
+        sandboxes: dict[str, list[SandboxRecord]] = {}
+        audit: list[dict[str, Any]] = []
+        for fact in facts:
+            if isinstance(fact, RunRecord):
+                runs.append(fact)
+            elif isinstance(fact, SandboxRecord):
+                sandboxes.setdefault(fact.id, []).append(fact)
+            else:
+                audit.append(row(fact))
+        begun, ended = settled(runs)
+        changes = [row(fact) for name in sorted(sandboxes) for fact in sandboxes[name]]
+        async with self._database.writing() as connection:
+            for statement, rows in (
+                (self._upserts.run_started, begun),
+                (self._upserts.run_ended, ended),
+                (self._upserts.sandbox, changes),
+                (self._upserts.audit, sorted(audit, key=lambda row: str(row["id"]))),
+            ):
+                if rows:
+                    await connection.execute(statement, rows)
+            if sandboxes:
+                await self._label(connection, sorted(sandboxes))
+
+    async def recover(self, now: float) -> list[SandboxRecord]:
+        """Settle what a server left that stopped without a word; to be called once the journal has been replayed."""
+        sandboxes, runs = tables.sandboxes, tables.runs
+        # Not as parameters: the indexes of the few that these are have the same words in their conditions.
+        is_running = runs.c.state == literal_column(f"'{RUNNING}'")
+        is_alive = sandboxes.c.state == literal_column(f"'{ALIVE}'")
+        async with self._database.writing() as connection:
+            ends = {"state": "interrupted", "error_kind": "lost", "ended": now}
+            await connection.execute(update(runs).where(is_running).values(ends))
+            alive = (await connection.execute(select(*_columns(sandboxes, SandboxRecord)).where(is_alive))).mappings()
+            lost = {"state": "lost", "reason": "the server stopped", "ended": now}
+            found = [SandboxRecord(**{**each, **lost}) for each in alive]
+            await connection.execute(update(sandboxes).where(is_alive).values(lost))
+        return sorted(found, key=lambda record: (record.created, record.id))
+
+    async def trim(self, max_runs: int, max_audit: int, before: float) -> None:
+        """Forget what is older than this, and the oldest past these numbers; what runs have used stays counted."""
+        await trim(self._database, self._upserts, max_runs, max_audit, before)
+
+    async def _label(self, connection: AsyncConnection, names: list[str]) -> None:
+        """Have the sandboxes found by the metadata that they have now."""
+        table, labels = tables.sandboxes, tables.labels
+        query = select(table.c.id, table.c.owner, table.c.metadata).where(table.c.id.in_(names))
+        there = (await connection.execute(query)).all()
+        await connection.execute(delete(labels).where(labels.c.sandbox.in_(names)))
+        rows = [
+            {"sandbox": name, "owner": owner, "label": label(key, value)}
+            for name, owner, metadata in there
+            for key, value in metadata.items()
+        ]
+        if rows:
+            await connection.execute(self._upserts.label, rows)
+
+    async def _used(self, owner: str, since: float) -> dict[int, Usage]:
+        """Usage by the hour."""
+        runs, past = tables.runs, tables.past_usage
+        kept = (
+            select(runs.c.hour, func.count(), func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
+            .where(runs.c.owner == owner, runs.c.started >= since)
+            .group_by(runs.c.hour)
+        )
+        removed = select(past.c.hour, past.c.runs, past.c.cpu_time, past.c.bytes_moved).where(
+            past.c.owner == owner, past.c.hour >= int(since // HOUR_S)
+        )
+        hours: dict[int, list[Usage]] = {}
+        async with self._database.reading() as connection:
+            for query in (kept, removed):
+                for hour, count, cpu_time, moved in await connection.execute(query):
+                    hours.setdefault(hour, []).append(Usage(int(count), float(cpu_time), int(moved)))
+        return {hour: _total(used) for hour, used in hours.items()}
+
+    async def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
+        async with self._database.reading() as connection:
+            return [dict(found) for found in (await connection.execute(query)).mappings()]
+
+    async def _page(
+        self,
+        kind: type[Record],
+        query: Select[Any],
+        when: Column[float],
+        name: Column[str],
+        limit: int,
+        after: str | None,
+    ) -> tuple[list[Record], str | None]:
+        found = await self._rows(page(query, when, name, limit, after))
+        records = [kind(**each) for each in found[:limit]]
+        if len(found) <= limit:
+            return records, None
+        last = found[limit - 1]
+        return records, cursor(last[when.name], last[name.name])
+
+
+def _columns(table: Table, kind: type, without: str = "") -> list[Any]:
+    return [null().label(name) if name == without else table.c[name] for name in NAMES[kind]]
+
+
+def _of(owner: str, table: Table, kind: type) -> Select[Any]:
+    return select(*_columns(table, kind)).where(table.c.owner == owner)
+
+
+def _total(parts: Iterable[Usage]) -> Usage:
+    parts = list(parts)
+    return Usage(
+        sum(part.runs for part in parts), sum(part.cpu_time for part in parts), sum(part.bytes_moved for part in parts)
+    )

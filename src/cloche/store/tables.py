@@ -1,0 +1,160 @@
+"""The tables, as the newest migration leaves them; a test holds the two together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+
+
+class Words(TypeDecorator[str]):
+    """Text of any origin: what PostgreSQL cannot store (NUL, half of a surrogate pair) becomes a question mark."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Make it storable."""
+        if value is None or (value.isascii() and "\0" not in value):
+            return value
+        return value.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+class Json(TypeDecorator[Any]):
+    """A value as JSON in a text column: pure ASCII and read by nobody but us, so both databases take all of it."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002
+        """Encode it."""
+        return json.dumps(value, separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
+        """Decode it."""
+        return None if value is None else json.loads(value)
+
+
+metadata = MetaData()
+
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("digest", Words, nullable=False),
+    Column("scopes", Json, nullable=False),
+    Column("limits", Json, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("revoked", Double),
+    PrimaryKeyConstraint("id", name="keys_pk"),
+    Index("keys_created", "created", "id"),
+)
+
+sandboxes = Table(
+    "sandboxes",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("key", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("wall", Words, nullable=False),
+    Column("limits", Json, nullable=False),
+    Column("metadata", Json, nullable=False),
+    Column("expires", Double),
+    Column("persistent", Boolean, nullable=False),
+    Column("workspace", Words),
+    Column("ended", Double),
+    Column("reason", Words, nullable=False),
+    PrimaryKeyConstraint("id", name="sandboxes_pk"),
+    Index("sandboxes_of_owner", "owner", "created", "id"),
+    Index("sandboxes_by_state", "owner", "state", "created", "id"),
+    Index("sandboxes_by_age", "created", "id"),
+    Index("sandboxes_alive", "id", sqlite_where=text("state = 'alive'"), postgresql_where=text("state = 'alive'")),
+)
+
+# One row for each entry of a sandbox's metadata.  A digest of it, because PostgreSQL's indexes take short texts only.
+labels = Table(
+    "labels",
+    metadata,
+    Column("sandbox", Words, nullable=False),
+    Column("label", Words, nullable=False),
+    Column("owner", Words, nullable=False),
+    PrimaryKeyConstraint("sandbox", "label", name="labels_pk"),
+    Index("labels_of_owner", "owner", "label", "sandbox"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("key", Words, nullable=False),
+    Column("sandbox", Words),
+    Column("context", Words, nullable=False),
+    Column("language", Words, nullable=False),
+    Column("code_sha256", Words, nullable=False),
+    Column("state", Words, nullable=False),
+    Column("started", Double, nullable=False),
+    Column("hour", Integer, nullable=False),  # of `started`, since the epoch: what usage is summed by
+    Column("limits", Json, nullable=False),
+    Column("ended", Double),
+    Column("exit_code", Integer),
+    Column("error_kind", Words),
+    Column("duration", Double, nullable=False),
+    Column("cpu_time", Double, nullable=False),
+    Column("memory_peak", BigInteger, nullable=False),
+    Column("bytes_moved", BigInteger, nullable=False),
+    Column("result", Words),  # last: SQLite need not walk over it to get at the others
+    PrimaryKeyConstraint("id", name="runs_pk"),
+    Index("runs_of_owner", "owner", "started", "id"),
+    Index("runs_by_state", "owner", "state", "started", "id"),
+    Index("runs_of_sandbox", "owner", "sandbox", "started", "id"),
+    Index("runs_by_age", "started", "id"),
+    Index("runs_running", "id", sqlite_where=text("state = 'running'"), postgresql_where=text("state = 'running'")),
+)
+
+# What runs used that `trim` has removed, so that nobody's day of usage shrinks.
+past_usage = Table(
+    "past_usage",
+    metadata,
+    Column("owner", Words, nullable=False),
+    Column("hour", Integer, nullable=False),
+    Column("runs", BigInteger, nullable=False),
+    Column("cpu_time", Double, nullable=False),
+    Column("bytes_moved", BigInteger, nullable=False),
+    PrimaryKeyConstraint("owner", "hour", name="past_usage_pk"),
+    Index("past_usage_by_age", "hour"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("time", Double, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("key", Words, nullable=False),
+    Column("action", Words, nullable=False),
+    Column("target", Words, nullable=False),
+    Column("details", Json, nullable=False),
+    PrimaryKeyConstraint("id", name="audit_pk"),
+    Index("audit_by_time", "time", "id"),
+    Index("audit_of_owner", "owner", "time", "id"),
+)

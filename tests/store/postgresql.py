@@ -1,0 +1,138 @@
+"""A real PostgreSQL of our own for tests: in a temporary folder, on loopback, gone with the tests."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import asyncpg  # type: ignore[import-untyped]
+import pytest
+
+USER, PASSWORD = "cloche", "correct-horse"
+SETTINGS = "-c fsync=off -c shared_buffers=16MB -c max_connections=60 -c autovacuum=off"
+
+
+def program(name: str) -> str | None:
+    """Where one of PostgreSQL's programs is; Debian keeps them off the PATH."""
+    found = sorted(glob(f"/usr/lib/postgresql/*/bin/{name}"), key=lambda path: float(path.split("/")[4]))
+    return shutil.which(name) or (found[-1] if found else None)
+
+
+class PostgreSQL:
+    """A server; it can be stopped and started again, and keeps its data and its address."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="test-postgresql-"))
+        self.port = free_port()
+        self._user = unprivileged_user()
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+        password = self.folder / "password"
+        password.write_text(PASSWORD)
+        how = ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={password}"]
+        self._call("initdb", "-D", self._data, "-U", USER, "-E", "UTF8", "--locale=C", "--no-sync", *how)
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = f"-h 127.0.0.1 -p {self.port} -k {self.folder} {SETTINGS}"
+        self._call("pg_ctl", "-D", self._data, "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop it as a crash would, or more gently ("fast")."""
+        self._call("pg_ctl", "-D", self._data, "-w", "-t", "60", "-m", mode, "stop")
+
+    def url(self, database: str, password: str = PASSWORD) -> str:
+        """Where one of its databases is."""
+        return f"postgresql://{USER}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def socket_url(self, database: str) -> str:
+        """The same, by its Unix socket."""
+        return f"postgresql://{USER}@/{database}?host={self.folder}&port={self.port}"
+
+    async def create(self) -> str:
+        """A new database, by its name."""
+        name = f"test_{uuid.uuid4().hex}"
+        await self._execute(f"CREATE DATABASE {name}")
+        return name
+
+    async def drop(self, name: str) -> None:
+        """Remove it, whoever uses it."""
+        await self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.url("postgres"))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    def _call(self, name: str, *arguments: str) -> None:
+        found = program(name)
+        assert found is not None
+        somebody: dict[str, Any] = {}
+        if self._user is not None:
+            somebody = {"user": self._user, "group": pwd.getpwnam(self._user).pw_gid, "extra_groups": []}
+        # Its output is a file: the server inherits it, and a pipe would be waited for until the server ends.
+        with tempfile.TemporaryFile("w+") as output:
+            ended = subprocess.run(
+                [found, *arguments],
+                cwd="/",
+                env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+                **somebody,
+            )
+            output.seek(0)
+            assert ended.returncode == 0, f"{name} failed: {output.read()}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def unprivileged_user() -> str | None:
+    """Who runs the server: PostgreSQL refuses to be root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
+
+
+def running() -> Iterator[PostgreSQL]:
+    """A server for as long as a fixture lasts; on CI there has to be one."""
+    missing = [name for name in ("initdb", "pg_ctl", "postgres") if program(name) is None]
+    if missing:
+        assert not os.environ.get("CI"), f"no PostgreSQL: {missing}"
+        pytest.skip(f"no PostgreSQL on this host: {', '.join(missing)} not found")
+    server = PostgreSQL()
+    try:
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(server.folder)
