@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "cloche"
 
-# The asynchronous module and its blocking twin; `engine/io.py` has a twin written by hand.
+# The asynchronous module and its blocking twin; those of `engine/io.py` and `client/io.py` are written by hand.
 TWINS = {
     "engine/link.py": "blocking/link.py",
     "engine/commands.py": "blocking/commands.py",
@@ -33,8 +33,21 @@ TWINS = {
     "engine/default.py": "blocking/default.py",
     "walls/wall.py": "blocking/wall.py",
     "walls/jail/wall.py": "blocking/jail.py",
+    "client/tls.py": "blocking/remote_tls.py",
+    "client/connection.py": "blocking/remote_connection.py",
+    "client/server.py": "blocking/remote_server.py",
+    "client/feed.py": "blocking/remote_feed.py",
+    "client/cells.py": "blocking/remote_cells.py",
+    "client/contexts.py": "blocking/remote_contexts.py",
+    "client/checkpoints.py": "blocking/remote_checkpoints.py",
+    "client/attempts.py": "blocking/remote_attempts.py",
+    "client/commands.py": "blocking/remote_commands.py",
+    "client/files.py": "blocking/remote_files.py",
+    "client/ports.py": "blocking/remote_ports.py",
+    "client/sandbox.py": "blocking/remote_sandbox.py",
+    "client/one_shot.py": "blocking/remote_one_shot.py",
 }
-BY_HAND = {"engine/io.py": "blocking/io.py"}
+BY_HAND = {"engine/io.py": "blocking/io.py", "client/io.py": "blocking/remote_io.py"}
 
 RULES = [
     (r"\bStopAsyncIteration\b", "StopIteration"),

@@ -20,6 +20,12 @@ class Settings(Plain):
     warm: bool = True
     """CLOCHE_WARM: keep further nurseries, with pandas and the like or a shell for sessions, once they are wanted."""
 
+    url: str | None = None
+    """CLOCHE_URL: address of a server whose sandboxes are used, instead of this host's, where the caller names none."""
+
+    api_key: str | None = None
+    """CLOCHE_API_KEY: the key for that server."""
+
     one_run: bool = False
     """Not from the environment: `cloche run` makes a single run, so nothing is imported or kept ready for the next."""
 
@@ -33,6 +39,8 @@ def load(one_run: bool = False) -> Settings:
         environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
         pool=0 if one_run else _number("CLOCHE_POOL", 2, 0, 64),
         warm=False if one_run else _flag("CLOCHE_WARM", True),
+        url=os.environ.get("CLOCHE_URL") or None,
+        api_key=os.environ.get("CLOCHE_API_KEY") or None,
         one_run=one_run,
         debug=_flag("CLOCHE_DEBUG", False),
     )

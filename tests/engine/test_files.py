@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import time
@@ -282,7 +283,8 @@ def test_a_full_disk_is_told_with_a_hint_and_the_sandbox_lives_on(jail: None) ->
         with pytest.raises(cloche.FileProblem, match="disk=") as caught:
             box.files.write("big", bytes(20 << 20))
         assert caught.value.errno == errno.ENOSPC
-        box.files.remove("big")
+        assert not box.files.exists("big")
+        assert box.files.disk()["free"] == box.files.disk()["total"]
         box.files.write("small", "x")
         assert box.files.read("small") == b"x"
 
@@ -398,7 +400,237 @@ def test_a_watch_ends_with_its_sandbox(jail: None) -> None:
     assert list(watch) == []
 
 
+def test_a_write_is_told_as_a_write_and_nothing_of_how_it_is_done(box: cloche.Sandbox) -> None:
+    with box.files.watch("data") as watch:
+        box.files.write("data/f", "x")
+        box.files.write("data/f", "y")
+        box.files.write("data/f", "")
+        with box.files.write_stream("data/g") as writing:
+            writing.write("half")
+            writing.abort()
+        box.files.write("data/empty", "")
+        told = changes(watch, Change("create", "/sandbox/data/empty"))
+    kinds = [(change.kind, change.path.removeprefix("/sandbox/data/")) for change in told]
+    assert kinds == [("create", "f"), ("write", "f"), ("write", "f"), ("write", "f"), ("create", "empty")]
+
+
+# --- piece by piece
+
+
+def everything(box: cloche.Sandbox, folder: str = "/sandbox") -> str:
+    """All that programs see in a folder."""
+    return box.commands.run(["find", folder, "-mindepth", "1"]).stdout
+
+
+def test_a_file_is_written_and_read_in_pieces(box: cloche.Sandbox) -> None:
+    pieces = [os.urandom(size) for size in (1, 0, 200_000, 3 << 20, 5)]
+    writing = box.files.write_stream("a/b", mode=0o600)
+    for piece in pieces:
+        writing.write(piece)
+    entry = writing.finish()
+    assert (entry.path, entry.size, entry.mode) == ("/sandbox/a/b", sum(map(len, pieces)), 0o600)
+    with box.files.read_stream("a/b") as reading:
+        assert reading.size == entry.size
+        read = list(reading)
+    assert b"".join(read) == b"".join(pieces)
+    assert max(map(len, read)) <= 128 << 10
+    assert list(reading) == []
+    assert b"".join(box.files.read_stream("a/b", offset=1, length=3)) == b"".join(pieces)[1:4]
+
+
+def test_the_size_is_known_when_the_reading_has_begun(box: cloche.Sandbox) -> None:
+    box.files.write("f", "12345")
+    reading = box.files.read_stream("f", offset=4)
+    with pytest.raises(cloche.Gone, match="begin"):
+        _ = reading.size
+    assert reading.begin().size == 5
+    assert list(reading) == [b"5"]
+
+
+def test_problems_are_told_when_a_stream_begins_or_ends(box: cloche.Sandbox) -> None:
+    with pytest.raises(cloche.FileMissing, match="nothing"):
+        box.files.read_stream("nothing").begin()
+    with pytest.raises(cloche.FileMissing):
+        list(box.files.read_stream("nothing"))
+    with problem(errno.EISDIR):
+        box.files.write_stream("data").finish()
+    writing = box.files.write_stream("data")
+    with problem(errno.EISDIR):
+        for _ in range(100):
+            writing.write(bytes(1 << 20))
+    with pytest.raises(cloche.Gone):
+        writing.write("more")
+
+
+def test_a_reading_that_is_given_up_leaves_the_sandbox_free(box: cloche.Sandbox) -> None:
+    box.files.write("big", bytes(50 << 20))
+    for _ in range(20):
+        with box.files.read_stream("big") as reading:
+            assert next(reading)
+        assert box.files.read_stream("big").begin().size == 50 << 20  # forgotten
+    assert box.commands.run("echo alive").stdout == "alive\n"
+    assert box.files.read("big", offset=(50 << 20) - 1) == b"\0"
+
+
+def test_an_aborted_upload_leaves_all_as_it_was(box: cloche.Sandbox) -> None:
+    box.files.write("old", "as it was", mode=0o640)
+    before = everything(box)
+    for path in ("old", "new", "folder/new"):
+        writing = box.files.write_stream(path)
+        writing.write(bytes(5 << 20))
+        assert box.files.read("old") == b"as it was"
+        writing.abort()
+        writing.abort()
+        with pytest.raises(cloche.Gone):
+            writing.finish()
+        with pytest.raises(ZeroDivisionError), box.files.write_stream(path) as broken:
+            broken.write("half")
+            raise ZeroDivisionError
+        forgotten = box.files.write_stream(path)
+        forgotten.write("half")
+        del forgotten
+    assert everything(box) == before
+    assert (box.files.read("old"), box.files.stat("old").mode) == (b"as it was", 0o640)
+    assert box.files.disk()["total"] - box.files.disk()["free"] < 1 << 20
+
+
+def test_nobody_sees_an_upload_before_it_is_finished(box: cloche.Sandbox) -> None:
+    box.files.write("output/f", "old")
+    writing = box.files.write_stream("output/f")
+    writing.write("new")
+    assert [entry.name for entry in box.files.list("output")] == ["f"]
+    assert box.run("open('output/f').read()").text == "'old'"
+    result = box.run("open('output/g', 'w').close()")
+    assert [file.path for file in result.artifacts] == ["/sandbox/output/g"]
+    writing.finish()
+    assert box.run("open('output/f').read()").text == "'new'"
+
+
+def test_a_checkpoint_neither_has_nor_ends_an_upload(box: cloche.Sandbox) -> None:
+    box.files.write("f", "old")
+    writing = box.files.write_stream("f")
+    writing.write("new")
+    checkpoint = box.checkpoint()
+    box.restore(checkpoint)
+    writing.finish()
+    assert box.files.read("f") == b"new"
+    box.restore(checkpoint)
+    assert box.files.read("f") == b"old"
+    assert sorted(everything(box).split()) == [f"/sandbox/{name}" for name in ("code", "data", "f", "output", "temp")]
+
+
+def test_a_full_disk_leaves_the_old_file(jail: None) -> None:
+    with cloche.Sandbox(disk="5M") as box:
+        box.files.write("f", "old")
+        before = everything(box)
+        with problem(errno.ENOSPC):
+            box.files.write("f", bytes(20 << 20))
+        assert box.files.read("f") == b"old"
+        assert everything(box) == before
+
+
+def test_a_link_is_written_through(box: cloche.Sandbox) -> None:
+    box.files.write("data/real", "old", mode=0o600)
+    box.commands.run("ln -s data/real link; ln -s data/coming broken; ln data/real data/other")
+    box.files.write("broken", "made")
+    assert (box.files.stat("broken").kind, box.files.read("data/coming")) == ("symlink", b"made")
+    box.files.write("link", "new")
+    assert (box.files.stat("link").kind, box.files.read("data/real")) == ("symlink", b"new")
+    assert box.files.read("data/other") == b"new"  # a second name of the same file stays one
+    box.files.remove("data/other")
+    box.files.write("link", "newer")
+    assert (box.files.read("data/real"), box.files.stat("data/real").mode) == (b"newer", 0o600)
+
+
+def test_a_file_keeps_its_mode_and_gets_a_new_one_when_told(box: cloche.Sandbox) -> None:
+    box.files.write("f", "#!/bin/sh\necho one", mode=0o755)
+    assert box.files.write("f", "#!/bin/sh\necho two").mode == 0o755
+    assert box.commands.run("./f").stdout == "two\n"
+    assert box.files.write("f", "x", mode=0o400).mode == 0o400
+    with problem(errno.EACCES):
+        box.files.write("f", "y")
+
+
+def test_a_file_in_a_folder_that_takes_no_others_is_written_in_place(box: cloche.Sandbox) -> None:
+    box.files.write("folder/f", "old and long")
+    box.commands.run("chmod 555 folder")
+    assert box.files.write("folder/f", "new").size == 3
+    assert box.files.read("folder/f") == b"new"
+    with problem(errno.EACCES):
+        box.files.write("folder/g", "x")
+
+
+def test_a_mounted_file_is_written_where_it_is(jail: None, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    with cloche.Sandbox(mounts={str(file): "/sandbox/data/file:rw"}) as box:
+        box.files.write("data/file", "new")
+        assert box.files.read("data/file") == b"new"
+    assert file.read_text() == "new"
+
+
+def test_two_uploads_of_one_file_do_not_mix(box: cloche.Sandbox) -> None:
+    first, second = box.files.write_stream("f"), box.files.write_stream("f")
+    for _ in range(10):
+        first.write("1" * 1000)
+        second.write("2" * 1000)
+    second.finish()
+    assert box.files.read("f") == b"2" * 10_000
+    first.finish()
+    assert box.files.read("f") == b"1" * 10_000
+
+
+def test_appending_in_pieces_appends_in_place(box: cloche.Sandbox) -> None:
+    box.files.write("f", "one")
+    with box.files.write_stream("f", append=True) as writing:
+        writing.write(" two")
+        writing.write(" three")
+    assert box.files.read("f") == b"one two three"
+
+
+def test_a_listing_says_when_it_is_cut(box: cloche.Sandbox) -> None:
+    assert box.files.list().truncated is False
+    box.run_program("import os\nos.mkdir('many')\nfor n in range(12000): open(f'many/{n}-{\"x\" * 90}', 'w').close()")
+    listing = box.files.list("many")
+    assert listing.truncated
+    assert 1000 < len(listing) < 12000
+
+
 # --- asyncio
+
+
+async def test_a_cancelled_reader_loses_nothing(async_box: cloche.AsyncSandbox) -> None:
+    data = os.urandom(20 << 20)
+    await async_box.files.write("big", data)
+    read, ended = bytearray(), False
+    async with async_box.files.read_stream("big") as reading:
+        while not ended:
+            try:
+                read += await asyncio.wait_for(anext(reading), 0.0002)
+            except TimeoutError:
+                continue
+            except StopAsyncIteration:
+                ended = True
+    assert read == data
+
+
+async def test_a_task_that_is_cancelled_leaves_the_old_file(async_box: cloche.AsyncSandbox) -> None:
+    await async_box.files.write("f", "old")
+    half = asyncio.Event()
+
+    async def upload() -> None:
+        async with async_box.files.write_stream("f") as writing:
+            await writing.write("new")
+            half.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(upload())
+    await half.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await async_box.files.read("f") == b"old"
+    assert [entry.name for entry in await async_box.files.list()] == ["code", "data", "f", "output", "temp"]
 
 
 async def test_the_same_with_await(async_box: cloche.AsyncSandbox) -> None:

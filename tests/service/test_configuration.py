@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cloche.configuration import FIELDS, Configuration, add_flags, load, load_arguments, masked
+from cloche.configuration import FIELDS, Configuration, add_flags, load, load_arguments
 from cloche.errors import Misconfigured
+from cloche.setting_kinds import masked
 
 
 def toml(folder: Path, text: str) -> Path:

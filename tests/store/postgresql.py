@@ -20,6 +20,14 @@ import pytest
 USER, PASSWORD = "cloche", "correct-horse"
 SETTINGS = "-c fsync=off -c shared_buffers=16MB -c max_connections=60 -c autovacuum=off"
 
+# Waits until its input ends, as it does however the tests end; then nothing is left.
+AFTERWARDS = """
+read _
+server=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$server"
+while [ -n "$server" ] && kill -0 "$server" 2>/dev/null; do sleep 0.1; done
+rm -rf "$1"
+"""
+
 
 def program(name: str) -> str | None:
     """Where one of PostgreSQL's programs is; Debian keeps them off the PATH."""
@@ -31,9 +39,12 @@ class PostgreSQL:
     """A server; it can be stopped and started again, and keeps its data and its address."""
 
     def __init__(self) -> None:
+        self._user = unprivileged_user()
         self.folder = Path(tempfile.mkdtemp(prefix="test-postgresql-"))
         self.port = free_port()
-        self._user = unprivileged_user()
+
+    def initialize(self) -> None:
+        """Make its folder ready."""
         if self._user is not None:
             shutil.chown(self.folder, self._user)
         password = self.folder / "password"
@@ -128,11 +139,9 @@ def running() -> Iterator[PostgreSQL]:
         assert not os.environ.get("CI"), f"no PostgreSQL: {missing}"
         pytest.skip(f"no PostgreSQL on this host: {', '.join(missing)} not found")
     server = PostgreSQL()
-    try:
+    command = ["sh", "-c", AFTERWARDS, "afterwards", str(server.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True):
+        server.initialize()
         server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
-    finally:
-        shutil.rmtree(server.folder)
+        yield server
+    assert not server.folder.exists()

@@ -64,12 +64,14 @@ class Commands:
         size: tuple[int, int] = (80, 24),
         stdin: bool = True,
         timeout: float | None = None,
+        stop_at_output_limit: bool = False,
     ) -> Process:
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**command_request(command, cwd, env), "input": stdin}
         if pty:
-            request["terminal"] = _terminal_size(size)
-        process = self._box.launch(request, self._box.limits_with(timeout, unlimited=True))
+            request["terminal"] = terminal_size(size)
+        limits = self._box.limits_with(timeout, unlimited=True)
+        process = self._box.launch(request, limits, stop_at_output_limit=stop_at_output_limit)
         process.started()
         return process
 
@@ -79,7 +81,8 @@ def command_request(command: str | Sequence[str], cwd: str | None, env: Mapping[
     return {"argv": checked_command(command), "cwd": checked_cwd(cwd), "env": checked_env(env)}
 
 
-def _terminal_size(size: tuple[Any, ...]) -> dict[str, int]:
+def terminal_size(size: tuple[Any, ...]) -> dict[str, int]:
+    """The size of a terminal, checked."""
     possible = isinstance(size, tuple | list) and len(size) == 2
     if not possible or not all(type(number) is int and 1 <= number <= 10_000 for number in size):
         raise InvalidRun(f"A terminal cannot have the size {size!r:.100}.", "Say columns and rows: (80, 24).")
@@ -191,7 +194,7 @@ class Process:
     def resize(self, columns: int | tuple[int, int], rows: int | None = None) -> None:
         """Change the size of its terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
         size = columns if isinstance(columns, tuple) and rows is None else (columns, rows)
-        self._send(frames.RESIZE, dumps(_terminal_size(size)).encode())
+        self._send(frames.RESIZE, dumps(terminal_size(size)).encode())
 
     def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""

@@ -7,7 +7,7 @@ from _collections_abc import Callable, Mapping, Sequence
 from collections import deque
 from time import time
 
-from cloche import languages
+from cloche import languages, settings
 from cloche.blocking.attempts import Attempt, attempt, best_of
 from cloche.blocking.box import Box, checked_mounts
 from cloche.blocking.cells import Cell, CellEvents
@@ -30,7 +30,7 @@ from cloche.model.result import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
     from cloche.blocking.wall import Wall
 
@@ -43,7 +43,19 @@ class Sandbox(Box):
 
     `timeout` is the time that each run may take unless it says otherwise; the other limits are the sandbox's.  `tools`
     are functions of yours that code inside may call; `undo` makes a checkpoint before every run.
+
+    With `url` (or CLOCHE_URL) the sandbox is one of a server, and `api_key` (or CLOCHE_API_KEY) the key for it; `id`
+    names one that is there already, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
+    `workspace` are a server's, too.  `url=""` is this host, whatever the environment says.
     """
+
+    def __new__(cls, *, url: str | None = None, wall: Wall | None = None, **_: Any) -> Self:
+        """One of this host, or of a server."""
+        if cls is Sandbox and wall is None and (settings.load().url if url is None else url):
+            from cloche.blocking.remote_sandbox import RemoteSandbox
+
+            return object.__new__(RemoteSandbox)  # type: ignore[return-value]
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -61,7 +73,25 @@ class Sandbox(Box):
         undo: bool = False,
         checkpoints: int = MAX_CHECKPOINTS,
         wall: Wall | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
+        id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idle_timeout: float | None = None,
+        persistent: bool = False,
+        workspace: str | None = None,
     ) -> None:
+        for name, value in (
+            ("url", url),
+            ("api_key", api_key),
+            ("id", id),
+            ("metadata", metadata),
+            ("idle_timeout", idle_timeout),
+            ("persistent", persistent),
+            ("workspace", workspace),
+        ):
+            if value:
+                raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
         limits = Limits.of(timeout, memory, cpu, disk, processes, output)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
+from cloche.engine.cells import AsyncCell
 from cloche.engine.checks import checked_data
 from cloche.engine.io import AsyncTasks
 from cloche.engine.tools import calling
@@ -18,15 +19,16 @@ if TYPE_CHECKING:
 
     from cloche.client.sandbox import AsyncRemoteSandbox
     from cloche.engine.commands import Data
-    from cloche.engine.tools import AsyncTools
 
 
-class AsyncRemoteCell:
-    """One cell: iterate over its events, or `finish` it.  The same calls as those of `engine/cells.py`."""
+class AsyncRemoteCell(AsyncCell):
+    """One cell: iterate over its events, or `finish` it."""
+
+    _box: AsyncRemoteSandbox
 
     def __init__(self, box: AsyncRemoteSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
-        self._run = AsyncRemoteRun(box, box.tools)
+        self._run = AsyncRemoteRun(box, self)
         self.abandoned = False  # nobody will ask for its events any more
         self.over = False  # nothing of it runs, or ever will
         self.lost_before = False
@@ -56,7 +58,7 @@ class AsyncRemoteCell:
         """Nothing more comes on its standard input."""
         await self._input({"eof": True})
 
-    async def interrupt(self) -> None:
+    async def interrupt(self, _why: str = "interrupt") -> None:
         """Have it stop, and keep its variables, if it can."""
         if not self.over and self._run.id:
             await self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
@@ -70,10 +72,10 @@ class AsyncRemoteCell:
         """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
         self.abandoned = True
         if not self.over:
-            if not self._run.began:
-                self.over = True
-            elif self._run.id:
+            if self._run.id:
                 self._box.post_soon("POST", f"/v1/runs/{self._run.id}/cancel")
+            else:
+                self.over = True  # it has not begun
 
     def is_neglected(self) -> bool:
         """Is nobody there to listen to it?  Its time is the server's business."""
@@ -83,13 +85,13 @@ class AsyncRemoteCell:
         """The next thing that happens; None after the end."""
         try:
             if not self._run.began:
-                await self._run.begin(self._box.path("/run"), self._request)
+                await self._run.begin("/run", self._request)
             while self.result is None:
-                told = await self._run.next()
-                event = None if told is None else shapes.cell_event(*told)
+                event = shapes.cell_event(*await self._run.next())
                 if isinstance(event, End):
                     self.result, self.over = event.result, True
                     await self._run.end()
+                    await self._box.ran()
                 if event is not None:
                     return event
         except ClocheError:
@@ -109,8 +111,8 @@ class AsyncRemoteCell:
 class AsyncRemoteRun:
     """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
 
-    def __init__(self, box: AsyncRemoteSandbox, tools: AsyncTools) -> None:
-        self._box, self._tools = box, tools
+    def __init__(self, box: AsyncRemoteSandbox, cell: object = None) -> None:
+        self._box, self._cell = box, cell
         self._feed: AsyncFeed | None = None
         self._tasks = AsyncTasks()
         self.began = False
@@ -120,9 +122,9 @@ class AsyncRemoteRun:
         """Ask for it."""
         self.began = True
         self._feed = await self._box.feed("POST", path, request)
-        self._know(self._feed.run_id)
+        self._know(self._feed.run)
 
-    async def next(self) -> tuple[str, Any] | None:
+    async def next(self) -> tuple[str, Any]:
         """The next event; calls of tools are answered meanwhile."""
         assert self._feed is not None
         while True:
@@ -134,8 +136,28 @@ class AsyncRemoteRun:
                 self._know(told.get("run_id") or "")
             if kind == "tool":
                 self._tasks.start(self._answer, told)
+            elif kind == "error" and "traceback" not in told["error"]:
+                raise shapes.error(500, told)  # not the code's, but why there is no result
             else:
                 return event
+
+    async def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
+        """Follow it to its end: what that says.  `take` is told of what happens on the way."""
+        try:
+            await self.begin(path, request)
+            while True:
+                event = await self.next()
+                if event[0] == "end":
+                    found: dict[str, Any] = event[1]
+                    return found
+                if take is not None:
+                    await take(*event)
+        except BaseException:
+            if self.id:
+                self._box.post_soon("POST", f"/v1/runs/{self.id}/cancel")
+            raise
+        finally:
+            await self.end()
 
     async def reply(self, call: int, answer: dict[str, Any]) -> None:
         """Answer a call."""
@@ -161,9 +183,11 @@ class AsyncRemoteRun:
             self._feed.again = f"/v1/runs/{identity}/events"
 
     async def _answer(self, told: dict[str, Any]) -> None:
-        before = calling.set((*calling.get(), self))
+        before = calling.set((*calling.get(), self._cell))
         try:
-            _, answer = await self._tools.call({**told, "tool": told.get("name")})
+            _, answer = await self._box.tools.call({**told, "tool": told.get("name")})
         finally:
             calling.reset(before)
-        await self.reply(told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})
+        await self.reply(
+            told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"}
+        )

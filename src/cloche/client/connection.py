@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
     from cloche.engine.commands import Data
 
-IDLE_S = 4.0  # a connection not used for longer may be closed by the server just while we send
+IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
 STALLED_S = 60.0  # a server that takes nothing for so long is lost
 FINISH_S = 0.005  # for the last bytes of an answer that has told all it had to tell
 _PIECE = 256 << 10
 _SMALL = 16 << 10  # bodies up to this size go together with the head of the request
+
+
+# Sockets in use.  What refers to them is part of cycles, and the collector might come to a socket first, which would
+# complain that nobody has closed it.
+_open: set[socket.socket] = set()
 
 
 class Broken(Exception):
@@ -42,6 +47,7 @@ class AsyncConnection:
         self._answer: AsyncAnswer | None = None  # the last one
         self._since = monotonic()  # when it was used last
         self._closed = self._receiving = False
+        _open.add(sock)
 
     async def ask(self, head: bytes, body: Data) -> AsyncAnswer:
         """Send a request; its answer, of which nothing has been read."""
@@ -94,7 +100,7 @@ class AsyncConnection:
             self._receiving = False
             self._since = monotonic()
             if self._closed:
-                self._stream.close()
+                self._close()
 
     async def is_ready(self) -> bool:
         """Can the next request go over it?"""
@@ -117,7 +123,14 @@ class AsyncConnection:
             if self._receiving:
                 self._stream.shut()
             else:
-                self._stream.close()
+                self._close()
+
+    def _close(self) -> None:
+        self._stream.close()
+        _open.discard(self._socket)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class AsyncAnswer:

@@ -25,6 +25,9 @@ class AsyncFeed:
     def __init__(self, server: AsyncServer, answer: AsyncAnswer | None = None, again: str = "") -> None:
         self._server, self._answer = server, answer
         self.again = again  # the path where they can be had once more, after a number
+        self.run = (
+            "" if answer is None else answer.headers.get("cloche-run", "")
+        )  # the id of the run whose events they are
         self._last = 0  # the number of the last event
         self._lines = Lines()
         self._events: deque[tuple[int, str, Any]] = deque()

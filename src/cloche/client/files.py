@@ -10,17 +10,18 @@ from cloche.client.connection import AsyncAnswer, Broken
 from cloche.client.feed import AsyncFeed
 from cloche.client.server import AsyncUpload
 from cloche.engine.checks import checked_data, checked_path
-from cloche.engine.files import AsyncFiles, AsyncWatch, checked_mode, checked_range
+from cloche.engine.files import AsyncFiles, AsyncWatch
 from cloche.engine.transfers import AsyncReading, AsyncWriting
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.model.files import Change, Entry, Listing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Self
 
     from cloche.client.sandbox import AsyncRemoteSandbox
 
+_DEEPEST = 1000
 _NOTHING_THERE = 416  # the status for a range that begins after the end
 
 
@@ -38,11 +39,11 @@ class AsyncRemoteFiles(AsyncFiles):
         append: bool = False,
     ) -> Entry:
         """Write a file; folders on the way are made.  It is replaced as a whole, or stays as it was."""
-        checked = checked_data("data", data)
+        checked, target = checked_data("data", data), _target(path, mode, append)
         await self._box.open()
         answer = await self._box.server.ask(
             "PUT",
-            self._box.path(_target(path, mode, append)),
+            self._box.path(target),
             checked,
             content_type="application/octet-stream",
             safe=not append,
@@ -55,46 +56,53 @@ class AsyncRemoteFiles(AsyncFiles):
 
     def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> AsyncRemoteReading:
         """Read a file piece by piece, however large it is; iterate over what this returns."""
-        checked_range(offset, length)
+        for name, value in (("offset", offset), ("length", 0 if length is None else length)):
+            if type(value) is not int or not 0 <= value < 1 << 62:
+                raise InvalidRun(f"{name} must be a whole number of bytes, not {value!r:.100}.")
         return AsyncRemoteReading(self._box, {"path": checked_path(path), "offset": offset, "length": length})
 
     async def list(self, path: str = ".", *, depth: int = 1) -> Listing:
         """What is in a folder, and in the folders below it when `depth` says so."""
         if type(depth) is not int or depth < 1:
             raise InvalidRun("depth must be 1 or more.")
-        told = await self._box.call("GET", self._box.path(f"/files?path={_quoted(path)}&depth={depth}"))
-        listing = Listing(map(shapes.entry, told["items"]))
-        listing.truncated = bool(told.get("truncated"))
-        return listing
+        listing, after = Listing(), ""
+        while True:
+            query = f"path={_quoted(path)}&depth={min(depth, _DEEPEST)}&limit=100000{after}"
+            told = await self._box.call("GET", f"/files?{query}")
+            listing += map(shapes.entry, told["items"])
+            listing.truncated = bool(told["truncated"])
+            if not told["next"]:
+                return listing
+            after = f"&after={told['next']}"
 
     async def stat(self, path: str) -> Entry:
         """What is at a path; a link is told as a link."""
-        return shapes.entry(await self._box.call("GET", self._box.path(f"/stat?path={_quoted(path)}")))
+        return shapes.entry(await self._box.call("GET", f"/stat?path={_quoted(path)}"))
 
     async def mkdir(self, path: str) -> bool:
         """Make a folder and those on the way; False when it was there."""
-        told = await self._box.call("POST", self._box.path("/folders"), {"path": checked_path(path)})
+        told = await self._box.call("POST", "/folders", {"path": checked_path(path)})
         return bool(told["created"])
 
     async def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
         told = {"new_path": checked_path(new_path)}
-        return shapes.entry(await self._box.call("PATCH", self._box.path(f"/files/{_quoted(path)}"), told))
+        return shapes.entry(await self._box.call("PATCH", f"/files/{_quoted(path)}", told))
 
     async def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it."""
-        await self._box.call("DELETE", self._box.path(f"/files/{_quoted(path)}"), safe=False)
+        await self._box.call("DELETE", f"/files/{_quoted(path)}", safe=False)
 
     async def watch(self, path: str = ".", *, recursive: bool = False) -> AsyncRemoteWatch:
         """Be told what changes in a folder: iterate over what this returns, and close it."""
         target = f"/watch?path={_quoted(path)}&recursive={'true' if recursive else 'false'}"
-        feed = await self._box.feed("GET", self._box.path(target))
+        feed = await self._box.feed("GET", target)
         await feed.next()  # it is ready
         return AsyncRemoteWatch(feed)
 
     async def disk(self) -> dict[str, int]:
         """The workspace's file system: total and free, in bytes and in files."""
-        told: dict[str, int] = await self._box.call("GET", self._box.path("/disk"))
+        told: dict[str, int] = await self._box.call("GET", "/disk")
         return told
 
 
@@ -228,7 +236,9 @@ class AsyncRemoteWatch(AsyncWatch):
 
 
 def _target(path: str, mode: int | None, append: bool) -> str:
-    options = [f"mode={checked_mode(mode):o}"] if mode is not None else []
+    if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
+        raise InvalidRun(f"mode must be between 0o000 and 0o777, not {mode!r:.100}.")
+    options = [f"mode={mode:o}"] if mode is not None else []
     if append:
         options.append("append=true")
     return f"/files/{_quoted(path)}{'?' if options else ''}{'&'.join(options)}"

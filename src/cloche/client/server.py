@@ -173,6 +173,10 @@ class AsyncServer:
         """The first lines of a request: who asks whom for what."""
         return f"{method} {self.prefix}{path} HTTP/1.1\r\n{self._headers}\r\n{more}\r\n".encode("latin-1")
 
+    def key_headers(self) -> dict[str, str]:
+        """Who we are, for those who write requests of their own."""
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+
     def _head(self, method: str, path: str, body: Data, accept: str, content_type: str, headers: str) -> bytes:
         more = f"Accept: {accept}\r\n{headers}"
         if len(body) or method not in ("GET", "DELETE"):

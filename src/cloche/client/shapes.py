@@ -101,9 +101,7 @@ def entry(told: dict[str, Any]) -> Entry:
 
 def limits(told: dict[str, Any]) -> Limits:
     """What a sandbox may use."""
-    return Limits.of(
-        told["timeout"], told["memory"], told["cpu"], told["disk"], told["processes"], told["output"]
-    )
+    return Limits.of(told["timeout"], told["memory"], told["cpu"], told["disk"], told["processes"], told["output"])
 
 
 def usage(told: dict[str, Any]) -> Usage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _collections_abc import Mapping, Sequence
 
-from cloche import languages
+from cloche import languages, settings
 from cloche.engine.box import AsyncBox, checked_mounts
 from cloche.engine.checks import checked_code, checked_data, checked_env, checked_files
 from cloche.model.files import Mount
@@ -35,9 +35,17 @@ async def run(
     output: int | str = "10M",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     wall: AsyncWall | None = None,
+    url: str | None = None,
+    api_key: str | None = None,
 ) -> Result:
-    """Run a program in a fresh sandbox, which is destroyed with it."""
+    """Run a program in a fresh sandbox, which is destroyed with it; on a server, where `url` or CLOCHE_URL names one."""
     limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+    where = settings.load().url if url is None else url
+    if where and wall is None:
+        from cloche.client import one_shot as remote
+
+        given_mounts = checked_mounts(mounts)
+        return await remote.run(where, api_key, code, language, stdin, args, env, files, limits, given_mounts)
     given = None if stdin is None else checked_data("stdin", stdin)
     box = one_shot(checked_code(code), language, limits, checked_env(env), checked_mounts(mounts), wall)
     try:

@@ -1,0 +1,395 @@
+# Generated from src/cloche/client/sandbox.py by scripts/blocking.py: edit that instead.
+"""A sandbox on a server: the same class and the same methods as one of this process, over HTTP."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Mapping, Sequence
+from collections import deque
+from json import dumps
+from time import time
+from uuid import uuid4
+
+from cloche import languages, settings
+from cloche.blocking.box import Events, checked_mounts
+from cloche.blocking.checkpoints import MAX_CHECKPOINTS
+from cloche.blocking.contexts import Context
+from cloche.blocking.io import Lock
+from cloche.blocking.remote_attempts import RemoteAttempt, attempt, best_of
+from cloche.blocking.remote_cells import RemoteCell
+from cloche.blocking.remote_checkpoints import RemoteCheckpoints
+from cloche.blocking.remote_commands import RemoteCommands, RemoteProcess
+from cloche.blocking.remote_contexts import RemoteContexts
+from cloche.blocking.remote_feed import Feed
+from cloche.blocking.remote_files import RemoteFiles
+from cloche.blocking.remote_server import Server, checked_key, server_at
+from cloche.blocking.sandbox import MAX_HISTORY, Sandbox
+from cloche.blocking.tools import Tools
+from cloche.client import shapes
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env
+from cloche.errors import Gone, InvalidRun
+from cloche.model.events import Event
+from cloche.model.files import Mount
+from cloche.model.history import Best, Moment, Restored
+from cloche.model.limits import Limits, within
+from cloche.model.result import Result, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.commands import Data
+    from cloche.blocking.remote_ports import RemotePorts
+
+_LONGEST_S = 366 * 86400
+_REASONS = {"its time was up": "timeout", "it needed too much memory": "memory", "it was ended by its owner": "closed"}
+
+
+def the_server(url: str | None, api_key: str | None) -> Server:
+    """The server that is meant, by what the caller says or else the environment."""
+    known = settings.load()
+    return server_at((url or known.url or "").rstrip("/"), checked_key(api_key or known.api_key or ""))
+
+
+class RemoteSandbox(Sandbox):
+    """What `Sandbox(url=…)` makes."""
+
+    contexts: RemoteContexts
+    checkpoints: RemoteCheckpoints
+
+    def __init__(
+        self,
+        *,
+        timeout: float | None = 30,
+        memory: int | str = "512M",
+        cpu: float = 1.0,
+        disk: int | str = "1G",
+        processes: int = 64,
+        output: int | str = "10M",
+        env: Mapping[str, str] | None = None,
+        mounts: Mapping[str, str] | Sequence[Mount] = (),
+        lifetime: float | None = None,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        undo: bool = False,
+        checkpoints: int = MAX_CHECKPOINTS,
+        wall: None = None,
+        url: str | None = None,
+        api_key: str | None = None,
+        id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idle_timeout: float | None = None,
+        persistent: bool = False,
+        workspace: str | None = None,
+    ) -> None:
+        self.server = the_server(url, api_key)
+        self.limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        self.env, self.wall = checked_env(env), ""
+        self.tools = Tools(tools)
+        self.files, self.commands = RemoteFiles(self), RemoteCommands(self)
+        self.contexts = RemoteContexts(self)
+        self.checkpoints = RemoteCheckpoints(self, checkpoints)
+        self.id = id
+        self.metadata = dict(metadata or {})
+        self._wish = {
+            **shapes.limits_asked(self.limits),
+            "env": self.env,
+            "mounts": shapes.mounts(checked_mounts(mounts)),
+            "ttl": None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds"),
+            "idle_timeout": idle_timeout,
+            "metadata": self.metadata,
+            "tools": self.tools.names(),
+            "undo": bool(undo),
+            "checkpoints": checkpoints,
+            "persistent": bool(persistent),
+            "workspace": workspace,
+        }
+        self._idempotency_key = uuid4().hex
+        self._is_guest = id is not None  # somebody else has made it, and will end it
+        self._is_open = self._ended = self.closed = False
+        self._opening = Lock()
+        self._later: list[tuple[str, str]] = []  # requests that could not be sent from where nothing can be awaited
+        self._undo = undo
+        self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
+
+    @property
+    def ports(self) -> RemotePorts:  # type: ignore[override]
+        """Servers inside."""
+        from cloche.blocking.remote_ports import RemotePorts  # and with it a WebSocket library
+
+        return RemotePorts(self)
+
+    # --- its life
+
+    def open(self) -> None:
+        """Start it, or find the one that was named; done by `with`, and by the first use."""
+        if self._ended:
+            raise Gone("This sandbox has ended.", hint="Make a new one.")
+        if not self._is_open:
+            with self._opening:
+                if not self._is_open:
+                    self._open()
+                    self._is_open = True
+        while self._later:
+            self.server.call(*self._later.pop(), safe=True)
+
+    def _open(self) -> None:
+        if self.id is None:
+            key = f"Idempotency-Key: {self._idempotency_key}\r\n"
+            told = self.server.call("POST", "/v1/sandboxes", self._wish, headers=key, safe=True)
+        else:
+            told = self.server.call("GET", f"/v1/sandboxes/{shapes.quoted(self.id)}")
+            if told["state"] != "alive":
+                raise Gone(f"The sandbox has ended: {told['reason'] or told['state']}.", hint="Make a new one.")
+        self.id = told["id"]
+        self.limits, self.wall, self.metadata = shapes.limits(told["limits"]), told["wall"], told["metadata"]
+        if self._is_guest:
+            self._refresh()
+
+    def close(self) -> None:
+        """End it, with all that is in it, and wait until nothing of it is left; one that was named lives on."""
+        if self._is_guest:
+            self._ended = self.closed = True
+        else:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it, also one that somebody else has made."""
+        self._ended = self.closed = True
+        if self.id is not None:
+            self.server.call("DELETE", self.path(""), timeout=None)
+
+    def set_lifetime(self, seconds: float | None) -> None:
+        """Have the sandbox end by itself so long from now; None: as late as the server allows."""
+        self.call("PATCH", "", {"ttl": seconds}, safe=True)
+
+    def usage(self) -> Usage:
+        """What the sandbox uses now."""
+        return shapes.usage(self.call("GET", "/usage"))
+
+    def ended(self) -> str:
+        """Wait until it has ended, for whatever reason, and tell it."""
+        self.open()
+        feed = Feed(self.server, again=self.path("/events"))
+        try:
+            while True:
+                event = feed.next()
+                if event is None or event[0] == "sandbox.ended":
+                    reason = str(event[1].get("reason")) if event is not None else ""
+                    return _REASONS.get(reason, reason)
+        finally:
+            feed.close()
+
+    # --- sessions
+
+    def interrupt(self, context: str | Context | None = None) -> None:
+        """Have what runs stop, in one context or in all; variables stay."""
+        if context is not None:
+            self.contexts.get(context).interrupt()
+        elif self._is_open:
+            self.call("POST", "/interrupt", {}, safe=True)
+
+    def undo(self) -> Restored:
+        """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
+        told = self.call("POST", "/undo", timeout=None)
+        self.contexts.refresh()
+        self.checkpoints.refresh()
+        self._history.append(Moment("undo", time()))
+        return shapes.restored(told)
+
+    def attempt(
+        self, code: str, *, context: str | Context | None = None, timeout: float | None = None
+    ) -> RemoteAttempt:
+        """Run code in a branch and see what it changes; then `keep()` it or `discard()` it."""
+        request = self._trial(context, timeout)
+        return attempt(self, {"code": checked_code(code), **request})
+
+    def best_of(
+        self,
+        candidates: Sequence[str],
+        score: str | Callable[[Result], float],
+        *,
+        context: str | Context | None = None,
+        timeout: float | None = None,
+    ) -> Best:
+        """Run candidates in branches from here, and go on as the one with the highest score."""
+        return best_of(self, {"candidates": candidates, **self._trial(context, timeout)}, score)
+
+    def _trial(self, context: str | Context | None, timeout: float | None) -> dict[str, Any]:
+        self.limits_with(timeout)
+        where = self._living(context)
+        where.take()  # nothing of ours runs in it, not even the code that called the tool that calls this
+        where.free(None)
+        return {"context": None if context is None else where.id, "timeout": timeout}
+
+    def _start(
+        self,
+        code: str,
+        language: str | None,
+        context: str | Context | None,
+        has_input: bool | str,
+        env: Mapping[str, str] | None,
+        timeout: float | None,
+        keep: int,
+    ) -> tuple[RemoteCell, Context]:
+        request: dict[str, Any] = {"code": checked_code(code), "env": checked_env(env) or None, "keep": keep}
+        self.limits_with(timeout)
+        where = self._context(language, context)
+        request["timeout"] = timeout
+        request["language"] = where.language if language is None else languages.find(language).name
+        if not self._is_default(where):
+            request["context"] = where.id
+        if has_input == "interactive":
+            request["interactive"] = True
+        self.open()
+        where.take()
+        cell = RemoteCell(self, request)
+        where.occupy(cell)
+        return cell, where
+
+    def _is_default(self, context: Context) -> bool:
+        spoken = languages.find(context.language)
+        return context.id == (spoken.context or spoken.name)
+
+    def ran(self) -> None:
+        """A cell has run; with `undo`, there is a checkpoint of before."""
+        if self._undo:
+            self.checkpoints.refresh()
+
+    def refresh(self) -> None:
+        """Learn what there is now, after something that changed more than it tells."""
+        self.open()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.contexts.refresh()
+        self.checkpoints.refresh()
+        told = self.server.items(self.path("/history"))
+        self._history.clear()
+        self._history.extend(map(shapes.moment, told))
+
+    # --- programs
+
+    def run_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        stdin: str | bytes | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a program to its end, in this sandbox, in a process of its own."""
+        data = None if stdin is None else checked_data("stdin", stdin)
+        return self.run_command(self._program(code, language, args, env, cwd, timeout), data)
+
+    def start_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        stdin: bool = True,
+        ends_sandbox: bool = False,  # noqa: ARG002  (nothing depends on it)
+        path: str | None = None,
+    ) -> RemoteProcess:
+        """Start a program and return at once."""
+        if path is not None:
+            raise InvalidRun("A program on a server has no path.")
+        request = self._program(code, language, args, env, cwd, timeout)
+        return self.start_command({**request, "stdin": bool(stdin)})
+
+    def stream_program(
+        self,
+        code: str,
+        *,
+        language: str = "python",
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+    ) -> RemoteEvents:
+        """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
+        data = None if stdin is None else checked_data("stdin", stdin)
+        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
+        return RemoteEvents(self, code, data, options)
+
+    def _program(
+        self,
+        code: str,
+        language: str,
+        args: Sequence[str],
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        spoken = languages.find(language)
+        if not spoken.command:
+            raise InvalidRun(f"{spoken.name} runs in sessions only for now.", hint="Use box.run(code, language=…).")
+        self.limits_with(timeout)
+        return {
+            "code": checked_code(code),
+            "language": spoken.name,
+            "args": checked_args(args),
+            "env": checked_env(env),
+            "cwd": checked_cwd(cwd),
+            "timeout": timeout,
+        }
+
+    def run_command(self, request: dict[str, Any], stdin: Data | None) -> Result:
+        """Have a command or a program run to its end."""
+        given = {"stdin": False} if stdin is None else shapes.given("stdin", stdin)
+        return shapes.result(self.call("POST", "/commands", {**request, **given, "wait": True}, timeout=None))
+
+    def start_command(self, request: dict[str, Any]) -> RemoteProcess:
+        """Have a command or a program started."""
+        return RemoteProcess(self, self.call("POST", "/commands", request))
+
+    # --- requests
+
+    def path(self, rest: str) -> str:
+        """The address of something of this sandbox."""
+        assert self.id is not None
+        return f"/v1/sandboxes/{self.id}{rest}"
+
+    def call(self, method: str, path: str, told: Any = None, **how: Any) -> Any:
+        """Ask for something, of this sandbox unless the path says otherwise."""
+        self.open()
+        return self.server.call(method, self._whole(path), told, **how)
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        """All of a list."""
+        self.open()
+        return self.server.items(self._whole(path))
+
+    def feed(self, method: str, path: str, told: Any = None) -> Feed:
+        """Ask for something that is answered with events."""
+        self.open()
+        body = b"" if told is None else dumps(told).encode()
+        answer = self.server.ask(method, self._whole(path), body, accept="text/event-stream", timeout=None)
+        return Feed(self.server, answer)
+
+    def post_soon(self, method: str, path: str) -> None:
+        """Ask for something from where nothing can be awaited: now, or before what is asked for next."""
+        if not self._ended and not self.server.post(method, path):
+            self._later.append((method, path))
+
+    def _whole(self, path: str) -> str:
+        return path if path.startswith("/v1/") else self.path(path)
+
+
+class RemoteEvents(Events):
+    """The events of one program, in order."""
+
+    _box: RemoteSandbox  # type: ignore[assignment]
+
+    def __next__(self) -> Event:
+        if self._process is None:
+            request = self._box._program(self._code, **self._options)
+            given = {"stdin": False} if self._stdin is None else shapes.given("stdin", self._stdin)
+            self._process = self._box.start_command({**request, **given})
+        return super().__next__()
