@@ -123,16 +123,51 @@ def test_the_engine_knows_walls_by_their_interface(module: str) -> None:
         assert not within(name, "cloche.blocking", "cloche.agent", "cloche.environment")
 
 
+@pytest.mark.parametrize("module", of("cloche.store"))
+def test_the_store_knows_records_alone(module: str) -> None:
+    for name in imports(module):
+        assert not is_ours(name) or within(name, "cloche.store", "cloche.errors")
+
+
+@pytest.mark.parametrize("module", of("cloche.service"))
+def test_the_service_knows_nothing_of_http(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.doors", "cloche.client", "cloche.walls", "cloche.blocking")
+        assert not within(name, "fastapi", "starlette", "uvicorn", "httpx2", "mcp", "websockets")
+
+
+@pytest.mark.parametrize("module", of("cloche.doors"))
+def test_doors_know_the_service_and_not_walls(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.walls", "cloche.wire", "cloche.agent", "cloche.blocking", "cloche.kernels")
+
+
+@pytest.mark.parametrize("module", of("cloche.client"))
+def test_the_client_knows_nothing_of_the_server(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.doors", "cloche.service", "cloche.store", "cloche.walls", "cloche.agent")
+
+
+@pytest.mark.parametrize("module", [name for name in of("cloche.engine") if name != "cloche.engine.default"])
+def test_the_engine_knows_nothing_of_the_server(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.doors", "cloche.service", "cloche.store")
+
+
 @pytest.mark.parametrize("module", [name for name in MODULES if not within(name, "cloche.cli")])
 def test_nobody_below_the_command_line_knows_it(module: str) -> None:
     for name in imports(module):
         assert not within(name, "cloche.cli")
 
 
+USE_PACKAGES = ("cloche.cli", "cloche.doctor", "cloche.kernels", "cloche.store", "cloche.doors", "cloche.client")
+
+
 @pytest.mark.parametrize(
-    "module", [name for name in MODULES if not within(name, "cloche.cli", "cloche.doctor", "cloche.kernels")]
+    "module",
+    [name for name in MODULES if not within(name, *USE_PACKAGES) and not name.startswith("cloche.blocking.remote")],
 )
-def test_only_the_command_line_needs_other_peoples_packages(module: str) -> None:
+def test_only_the_outermost_parts_need_other_peoples_packages(module: str) -> None:
     for name in imports(module):
         assert is_standard(name) or is_ours(name) or within(name, "fontTools", *REHEARSED)
 

@@ -10,6 +10,8 @@ from cloche.engine.judge import Facts, find_traceback, judge
 from cloche.model.limits import Limits
 from cloche.model.result import KINDS
 
+pytestmark = pytest.mark.embedded
+
 TRACE = """Traceback (most recent call last):
   File "/sandbox/code/main.py", line 1, in <module>
     1/0

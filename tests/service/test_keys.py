@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from cloche.errors import ClocheError, Gone, InvalidRun, Misconfigured
+from cloche.service import key_file
 from cloche.service.errors import TooMany
 from cloche.service.keys import ANYBODY, Caller, Keyring
 from cloche.service.meter import Meter
@@ -275,6 +276,17 @@ async def test_a_file_that_others_can_read_is_refused(ring, tmp_path, mode):
         await ring.ensure_admin(path)
 
     assert f"chmod 600 {path}" in caught.value.hint
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_file_of_another_user_is_refused_by_a_server(ring, tmp_path):
+    path = tmp_path / "key"
+    secret = await ring.ensure_admin(path)
+    os.chown(path, 65534, 65534)
+
+    with pytest.raises(Misconfigured, match="belongs to another user"):
+        await ring.ensure_admin(path)
+    assert key_file.read(path, of_anybody=True) == secret  # `sudo cloche key`
 
 
 @pytest.mark.parametrize("content", ["", "secret\n", "cloche_short\n", f"cloche_{'é' * 43}"])

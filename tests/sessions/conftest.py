@@ -1,4 +1,7 @@
-"""What tests of sessions share: warm kernels, and a sandbox for tests that do not mind what others left in it."""
+"""What tests of sessions share: warm kernels, and a sandbox for tests that do not mind what others left in it.
+
+Each of them runs in this process, and over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 import cloche
+from tests.places import place, pytest_collection_modifyitems, pytest_runtest_teardown
+
+__all__ = ["place", "pytest_collection_modifyitems", "pytest_runtest_teardown"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,7 +22,7 @@ def warm(jail: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared(warm: None) -> Iterator[cloche.Sandbox]:
+def shared(warm: None, place: str) -> Iterator[cloche.Sandbox]:
     """One sandbox for all tests of a module."""
     with cloche.Sandbox(memory="1G", processes=100) as sandbox:
         yield sandbox

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import threading
 
@@ -84,6 +85,119 @@ def test_a_debugger_never_waits(shared: cloche.Sandbox, code: str) -> None:
     result = shared.run(f"x = 1\n{code}\ny = 2")
     assert result.duration < 5
     assert shared.run("x").text == "1"
+
+
+# --- input while a cell runs
+
+ASKING = {
+    "python": "name = input('Who? ')\nprint('hello', name)\nprint('and', input('Who else? '))",
+    "bash": "printf 'Who? '; read name; echo hello $name; printf 'Who else? '; read other; echo and $other",
+    "javascript": "const name = prompt('Who?');\nconsole.log('hello', name);\nconsole.log('and', prompt('Who else?'))",
+}
+
+
+@pytest.mark.parametrize("language", ASKING)
+def test_a_cell_is_answered_while_it_runs(shared: cloche.Sandbox, language: str) -> None:
+    events = shared.stream(ASKING[language], language=language, interactive=True)
+    printed, answers = "", ["Ada\n", "Grace\n"]
+    for event in events:
+        if event.kind == "stdout":
+            printed += event.text
+            if printed.rstrip().endswith("?") and answers:
+                events.write(answers.pop(0))
+    assert event.result.ok, event.result.error
+    assert printed.split() == ["Who?", "hello", "Ada", "Who", "else?", "and", "Grace"]
+
+
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"),
+        ("bash", "while read line; do echo ${line^^}; done"),
+        ("javascript", "for await (const data of process.stdin) console.log(String(data).trim().toUpperCase())"),
+        ("typescript", "for await (const data of process.stdin) console.log(String(data).trim().toUpperCase())"),
+    ],
+)
+def test_a_cell_converses_until_its_input_is_closed(shared: cloche.Sandbox, language: str, code: str) -> None:
+    events = shared.stream(code, language=language, interactive=True)
+    words, printed = ["one", "two", "three"], ""
+    for event in events:
+        if event.kind == "started" or event.kind == "stdout":
+            printed += event.text if event.kind == "stdout" else ""
+            if words:
+                events.write(f"{words.pop(0)}\n")
+            else:
+                events.close_stdin()
+    assert event.result.ok, event.result.error
+    assert printed == "ONE\nTWO\nTHREE\n"
+    assert shared.run("1 + 1", language="python").text == "2"
+
+
+@pytest.mark.parametrize("language", ["python", "bash", "javascript"])
+def test_input_that_is_closed_at_once_is_empty(shared: cloche.Sandbox, language: str) -> None:
+    codes = {
+        "python": "import sys; sys.stdin.read()",
+        "bash": "cat",
+        "javascript": "require('fs').readFileSync(0, 'utf8')",
+    }
+    code = codes[language]
+    events = shared.stream(code, language=language, interactive=True)
+    events.close_stdin()
+    end = list(events)[-1]
+    assert end.kind == "end"
+    assert end.result.ok
+    assert end.result.text in ("''", None)
+
+
+@pytest.mark.parametrize("language", ["python", "bash", "javascript"])
+def test_a_cell_whose_question_is_never_answered_ends_in_time(shared: cloche.Sandbox, language: str) -> None:
+    (*_, end) = shared.stream(ASKING[language], language=language, interactive=True, timeout=0.5)
+    assert end.kind == "end"
+    assert end.result.error.kind == "timeout"
+    assert end.result.duration < 5
+    assert shared.run("'again'" if language != "bash" else "echo again", language=language).ok
+
+
+def test_what_is_written_to_a_cell_that_has_ended_is_thrown_away(shared: cloche.Sandbox) -> None:
+    events = shared.stream("1", interactive=True)
+    events.write(bytes(10 << 20))
+    assert list(events)[-1].result.text == "1"
+    events.write("late")
+    events.close_stdin()
+    assert shared.run("2").text == "2"
+
+
+def test_ten_megabytes_are_written_to_a_running_cell(shared: cloche.Sandbox) -> None:
+    data = bytes(range(256)) * 40_000
+    code = "import hashlib, sys; hashlib.sha256(sys.stdin.buffer.read()).hexdigest()"
+    events = shared.stream(code, interactive=True)
+    for start in range(0, len(data), 1 << 20):
+        events.write(data[start : start + (1 << 20)])
+    events.close_stdin()
+    assert list(events)[-1].result.text == repr(hashlib.sha256(data).hexdigest())
+
+
+def test_only_an_interactive_cell_takes_input_while_it_runs(shared: cloche.Sandbox) -> None:
+    events = shared.stream("1", stdin="all of it")
+    with pytest.raises(cloche.InvalidRun, match="interactive"):
+        events.write("more")
+    with pytest.raises(cloche.InvalidRun, match="interactive"):
+        shared.stream("1", stdin="some", interactive=True)
+    assert list(events)[-1].result.text == "1"
+
+
+async def test_questions_are_answered_by_another_task(warm: None) -> None:
+    async with cloche.AsyncSandbox() as box:
+        events = box.stream("[input() for _ in range(3)]", interactive=True)
+
+        async def answer() -> None:
+            for word in ("a", "b", "c"):
+                await events.write(f"{word}\n")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(answer())
+            told = [event async for event in events]
+        assert told[-1].result.text == "['a', 'b', 'c']"
 
 
 # --- the environment of one run

@@ -230,6 +230,15 @@ async def test_the_first_outcome_of_a_run_stays(store: Store, together: bool) ->
     assert await store.run("ada", "r1") == facts[0]
 
 
+async def test_a_sandbox_that_has_ended_is_not_brought_back_by_a_late_fact(store: Store) -> None:
+    ended = sandbox("s1", "ended", metadata={"a": "b"}, ended=1002.0, workspace="/w")
+    await store.put_sandbox(ended)
+    await store.put_sandbox(sandbox("s1", metadata={"late": "b"}, expires=9.0))
+    assert await store.sandboxes("ada", metadata={"a": "b"}, limit=9) == ([ended], None)
+    await store.put_sandbox(replace(ended, workspace=None))
+    assert (await store.sandbox("ada", "s1")).workspace is None
+
+
 async def test_an_audit_entry_is_never_rewritten(store: Store) -> None:
     await store.write([audit("a1", action="run")])
     await store.write([audit("a1", action="nothing")])

@@ -24,7 +24,7 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     """Carry out what a CALL frame asks for."""
     method = request.get("method")
     if method == "read":
-        agent.operations[operation] = Reading(agent, operation, request)
+        Reading(agent, operation, request)
     elif method == "write":
         agent.operations[operation] = Writing(agent, operation, request)
     elif method == "watch":
@@ -171,13 +171,17 @@ class Reading:
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation = agent, operation
-        self._fd = _open_regular(resolve(agent, request), os.O_RDONLY)
+        self._fd = self._open(agent, request)
         self._position = int(request.get("offset", 0))
         length = request.get("length")
         self._left = int(length) if length is not None else 1 << 62
         self._credit = frames.WINDOW
+        agent.operations[operation] = self  # before the first push, which may be the last
         agent.send(frames.encode_json(operation, frames.STARTED, {"size": os.fstat(self._fd).st_size}))
         self._push()
+
+    def _open(self, agent: Agent, request: dict[str, Any]) -> int:
+        return _open_regular(resolve(agent, request), os.O_RDONLY)
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Credit for more, or the wish to stop."""

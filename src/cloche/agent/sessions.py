@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.agent import checkpoints, contexts
+from cloche.agent import checkpoints, contexts, workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,5 +16,5 @@ def furnish(agent: Agent, store: int) -> None:
     agent.contexts = contexts.Contexts(agent)
     top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     agent.checkpoints = checkpoints.Checkpoints(agent, top, store)
-    agent.calls.update({**contexts.CALLS, **checkpoints.CALLS})
+    agent.calls.update({**contexts.CALLS, **checkpoints.CALLS, **workspace.CALLS})
     agent.start_cell = contexts.start_cell

@@ -13,7 +13,6 @@ from cloche.blocking.commands import Commands, Data, Process
 from cloche.blocking.files import Files
 from cloche.blocking.io import Lock
 from cloche.blocking.link import Link, Lost
-from cloche.blocking.ports import Ports
 from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
@@ -27,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
+    from cloche.blocking.ports import Ports
     from cloche.blocking.wall import Hold, Wall
 
 MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
@@ -41,7 +41,6 @@ class Box:
         self.wall = self._wall.name
         self.files = Files(self)
         self.commands = Commands(self)
-        self.ports = Ports(self)
         self._opening = Lock()
         self._hold: Hold | None = None
         self._link: Link | None = None
@@ -49,6 +48,13 @@ class Box:
         self.closed = False  # by its owner
         self.sources: dict[str, object] = {}  # of the programs that run
         self.oom_kills_seen = self.refusals_seen = 0
+
+    @property
+    def ports(self) -> Ports:
+        """Servers inside, and connections to them."""
+        from cloche.blocking.ports import Ports  # most sandboxes have none, and a cold `cloche run` is in a hurry
+
+        return Ports(self)
 
     def __enter__(self) -> Self:
         self.open()
@@ -191,7 +197,7 @@ class Box:
             self.open()
         assert self._hold is not None
         reason = self._hold.ended()
-        return "closed" if self.closed and reason == "lost" else reason
+        return "closed" if self.closed and reason in ("lost", "failed") else reason
 
     # What commands and files build on
 

@@ -52,7 +52,6 @@ def reply(box: Box, operation: Operation, about: str) -> dict[str, Any]:
 
 def cancel(box: Box, operation: Operation) -> None:
     """Have the agent forget a call, without waiting for that; a sandbox that is gone has forgotten it."""
-    box.link.close(operation)
     try:
         box.link.send(frames.encode(operation.number, frames.CANCEL))
     except Lost:

@@ -173,6 +173,7 @@ class Watch:
         if self._open:
             self._open = False
             self._told.clear()
+            self._box.link.close(self._operation)
             calls.cancel(self._box, self._operation)
 
     def __iter__(self) -> Watch:

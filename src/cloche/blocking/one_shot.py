@@ -39,14 +39,14 @@ def run(
     url: str | None = None,
     api_key: str | None = None,
 ) -> Result:
-    """Run a program in a fresh sandbox, which is destroyed with it; on a server, where `url` or CLOCHE_URL names one."""
+    """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one."""
     limits = Limits.of(timeout, memory, cpu, disk, processes, output)
     where = settings.load().url if url is None else url
     if where and wall is None:
-        from cloche.client import one_shot as remote
+        from cloche.blocking.remote_one_shot import run as run_there
 
-        given_mounts = checked_mounts(mounts)
-        return remote.run(where, api_key, code, language, stdin, args, env, files, limits, given_mounts)
+        folders = checked_mounts(mounts)
+        return run_there(where, api_key, code, language, stdin, args, env, files, limits, folders)
     given = None if stdin is None else checked_data("stdin", stdin)
     box = one_shot(checked_code(code), language, limits, checked_env(env), checked_mounts(mounts), wall)
     try:

@@ -73,15 +73,13 @@ class Connection:
     def __init__(self, box: Box, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._ended = self._eof_sent = self._closed = False
+        self._waiting = 0  # how many wait for something to come, or for room; the last to leave lets it go
 
     def receive(self) -> bytes:
         """What comes next, as soon as there is something; nothing (`b""`) at the end."""
         while not self._ended and not self._closed:
-            try:
-                kind, payload = self._box.link.receive(self._operation)
-            except Lost as problem:
-                self._box.explain_loss(problem)
-                raise
+            frame: tuple[int, bytes] = self._wait(self._box.link.receive)
+            kind, payload = frame
             if kind == frames.DATA and payload:
                 return payload
             if kind in (frames.DATA, frames.REPLY, frames.FAIL):
@@ -108,7 +106,9 @@ class Connection:
         """Close it, in both directions, at once."""
         if not self._closed:
             self._closed = True
-            calls.cancel(self._box, self._operation)
+            if not self._waiting:
+                self._box.link.close(self._operation)
+            calls.cancel(self._box, self._operation)  # the agent's last word wakes up those who wait
 
     def __iter__(self) -> Self:
         return self
@@ -129,13 +129,21 @@ class Connection:
         if not self._closed:
             calls.forget(self._box, self._operation)
 
-    def _send(self, data: memoryview) -> int:
-        """Send what may be sent of it in one frame; how much that was."""
+    def _wait(self, what: Any) -> Any:
+        self._waiting += 1
         try:
-            room = self._box.link.await_credit(self._operation)
+            return what(self._operation)
         except Lost as problem:
             self._box.explain_loss(problem)
             raise
+        finally:
+            self._waiting -= 1
+            if self._closed and not self._waiting:
+                self._box.link.close(self._operation)
+
+    def _send(self, data: memoryview) -> int:
+        """Send what may be sent of it in one frame; how much that was."""
+        room = self._wait(self._box.link.await_credit)
         if self._operation.over or self._closed:
             raise _reset()
         part = data[: min(frames.CHUNK, room)]

@@ -53,11 +53,11 @@ class RemoteCell(Cell):
 
     def write(self, data: str | Data) -> None:
         """Write to the standard input of one that is interactive."""
-        self._input(shapes.given("data", checked_data("input", data)))
+        self._write(shapes.given("data", checked_data("input", data)))
 
     def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""
-        self._input({"eof": True})
+        self._write({"eof": True})
 
     def interrupt(self, _why: str = "interrupt") -> None:
         """Have it stop, and keep its variables, if it can."""
@@ -101,7 +101,7 @@ class RemoteCell(Cell):
             raise
         return None
 
-    def _input(self, told: dict[str, Any]) -> None:
+    def _write(self, told: dict[str, Any]) -> None:
         if self.result is None:
             try:
                 self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)

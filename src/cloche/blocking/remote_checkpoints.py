@@ -22,7 +22,7 @@ class RemoteCheckpoints(Checkpoints):
     _box: RemoteSandbox
     _by_id: dict[str, Checkpoint]
 
-    def take(self, name: str = "", *, pinned: bool = False, files_only: bool = False) -> Checkpoint:
+    def take(self, name: str = "", **_: bool) -> Checkpoint:
         """Make one of all contexts and files, when nothing runs."""
         if not isinstance(name, str) or len(name) > 200:
             raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")

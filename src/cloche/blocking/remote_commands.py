@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class RemoteCommands(Commands):
     """`box.commands`, over HTTP."""
 
-    _box: RemoteSandbox  # type: ignore[assignment]
+    _box: RemoteSandbox
 
     def run(
         self,
@@ -52,6 +52,7 @@ class RemoteCommands(Commands):
         size: tuple[int, int] = (80, 24),
         stdin: bool = True,
         timeout: float | None = None,
+        stop_at_output_limit: bool = False,  # noqa: ARG002  (for the server's own use)
     ) -> Process:
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**_request(command, cwd, env), "stdin": bool(stdin), "timeout": timeout}
@@ -74,12 +75,12 @@ def _request(command: str | Sequence[str], cwd: str | None, env: Mapping[str, st
 class RemoteProcess(Process):
     """A program under way in a sandbox on a server."""
 
-    _box: RemoteSandbox  # type: ignore[assignment]
+    _box: RemoteSandbox
 
     def __init__(self, box: RemoteSandbox, told: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{told['id']}"
         self._pid = told["pid"]
-        self._feed = Feed(box.server, again=box.path(f"{self._path}/events"))
+        self._told = Feed(box.server, again=box.path(f"{self._path}/events"))
         self._turn = Condition()
         self._taking = self._cut = False
         self._heard = 0  # bytes of output
@@ -130,21 +131,22 @@ class RemoteProcess(Process):
         if self.result is None:
             try:
                 server = self._box.server
-                server.read(server.ask(method, self._box.path(self._path + path), data, timeout=None, **how))
+                where = self._box.path(self._path + path)
+                server.read(server.ask(method, where, data, timeout=None, **how))
             except Gone:
                 pass
 
     def _forget(self) -> None:
-        self._feed.close()
+        self._told.close()
 
     def _advance(self) -> Event | None:
         """Take one event."""
-        told = self._feed.next()
+        told = self._told.next()
         if told is None:
             raise Gone("The program's events ended before it did.")
         kind, about = told
         if kind == "error":
-            self._feed.close()
+            self._told.close()
             raise shapes.error(500, about)
         event = shapes.command_event(kind, about)
         if isinstance(event, Output):
@@ -154,8 +156,8 @@ class RemoteProcess(Process):
             self._pid = event.pid
         elif isinstance(event, Exit):
             self.result = event.result
-            self._feed.end()
+            self._told.end()
         return event
 
     def __del__(self) -> None:
-        self._feed.close()
+        self._told.close()

@@ -92,7 +92,7 @@ class Connection:
 
     def receive(self, timeout: float | None) -> bytes:
         """What has come; nothing at the end."""
-        if self._closed:
+        if self.is_closed():
             return b""
         self._receiving = True
         try:
@@ -100,7 +100,7 @@ class Connection:
         finally:
             self._receiving = False
             self._since = monotonic()
-            if self._closed:
+            if self.is_closed():
                 self._close()
 
     def is_ready(self) -> bool:
@@ -116,6 +116,10 @@ class Connection:
             if not answer.keeps_alive():
                 return False
         return not self.has_something()  # whatever comes unasked, it is the end
+
+    def is_closed(self) -> bool:
+        """Was it closed, by us?"""
+        return self._closed
 
     def close(self) -> None:
         """Close it; whoever waits for something on it wakes up, and then it is closed."""
@@ -193,7 +197,8 @@ class Answer:
         except OSError as problem:
             raise Broken(problem, self._began) from problem
         if not data:
-            return self._over()
+            self._over()
+            return
         self._began = True
         try:
             self._parser.feed_data(data)

@@ -29,7 +29,7 @@ _NOTHING_THERE = 416  # the status for a range that begins after the end
 class RemoteFiles(Files):
     """`box.files`, over HTTP."""
 
-    _box: RemoteSandbox  # type: ignore[assignment]
+    _box: RemoteSandbox
 
     def write(
         self,
@@ -110,7 +110,7 @@ class RemoteFiles(Files):
 class RemoteReading(Reading):
     """A file on its way out."""
 
-    _box: RemoteSandbox  # type: ignore[assignment]
+    _box: RemoteSandbox
     _answer: Answer | None = None
 
     def begin(self) -> Self:
@@ -124,7 +124,7 @@ class RemoteReading(Reading):
             answer = self._box.server.ask("GET", path, accept="*/*", headers=header, fine=_NOTHING_THERE)
             self._answer = answer
             total = answer.headers.get("content-range", "").rpartition("/")[2]
-            self._size = int(total or answer.headers.get("content-length", 0))
+            self._size = int(total or answer.headers.get("content-length", "0"))
             if answer.status == _NOTHING_THERE or length == 0:
                 self._box.server.read(answer)
                 self._over = True
@@ -161,7 +161,7 @@ class RemoteReading(Reading):
 class RemoteWriting(Writing):
     """A file on its way in."""
 
-    _box: RemoteSandbox  # type: ignore[assignment]
+    _box: RemoteSandbox
     _upload: Upload | None = None
 
     def begin(self) -> Self:

@@ -33,7 +33,7 @@ _HANDSHAKE_S = 30.0
 class RemotePorts(Ports):
     """`box.ports`, over HTTP."""
 
-    _box: RemoteSandbox  # type: ignore[assignment]
+    _box: RemoteSandbox
 
     def list(self) -> list[Port]:
         """The ports on which something listens, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from json import dumps, loads
+from json import loads
 from time import monotonic
 from urllib.parse import urlsplit
 
@@ -50,7 +50,7 @@ class Server:
 
     def call(self, method: str, path: str, told: Any = None, **how: Any) -> Any:
         """Ask for something that is answered in JSON; None when there is nothing to say."""
-        body = b"" if told is None else dumps(told).encode()
+        body = b"" if told is None else shapes.json(told)
         answer = self.ask(method, path, body, **how)
         data = self.read(answer)
         try:
@@ -242,7 +242,7 @@ class Upload:
     def send(self, data: Data) -> None:
         """Send more of it; raises what the server says when it has heard enough."""
         if data:
-            self._send(b"%x\r\n%b\r\n" % (len(data), data))
+            self._send(b"%x\r\n%b\r\n" % (len(data), bytes(data)))
             if self._connection.has_something():
                 self._end()
 

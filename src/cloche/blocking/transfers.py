@@ -42,6 +42,7 @@ class Reading:
         """Open the file, and learn its size; iterating does it, too."""
         if self._operation is None:
             self._operation = calls.ask(self._box, self._request)
+        if self._size is None and not self._over:
             _, payload = self._next(self._operation)
             try:
                 self._size = max(int(calls.told(payload)["size"]), 0)
@@ -55,6 +56,7 @@ class Reading:
         if not self._over:
             self._over = True
             if self._operation is not None:
+                self._box.link.close(self._operation)
                 calls.cancel(self._box, self._operation)
 
     def __iter__(self) -> Self:
@@ -132,6 +134,7 @@ class Writing:
         if not self._over:
             self._over = True
             if self._operation is not None:
+                self._box.link.close(self._operation)
                 calls.cancel(self._box, self._operation)
 
     def __enter__(self) -> Self:

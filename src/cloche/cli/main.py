@@ -24,7 +24,7 @@ OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["run"] and not {"-h", "--help"} & set(words):
+    if words[:1] == ["run"] and not {"-h", "--help"} & set(words) and not _is_for_a_server(words):
         from cloche.cli import head_start
 
         head_start.begin()
@@ -43,6 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OWN_FAILURE  # whoever read our output has gone
     except KeyboardInterrupt:
         return 130
+
+
+def _is_for_a_server(words: Sequence[str]) -> bool:
+    """Then nothing has to be started here.  Only a guess: settings.py and the options say later."""
+    from os import environ
+
+    return "CLOCHE_URL" in environ or any(word.startswith("--url") for word in words)
 
 
 def _plain(words: Sequence[str]) -> Any:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.commands import Process
+    from cloche.blocking.one_shot import OneShot
+    from cloche.blocking.remote_one_shot import RemoteOneShot
+    from cloche.model.files import Mount
+    from cloche.model.limits import Limits
     from cloche.model.result import Result
 
 _BY_ENDING = {".py": "python", ".sh": "bash", ".bash": "bash"}
@@ -33,6 +37,8 @@ _OPTIONS: dict[str, tuple[Any, str, str]] = {
     "file": ([], "SRC:DEST", "copy a file in; can be repeated"),
     "mount": ([], "SRC:DEST[:rw]", "show a host folder inside; can be repeated"),
     "env": ([], "K=V", "set an environment variable; can be repeated"),
+    "url": ("", "URL", "run it on the server at this address (default CLOCHE_URL, else on this host)"),
+    "api-key": ("", "KEY", "the key for that server (default CLOCHE_API_KEY)"),
     "json": (False, "", "print the result as JSON, at the end"),
     "stats": (False, "", "say what the run used, on standard error"),
 }
@@ -53,13 +59,17 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
     command.add_argument("-l", "--language", help="python or bash; by default told from FILE's name")
     for name, (default, placeholder, what) in _OPTIONS.items():
-        how: dict[str, Any] = {"default": default, "dest": f"{name}_", "help": what}
+        how: dict[str, Any] = {"default": default, "dest": _attribute(name), "help": what}
         if isinstance(default, bool):
             how["action"] = "store_true"
         else:
             how["metavar"] = placeholder
             how.update({"action": "append"} if isinstance(default, list) else {"type": type(default)})
         command.add_argument(f"--{name}", **how)
+
+
+def _attribute(name: str) -> str:
+    return f"{name.replace('-', '_')}_"
 
 
 class Arguments:
@@ -79,14 +89,14 @@ def plain(words: Sequence[str]) -> Arguments | None:
     if len(words) == 3 and words[1] != "-c":
         return None
     code, file = (words[2], None) if len(words) == 3 else (None, words[1])
-    options = {f"{name}_": default for name, (default, _, _) in _OPTIONS.items()}
+    options = {_attribute(name): default for name, (default, _, _) in _OPTIONS.items()}
     return Arguments(command="run", file=file, args=[], code=code, language=None, **options)
 
 
 def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
+    from cloche import settings
     from cloche.blocking.box import checked_mounts
-    from cloche.blocking.one_shot import one_shot
     from cloche.model.limits import Limits
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
@@ -97,7 +107,8 @@ def main(arguments: Namespace | Arguments) -> int:
     )
     mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
-    box = one_shot(code, language, limits, env, mounts)
+    url = arguments.url_ or settings.load().url
+    box = _there(url, limits, env, mounts, arguments.api_key_) if url else _here(code, language, limits, env, mounts)
     try:
         for text in arguments.file_:
             source, target = _pair(text, "--file", "SRC:DEST")
@@ -112,6 +123,30 @@ def main(arguments: Namespace | Arguments) -> int:
         box.let_go()
     _report(result, arguments)
     return 137 if result.error is not None and result.error.kind == "memory" else result.exit_code
+
+
+def _here(code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...]) -> OneShot:
+    from cloche.blocking.one_shot import one_shot
+
+    return one_shot(code, language, limits, env, mounts)
+
+
+def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], api_key: str) -> RemoteOneShot:
+    """On a server: a sandbox for this one program, so that it can be talked with while it runs."""
+    from cloche.blocking.remote_one_shot import RemoteOneShot
+
+    return RemoteOneShot(
+        timeout=limits.timeout_s,
+        memory=limits.memory_bytes,
+        cpu=limits.cpu,
+        disk=limits.disk_bytes,
+        processes=limits.processes,
+        output=limits.output_bytes,
+        env=env,
+        mounts=mounts,
+        url=url,
+        api_key=api_key or None,
+    )
 
 
 def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:

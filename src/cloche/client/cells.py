@@ -52,11 +52,11 @@ class AsyncRemoteCell(AsyncCell):
 
     async def write(self, data: str | Data) -> None:
         """Write to the standard input of one that is interactive."""
-        await self._input(shapes.given("data", checked_data("input", data)))
+        await self._write(shapes.given("data", checked_data("input", data)))
 
     async def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""
-        await self._input({"eof": True})
+        await self._write({"eof": True})
 
     async def interrupt(self, _why: str = "interrupt") -> None:
         """Have it stop, and keep its variables, if it can."""
@@ -100,7 +100,7 @@ class AsyncRemoteCell(AsyncCell):
             raise
         return None
 
-    async def _input(self, told: dict[str, Any]) -> None:
+    async def _write(self, told: dict[str, Any]) -> None:
         if self.result is None:
             try:
                 await self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)

@@ -21,7 +21,7 @@ class AsyncRemoteCheckpoints(AsyncCheckpoints):
     _box: AsyncRemoteSandbox
     _by_id: dict[str, AsyncCheckpoint]
 
-    async def take(self, name: str = "", *, pinned: bool = False, files_only: bool = False) -> AsyncCheckpoint:
+    async def take(self, name: str = "", **_: bool) -> AsyncCheckpoint:
         """Make one of all contexts and files, when nothing runs."""
         if not isinstance(name, str) or len(name) > 200:
             raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class AsyncRemoteCommands(AsyncCommands):
     """`box.commands`, over HTTP."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
 
     async def run(
         self,
@@ -51,6 +51,7 @@ class AsyncRemoteCommands(AsyncCommands):
         size: tuple[int, int] = (80, 24),
         stdin: bool = True,
         timeout: float | None = None,
+        stop_at_output_limit: bool = False,  # noqa: ARG002  (for the server's own use)
     ) -> AsyncProcess:
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**_request(command, cwd, env), "stdin": bool(stdin), "timeout": timeout}
@@ -73,12 +74,12 @@ def _request(command: str | Sequence[str], cwd: str | None, env: Mapping[str, st
 class AsyncRemoteProcess(AsyncProcess):
     """A program under way in a sandbox on a server."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
 
     def __init__(self, box: AsyncRemoteSandbox, told: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{told['id']}"
         self._pid = told["pid"]
-        self._feed = AsyncFeed(box.server, again=box.path(f"{self._path}/events"))
+        self._told = AsyncFeed(box.server, again=box.path(f"{self._path}/events"))
         self._turn = AsyncCondition()
         self._taking = self._cut = False
         self._heard = 0  # bytes of output
@@ -129,23 +130,22 @@ class AsyncRemoteProcess(AsyncProcess):
         if self.result is None:
             try:
                 server = self._box.server
-                await server.read(
-                    await server.ask(method, self._box.path(self._path + path), data, timeout=None, **how)
-                )
+                where = self._box.path(self._path + path)
+                await server.read(await server.ask(method, where, data, timeout=None, **how))
             except Gone:
                 pass
 
     def _forget(self) -> None:
-        self._feed.close()
+        self._told.close()
 
     async def _advance(self) -> Event | None:
         """Take one event."""
-        told = await self._feed.next()
+        told = await self._told.next()
         if told is None:
             raise Gone("The program's events ended before it did.")
         kind, about = told
         if kind == "error":
-            self._feed.close()
+            self._told.close()
             raise shapes.error(500, about)
         event = shapes.command_event(kind, about)
         if isinstance(event, Output):
@@ -155,8 +155,8 @@ class AsyncRemoteProcess(AsyncProcess):
             self._pid = event.pid
         elif isinstance(event, Exit):
             self.result = event.result
-            self._feed.end()
+            self._told.end()
         return event
 
     def __del__(self) -> None:
-        self._feed.close()
+        self._told.close()

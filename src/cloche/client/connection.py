@@ -91,7 +91,7 @@ class AsyncConnection:
 
     async def receive(self, timeout: float | None) -> bytes:
         """What has come; nothing at the end."""
-        if self._closed:
+        if self.is_closed():
             return b""
         self._receiving = True
         try:
@@ -99,7 +99,7 @@ class AsyncConnection:
         finally:
             self._receiving = False
             self._since = monotonic()
-            if self._closed:
+            if self.is_closed():
                 self._close()
 
     async def is_ready(self) -> bool:
@@ -115,6 +115,10 @@ class AsyncConnection:
             if not answer.keeps_alive():
                 return False
         return not self.has_something()  # whatever comes unasked, it is the end
+
+    def is_closed(self) -> bool:
+        """Was it closed, by us?"""
+        return self._closed
 
     def close(self) -> None:
         """Close it; whoever waits for something on it wakes up, and then it is closed."""
@@ -192,7 +196,8 @@ class AsyncAnswer:
         except OSError as problem:
             raise Broken(problem, self._began) from problem
         if not data:
-            return self._over()
+            self._over()
+            return
         self._began = True
         try:
             self._parser.feed_data(data)

@@ -28,7 +28,7 @@ _NOTHING_THERE = 416  # the status for a range that begins after the end
 class AsyncRemoteFiles(AsyncFiles):
     """`box.files`, over HTTP."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
 
     async def write(
         self,
@@ -109,7 +109,7 @@ class AsyncRemoteFiles(AsyncFiles):
 class AsyncRemoteReading(AsyncReading):
     """A file on its way out."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
     _answer: AsyncAnswer | None = None
 
     async def begin(self) -> Self:
@@ -123,7 +123,7 @@ class AsyncRemoteReading(AsyncReading):
             answer = await self._box.server.ask("GET", path, accept="*/*", headers=header, fine=_NOTHING_THERE)
             self._answer = answer
             total = answer.headers.get("content-range", "").rpartition("/")[2]
-            self._size = int(total or answer.headers.get("content-length", 0))
+            self._size = int(total or answer.headers.get("content-length", "0"))
             if answer.status == _NOTHING_THERE or length == 0:
                 await self._box.server.read(answer)
                 self._over = True
@@ -160,7 +160,7 @@ class AsyncRemoteReading(AsyncReading):
 class AsyncRemoteWriting(AsyncWriting):
     """A file on its way in."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
     _upload: AsyncUpload | None = None
 
     async def begin(self) -> Self:

@@ -32,7 +32,7 @@ _HANDSHAKE_S = 30.0
 class AsyncRemotePorts(AsyncPorts):
     """`box.ports`, over HTTP."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
 
     async def list(self) -> list[Port]:
         """The ports on which something listens, in order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from _collections_abc import Callable, Mapping, Sequence
 from collections import deque
-from json import dumps
 from time import time
 from uuid import uuid4
 
@@ -70,7 +69,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
         checkpoints: int = MAX_CHECKPOINTS,
-        wall: None = None,
+        wall: None = None,  # noqa: ARG002  (whoever gives one has it on this host)
         url: str | None = None,
         api_key: str | None = None,
         id: str | None = None,
@@ -368,7 +367,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
     async def feed(self, method: str, path: str, told: Any = None) -> AsyncFeed:
         """Ask for something that is answered with events."""
         await self.open()
-        body = b"" if told is None else dumps(told).encode()
+        body = b"" if told is None else shapes.json(told)
         answer = await self.server.ask(method, self._whole(path), body, accept="text/event-stream", timeout=None)
         return AsyncFeed(self.server, answer)
 
@@ -384,7 +383,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
 class AsyncRemoteEvents(AsyncEvents):
     """The events of one program, in order."""
 
-    _box: AsyncRemoteSandbox  # type: ignore[assignment]
+    _box: AsyncRemoteSandbox
 
     async def __anext__(self) -> Event:
         if self._process is None:

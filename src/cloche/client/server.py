@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from json import dumps, loads
+from json import loads
 from time import monotonic
 from urllib.parse import urlsplit
 
@@ -49,7 +49,7 @@ class AsyncServer:
 
     async def call(self, method: str, path: str, told: Any = None, **how: Any) -> Any:
         """Ask for something that is answered in JSON; None when there is nothing to say."""
-        body = b"" if told is None else dumps(told).encode()
+        body = b"" if told is None else shapes.json(told)
         answer = await self.ask(method, path, body, **how)
         data = await self.read(answer)
         try:
@@ -241,7 +241,7 @@ class AsyncUpload:
     async def send(self, data: Data) -> None:
         """Send more of it; raises what the server says when it has heard enough."""
         if data:
-            await self._send(b"%x\r\n%b\r\n" % (len(data), data))
+            await self._send(b"%x\r\n%b\r\n" % (len(data), bytes(data)))
             if self._connection.has_something():
                 await self._end()
 

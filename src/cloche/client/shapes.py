@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
+from json import dumps
 from urllib.parse import quote
 
 from cloche import errors
@@ -11,6 +12,7 @@ from cloche.model.events import CellEvent, Cleared, End, Event, Exit, Failed, Ou
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges
 from cloche.model.limits import Limits
+from cloche.model.plain import Plain
 from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
 
 TYPE_CHECKING = False
@@ -48,7 +50,7 @@ def result(told: dict[str, Any]) -> Result:
         logs=tuple(Log(log["stream"], log["text"], log["time"]) for log in told.get("logs") or ()),
         artifacts=tuple(Artifact(file["path"], file["size"], file["mime"]) for file in told.get("artifacts") or ()),
         execution_count=told.get("execution_count"),
-        tool_calls=tuple(_fields(ToolCall, call) for call in told.get("tool_calls") or ()),
+        tool_calls=tuple(ToolCall(**_fields(ToolCall, call)) for call in told.get("tool_calls") or ()),
         restarted=bool(told.get("restarted")),
     )
 
@@ -96,7 +98,7 @@ def command_event(kind: str, told: dict[str, Any]) -> Event | None:
 
 def entry(told: dict[str, Any]) -> Entry:
     """A file, folder or link."""
-    return _fields(Entry, told)
+    return Entry(**_fields(Entry, told))
 
 
 def limits(told: dict[str, Any]) -> Limits:
@@ -106,12 +108,12 @@ def limits(told: dict[str, Any]) -> Limits:
 
 def usage(told: dict[str, Any]) -> Usage:
     """What a sandbox uses."""
-    return _fields(Usage, told)
+    return Usage(**_fields(Usage, told))
 
 
 def moment(told: dict[str, Any]) -> Moment:
     """An entry of the history."""
-    return _fields(Moment, told)
+    return Moment(**_fields(Moment, told))
 
 
 def restored(told: dict[str, Any]) -> Restored:
@@ -126,7 +128,9 @@ def file_changes(told: dict[str, Any]) -> FileChanges:
 
 def variable_changes(told: dict[str, Any]) -> VariableChanges:
     """What an attempt has changed in the variables."""
-    created, changed = (tuple(_fields(Variable, one) for one in told[kind]) for kind in ("created", "changed"))
+    created, changed = (
+        tuple(Variable(**_fields(Variable, one)) for one in told[kind]) for kind in ("created", "changed")
+    )
     return VariableChanges(created, changed, tuple(told["removed"]))
 
 
@@ -191,6 +195,14 @@ def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:
     return [mount.as_dict() for mount in given]
 
 
+def json(told: Any) -> bytes:
+    """What is asked for, as it is sent; half characters, which UTF-8 has no form for, as JSON has them."""
+    try:
+        return dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return dumps(told, separators=(",", ":")).encode()
+
+
 def base64(data: Data) -> str:
     """Bytes as a text."""
     return b2a_base64(data, newline=False).decode("ascii")
@@ -205,6 +217,6 @@ def _bytes(text: str, data: str | None) -> bytes:
     return text.encode("utf-8", "surrogateescape") if data is None else a2b_base64(data)
 
 
-def _fields(kind: type[Any], told: dict[str, Any]) -> Any:
-    """Plain data from a JSON object with the same names."""
-    return kind(**{name: told[name] for name in kind._fields if name in told})
+def _fields(kind: type[Plain], told: dict[str, Any]) -> dict[str, Any]:
+    """Those of a JSON object that plain data of the same names has."""
+    return {name: told[name] for name in kind._fields if name in told}

@@ -8,6 +8,7 @@ request but the two about health needs a key.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
@@ -32,6 +33,8 @@ MAX_SESSIONS = 1000
 PUBLIC = frozenset(("/v1/health", "/v1/ready"))
 _READING = frozenset(("GET", "HEAD", "OPTIONS"))
 _ADMIN = ("/v1/keys", "/v1/audit", "/metrics")
+_KEY_PROTOCOL = "cloche-key."
+_PROXIED = re.compile(r"/v1/sandboxes/[^/]+/ports/[^/]+/")
 _UPLOADS = ("/files", "/stdin")  # paths whose bodies are data, not JSON
 
 _SAFE = {
@@ -41,6 +44,15 @@ _SAFE = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
 }
+# For pages of the sites that the operator names, and no others.  Cookies stay at home: such a page needs a key.
+_PREFLIGHT = {
+    "access-control-allow-methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+    "access-control-allow-headers": "Authorization, X-API-Key, Content-Type, Accept, Range, If-None-Match, If-Range, "
+    "Last-Event-ID, Idempotency-Key, Mcp-Session-Id, Mcp-Protocol-Version",
+    "access-control-allow-private-network": "true",
+    "access-control-max-age": "600",
+}
+_EXPOSED = "Cloche-Run, ETag, Content-Range, Content-Disposition, Retry-After, Mcp-Session-Id"
 _OPEN_ME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
 <h1>Cloche is running</h1><p>Open the address that <code>cloche serve</code> printed: it has the key in it, and this
@@ -69,7 +81,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        host = headers.get("host", "").lower()
+        host = ", ".join(headers.getlist("host")).lower()  # two are none of ours
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if name.endswith(self._ports_domain) and name not in self._names:
             scope.setdefault("state", {})["ports_token"] = name.removesuffix(self._ports_domain)
@@ -79,7 +91,17 @@ class Gate:
         watched = _Watched(send, self._metrics, scope, begin)
         try:
             self._check_host(name)
+            if token := _token_in(scope):
+                self._check_visitor(headers, host)
+                scope.setdefault("state", {}).update(ports_token=token, ports_prefix=f"/ports/{token}")
+                await self._ports(scope, receive, watched)
+                return
             self._check_origin(scope, headers, host)
+            if headers.get("origin", "").lower() in self._origins:
+                watched.origin = headers["origin"]
+                if scope["type"] == "http" and scope["method"] == "OPTIONS":
+                    await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, watched)
+                    return
             if response := self._page(scope, headers):
                 await response(scope, receive, watched)
                 return
@@ -102,18 +124,25 @@ class Gate:
             )
 
     def _check_origin(self, scope: Scope, headers: Headers, host: str) -> None:
-        origin = headers.get("origin")
-        if origin is not None and not self._is_ours(origin.lower(), host):
+        origins = [origin.lower() for origin in headers.getlist("origin")]
+        if not all(self._is_ours(origin, host) for origin in origins):
             raise Unwelcome(
                 403,
                 "forbidden",
                 "Pages of other sites may not use this server.",
                 "Have the operator add the page's origin to `origins` (CLOCHE_ORIGINS).",
             )
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and origin not in self._origins:
+        is_named = bool(origins) and self._origins.issuperset(origins)
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_named:
             visits = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
             if not (visits and headers.get("sec-fetch-dest") == "document" and scope["path"] == "/"):
                 raise Unwelcome(403, "forbidden", "Pages of other sites may not use this server.")
+
+    def _check_visitor(self, headers: Headers, host: str) -> None:
+        """A server in a sandbox, below a path of ours: its token is the key, and its pages have no origin."""
+        origin = headers.get("origin", "null").lower()
+        if origin != "null" and not self._is_ours(origin, host):
+            raise Unwelcome(403, "forbidden", "Pages of other sites may not use this server.")
 
     def _is_ours(self, origin: str, host: str) -> bool:
         return origin in (f"http://{host}", f"https://{host}") or origin in self._origins
@@ -122,7 +151,8 @@ class Gate:
         state = scope.setdefault("state", {})
         if scope["path"] in PUBLIC:
             return
-        caller = ANYBODY if not self._service.configuration.auth else self._by_key(headers) or self._by_cookie(headers)
+        found = self._by_key(headers) or self._by_subprotocol(scope) or self._by_cookie(headers)
+        caller = found if self._service.configuration.auth else ANYBODY
         if caller is None:
             raise Unwelcome(
                 401,
@@ -142,6 +172,15 @@ class Gate:
         kind, _, token = headers.get("authorization", "").partition(" ")
         secret = token.strip() if kind.lower() == "bearer" else headers.get("x-api-key", "")
         return self._service.keyring.find(secret) if secret else None
+
+    def _by_subprotocol(self, scope: Scope) -> Caller | None:
+        """A browser's WebSocket cannot have headers of its own: the key comes as `cloche-key.KEY`, beside `cloche`."""
+        if scope["type"] != "websocket":
+            return None
+        offered = scope.get("subprotocols", [])
+        secrets = [one.removeprefix(_KEY_PROTOCOL) for one in offered if one.startswith(_KEY_PROTOCOL)]
+        scope["subprotocols"] = [one for one in offered if not one.startswith(_KEY_PROTOCOL)]  # nobody else's business
+        return self._service.keyring.find(secrets[0]) if len(secrets) == 1 and secrets[0] else None
 
     def _by_cookie(self, headers: Headers) -> Caller | None:
         key, until = self._sessions.get(_cookie(headers), ("", 0.0))
@@ -174,7 +213,9 @@ class Gate:
             return response
         if self._service.configuration.auth and self._by_key(headers) is None and self._by_cookie(headers) is None:
             return HTMLResponse(
-                _OPEN_ME, 401, {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+                _OPEN_ME,
+                401,
+                {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"},
             )
         return None
 
@@ -190,10 +231,11 @@ class Gate:
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         if scope["type"] != "http":
             return receive
-        if headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+        proxied = _PROXIED.match(scope["path"]) is not None
+        if not proxied and headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise Unwelcome(415, "invalid", "Compressed bodies are not taken.", "Send the body as it is.")
         settings = self._service.configuration
-        data = any(part in scope["path"] for part in _UPLOADS) or "/ports/" in scope["path"]
+        data = proxied or any(part in scope["path"] for part in _UPLOADS)
         most = settings.max_upload if data else settings.max_body
         told = headers.get("content-length", "0")
         if told.isdecimal() and int(told) > most:
@@ -217,12 +259,17 @@ class _Watched:
 
     def __init__(self, send: Send, metrics: Metrics, scope: Scope, begin: float) -> None:
         self._send, self._metrics, self._scope, self._begin = send, metrics, scope, begin
+        self.origin = ""  # of a page of another site that the operator lets in
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in _SAFE.items():
                 headers.setdefault(name, value)
+            if self.origin:
+                headers["access-control-allow-origin"] = self.origin
+                headers["access-control-expose-headers"] = _EXPOSED
+                headers.add_vary_header("Origin")
             route = getattr(self._scope.get("route"), "path", "")
             took = monotonic() - self._begin
             self._metrics.answered(self._scope["method"], route, message["status"], took)
@@ -231,12 +278,14 @@ class _Watched:
 
 
 async def _refuse(problem: ClocheError, scope: Scope, receive: Receive, send: Send) -> None:
-    if scope["type"] == "websocket":
-        # Before it is accepted: the client sees a refused handshake, and gets not a byte.
-        await receive()
-        await send({"type": "websocket.close", "code": 1008, "reason": problem.message[:100]})
-        return
+    # A WebSocket is refused before it is accepted: its handshake is answered like any other request.
     await answer(problem)(scope, receive, send)
+
+
+def _token_in(scope: Scope) -> str:
+    """The token in an address of the form /ports/TOKEN/…"""
+    raw: bytes = scope.get("raw_path") or b""
+    return raw.split(b"/")[2].decode("ascii", "replace") if raw.startswith(b"/ports/") else ""
 
 
 def _too_large(most: int) -> Unwelcome:
@@ -255,5 +304,3 @@ def caller_of(scope: Scope) -> Caller:
     """Who was let in."""
     caller: Caller = scope["state"]["caller"]
     return caller
-
-

@@ -6,15 +6,18 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from cloche.configuration import Configuration
+from cloche.doors.connections import Connection
 from cloche.doors.gate import Gate
 from cloche.doors.http import app
+from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import Ports
 from cloche.errors import Misconfigured
@@ -28,11 +31,11 @@ KEEP_ALIVE_S = 75
 STOP_S = 5  # for clients to take what is left for them
 
 
-def application(service: Service, port: Callable[[], int]) -> ASGIApp:
+def application(service: Service, port: Callable[[], int], mcp: McpDoor) -> ASGIApp:
     """All doors of one service, behind the gate."""
     metrics = Metrics(service)
     ports = Ports(service, port)
-    return Gate(app.build(service, metrics, ports), service, metrics, ports, port)
+    return Gate(app.build(service, metrics, ports, mcp), service, metrics, ports, port)
 
 
 async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
@@ -41,14 +44,17 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
     try:
         port: int = listening.getsockname()[1]
         service = await Service.open(configuration)
+        mcp = McpDoor(service)
         try:
-            server = _Server(service, lambda: port)
+            await mcp.start()
+            server = _Server(service, lambda: port, mcp)
             task = asyncio.create_task(server.serve([listening]))
             await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 ready(_address(configuration.host, port), service)
             await task
         finally:
+            await mcp.stop()
             await service.close()
     finally:
         listening.close()
@@ -57,12 +63,12 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
 class _Server(uvicorn.Server):
     """Uvicorn, with sandboxes that end before its last connections do."""
 
-    def __init__(self, service: Service, port: Callable[[], int]) -> None:
+    def __init__(self, service: Service, port: Callable[[], int], mcp: McpDoor) -> None:
         super().__init__(
             uvicorn.Config(
-                application(service, port),
+                application(service, port, mcp),
                 loop="uvloop",
-                http="httptools",
+                http=Connection,
                 ws="websockets-sansio",
                 ws_max_size=MAX_MESSAGE,
                 lifespan="off",
@@ -76,7 +82,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=STOP_S,
             )
         )
-        self._service = service
+        self._service, self._mcp = service, mcp
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -84,6 +90,13 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.up.done():
             self.up.set_result(None)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are taken; uvicorn would raise them once more at the end, before everything is written down."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal: stop, and let whoever asks know; a second one stops at once."""
@@ -96,6 +109,7 @@ class _Server(uvicorn.Server):
         for listening in sockets or []:
             listening.close()
         await self._service.drain()
+        await self._mcp.stop()
         await super().shutdown(sockets)
 
 

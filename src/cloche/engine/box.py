@@ -13,7 +13,6 @@ from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
 from cloche.engine.files import AsyncFiles
 from cloche.engine.io import AsyncLock
 from cloche.engine.link import AsyncLink, Lost
-from cloche.engine.ports import AsyncPorts
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import Language
 from cloche.model.events import Event
@@ -26,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
+    from cloche.engine.ports import AsyncPorts
     from cloche.walls.wall import AsyncHold, AsyncWall
 
 MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
@@ -40,7 +40,6 @@ class AsyncBox:
         self.wall = self._wall.name
         self.files = AsyncFiles(self)
         self.commands = AsyncCommands(self)
-        self.ports = AsyncPorts(self)
         self._opening = AsyncLock()
         self._hold: AsyncHold | None = None
         self._link: AsyncLink | None = None
@@ -48,6 +47,13 @@ class AsyncBox:
         self.closed = False  # by its owner
         self.sources: dict[str, object] = {}  # of the programs that run
         self.oom_kills_seen = self.refusals_seen = 0
+
+    @property
+    def ports(self) -> AsyncPorts:
+        """Servers inside, and connections to them."""
+        from cloche.engine.ports import AsyncPorts  # most sandboxes have none, and a cold `cloche run` is in a hurry
+
+        return AsyncPorts(self)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -192,7 +198,7 @@ class AsyncBox:
             await self.open()
         assert self._hold is not None
         reason = await self._hold.ended()
-        return "closed" if self.closed and reason == "lost" else reason
+        return "closed" if self.closed and reason in ("lost", "failed") else reason
 
     # What commands and files build on
 

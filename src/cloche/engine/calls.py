@@ -53,7 +53,6 @@ async def reply(box: AsyncBox, operation: Operation, about: str) -> dict[str, An
 
 async def cancel(box: AsyncBox, operation: Operation) -> None:
     """Have the agent forget a call, without waiting for that; a sandbox that is gone has forgotten it."""
-    box.link.close(operation)
     try:
         await box.link.send(frames.encode(operation.number, frames.CANCEL))
     except Lost:

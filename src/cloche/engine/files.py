@@ -172,6 +172,7 @@ class AsyncWatch:
         if self._open:
             self._open = False
             self._told.clear()
+            self._box.link.close(self._operation)
             await calls.cancel(self._box, self._operation)
 
     def __aiter__(self) -> AsyncWatch:

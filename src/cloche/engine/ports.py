@@ -72,15 +72,13 @@ class AsyncConnection:
     def __init__(self, box: AsyncBox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._ended = self._eof_sent = self._closed = False
+        self._waiting = 0  # how many wait for something to come, or for room; the last to leave lets it go
 
     async def receive(self) -> bytes:
         """What comes next, as soon as there is something; nothing (`b""`) at the end."""
         while not self._ended and not self._closed:
-            try:
-                kind, payload = await self._box.link.receive(self._operation)
-            except Lost as problem:
-                await self._box.explain_loss(problem)
-                raise
+            frame: tuple[int, bytes] = await self._wait(self._box.link.receive)
+            kind, payload = frame
             if kind == frames.DATA and payload:
                 return payload
             if kind in (frames.DATA, frames.REPLY, frames.FAIL):
@@ -107,7 +105,9 @@ class AsyncConnection:
         """Close it, in both directions, at once."""
         if not self._closed:
             self._closed = True
-            await calls.cancel(self._box, self._operation)
+            if not self._waiting:
+                self._box.link.close(self._operation)
+            await calls.cancel(self._box, self._operation)  # the agent's last word wakes up those who wait
 
     def __aiter__(self) -> Self:
         return self
@@ -128,13 +128,21 @@ class AsyncConnection:
         if not self._closed:
             calls.forget(self._box, self._operation)
 
-    async def _send(self, data: memoryview) -> int:
-        """Send what may be sent of it in one frame; how much that was."""
+    async def _wait(self, what: Any) -> Any:
+        self._waiting += 1
         try:
-            room = await self._box.link.await_credit(self._operation)
+            return await what(self._operation)
         except Lost as problem:
             await self._box.explain_loss(problem)
             raise
+        finally:
+            self._waiting -= 1
+            if self._closed and not self._waiting:
+                self._box.link.close(self._operation)
+
+    async def _send(self, data: memoryview) -> int:
+        """Send what may be sent of it in one frame; how much that was."""
+        room = await self._wait(self._box.link.await_credit)
         if self._operation.over or self._closed:
             raise _reset()
         part = data[: min(frames.CHUNK, room)]

@@ -41,6 +41,7 @@ class AsyncReading:
         """Open the file, and learn its size; iterating does it, too."""
         if self._operation is None:
             self._operation = await calls.ask(self._box, self._request)
+        if self._size is None and not self._over:
             _, payload = await self._next(self._operation)
             try:
                 self._size = max(int(calls.told(payload)["size"]), 0)
@@ -54,6 +55,7 @@ class AsyncReading:
         if not self._over:
             self._over = True
             if self._operation is not None:
+                self._box.link.close(self._operation)
                 await calls.cancel(self._box, self._operation)
 
     def __aiter__(self) -> Self:
@@ -131,6 +133,7 @@ class AsyncWriting:
         if not self._over:
             self._over = True
             if self._operation is not None:
+                self._box.link.close(self._operation)
                 await calls.cancel(self._box, self._operation)
 
     async def __aenter__(self) -> Self:

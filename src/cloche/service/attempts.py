@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cloche.engine.attempts import AsyncAttempt
 from cloche.errors import Gone, InvalidRun, Refused
 from cloche.model.result import Result
 from cloche.service.identity import new_id
 from cloche.service.runs import Run
-from cloche.service.shapes import best_json, result_json
+from cloche.service.shapes import best_json, changes_json, result_json
 
 if TYPE_CHECKING:
     from cloche.service.keys import Caller
@@ -22,18 +22,21 @@ MAX_ATTEMPTS = 16  # undecided, in one sandbox
 
 async def attempt(
     service: Service, caller: Caller, held: Held, code: str, context: str | None, timeout: float | None
-) -> tuple[Run, list[tuple[str, AsyncAttempt]]]:
+) -> tuple[Run, list[dict[str, Any]]]:
     """Try code in a branch; what was tried is in the list when the run is over."""
     if len(held.attempts) >= MAX_ATTEMPTS:
         raise Refused(f"There are {MAX_ATTEMPTS} undecided attempts.", hint="Keep or discard some of them.")
-    tried: list[tuple[str, AsyncAttempt]] = []
+    tried: list[dict[str, Any]] = []
 
-    async def work(_: Run) -> Result:
+    async def work(run: Run) -> Result:
+        run.say("started", {"run_id": run.id, "pid": 0})
         async with held.used() as box:
             found = await box.attempt(code, context=context, timeout=timeout)
         identity = new_id("try")
         held.attempts[identity] = found
-        tried.append((identity, found))
+        changes = changes_json(found.files, found.variables)
+        tried.append({"id": identity, "result": result_json(found.result, run.id), **changes})
+        run.say("end", {"attempt": tried[0]})
         return found.result
 
     return await service.sandboxes.run(caller, held, work, code, context=context or ""), tried
@@ -63,14 +66,17 @@ async def best_of(
     found: list[dict[str, Any]] = []
 
     async def work(run: Run) -> Result:
-        async def asked(result: Result) -> float:
+        async def asked(result: Result) -> Any:
             value = await run.ask("score", {"result": result_json(result, run.id)})
-            return float(value)
+            try:
+                return float(value)
+            except (TypeError, ValueError, OverflowError):
+                raise InvalidRun(f"A score is a number, not {value!r:.100}.") from None
 
         run.say("started", {"run_id": run.id, "pid": 0})
         async with held.used() as box:
             best = await box.best_of(
-                candidates, score if score is not None else asked, context=context, timeout=timeout
+                candidates, score if score is not None else cast(Any, asked), context=context, timeout=timeout
             )
         found.append(best_json(best))
         run.say("end", {"best": found[0]})

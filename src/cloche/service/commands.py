@@ -11,7 +11,7 @@ from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.result import Result
 from cloche.service.events import EventLog
 from cloche.service.identity import new_id
-from cloche.service.shapes import Telling
+from cloche.service.shapes import Telling, problem_json
 
 if TYPE_CHECKING:
     from cloche.service.sandboxes import Held
@@ -31,18 +31,21 @@ class Command:
         self.log = EventLog(MAX_LOG)
         self.result: Result | None = None
         self._held = held
-        self._task = asyncio.create_task(self._follow())
+        self.task = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
         telling = Telling("")
         self._say("started", {"pid": self.pid})
         try:
             async for event in self.process:
+                if event.kind == "exit":
+                    await self._held.save_if_possible()
                 for kind, told in telling.tell(event):
                     if kind != "started":
                         self._say(kind, told)
+                await self.log.keep_pace()
         except ClocheError as problem:
-            self._say("error", {"error": {"kind": problem.code, "message": problem.message, "hint": problem.hint}})
+            self._say("error", {"error": problem_json(problem)})
         finally:
             self.result = self.process.result
             self.log.end()
@@ -53,7 +56,7 @@ class Command:
 
     async def outcome(self) -> Result:
         """Wait for its end."""
-        await asyncio.shield(self._task)
+        await asyncio.shield(self.task)
         if self.result is None:
             raise Gone("The sandbox has ended.", hint="Make a new one.")
         return self.result
@@ -86,13 +89,17 @@ class Commands:
             raise Gone("There is no such command.", hint="GET …/commands lists those that there are.")
         return self._by_id[identity]
 
-    def list(self) -> list[Command]:
+    def all(self) -> list[Command]:
         """All that run, and those that ended lately."""
         return list(self._by_id.values())
 
     def running(self) -> list[Command]:
         """Those that run."""
         return [command for command in self._by_id.values() if not command.log.over]
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Who follows those that run."""
+        return [command.task for command in self.running()]
 
     def end(self) -> None:
         """The sandbox has ended, and they with it."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from json import dumps
 from typing import Any, NamedTuple
 
+STUCK_S = 30.0  # one who takes nothing for so long is not waited for
 GAP = "gap"  # the kind of event that stands for those that were dropped
 
 
@@ -26,7 +27,8 @@ class EventLog:
         self._most = most
         self._kept: deque[Happened] = deque()
         self._waiting: set[asyncio.Future[None]] = set()
-        self.size = self.last = 0
+        self._followers: dict[object, int] = {}  # how much each who listens has been told
+        self.size = self.last = self._told = 0
         self.over = False
 
     def add(self, kind: str, told: dict[str, Any]) -> Happened:
@@ -35,10 +37,17 @@ class EventLog:
         happened = Happened(self.last, kind, dumps(told, separators=(",", ":")))
         self._kept.append(happened)
         self.size += len(happened.data)
+        self._told += len(happened.data)
         while self.size > self._most and len(self._kept) > 1:
             self.size -= len(self._kept.popleft().data)
         self._wake()
         return happened
+
+    async def keep_pace(self) -> None:
+        """Wait while somebody who listens is far behind, or he would miss something; not for ever, he may be stuck."""
+        while self._followers and self._told - min(self._followers.values()) > self._most // 2 and not self.over:
+            if not await self._change(STUCK_S):
+                return
 
     def end(self) -> None:
         """Nothing more will happen."""
@@ -53,16 +62,22 @@ class EventLog:
 
     async def batches(self, after: int = 0, patience_s: float | None = None) -> AsyncIterator[list[Happened]]:
         """The same, as much at a time as there is; an empty list when nothing has happened for a while."""
-        after = min(after, self.last)
-        while True:
-            batch = self._since(after)
-            if batch:
-                after = batch[-1].number
-                yield batch
-            elif self.over:
-                return
-            elif not await self._change(patience_s):
-                yield []
+        after, me = min(after, self.last), object()
+        self._followers[me] = self._told
+        try:
+            while True:
+                batch, told = self._since(after), self._told
+                if batch:
+                    after = batch[-1].number
+                    yield batch
+                    self._followers[me] = told
+                    self._wake()  # whoever keeps pace with us
+                elif self.over:
+                    return
+                elif not await self._change(patience_s):
+                    yield []
+        finally:
+            del self._followers[me]
 
     def _since(self, after: int) -> list[Happened]:
         first = self._kept[0].number if self._kept else self.last + 1

@@ -71,12 +71,11 @@ async def run_program(
             while (event := await process.next_event()) is not None:
                 if listened:
                     run.tell(event)
+                    await run.log.keep_pace()
             assert process.result is not None
             return process.result
         finally:
             await box.let_go()
 
     moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in written)
-    return await service.runs.start(
-        caller, work, language=spoken.name, code=text, limits=limits, bytes_moved=moved
-    )
+    return await service.runs.start(caller, work, language=spoken.name, code=text, limits=limits, bytes_moved=moved)

@@ -21,7 +21,7 @@ from cloche.service.admission import Admission
 from cloche.service.events import EventLog
 from cloche.service.identity import new_id
 from cloche.service.keys import Caller, Keyring
-from cloche.service.shapes import Telling, result_json
+from cloche.service.shapes import Telling, problem_json, result_json
 from cloche.store.journal import Journal
 from cloche.store.records import AuditRecord, RunRecord
 
@@ -103,7 +103,8 @@ class Run:
         if error is None:
             future.set_result(value)
         else:
-            kind = type(str(error.get("name") or "ToolError")[:100], (CallerFailed,), {})
+            name = error.get("name", "")[:100]
+            kind = type(name if name.isidentifier() else "ToolError", (CallerFailed,), {})
             future.set_exception(kind(str(error.get("message", ""))[:2000]))
 
     async def write(self, data: bytes, eof: bool) -> None:
@@ -263,7 +264,7 @@ class Runs:
             ended = _ended(record, state, result.exit_code, error, moved, result)
         else:
             assert run.problem is not None
-            told = {"kind": run.problem.code, "message": run.problem.message, "hint": run.problem.hint}
+            told = problem_json(run.problem)
             if not run.log.over:
                 run.say("error", {"error": told})
             ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None)
@@ -346,5 +347,3 @@ def recorded(result: Result, run_id: str, context: str) -> str:
             if told["error"][name] is not None:
                 told["error"][name] = told["error"][name][:MAX_RECORDED]
     return dumps(told)
-
-

@@ -14,17 +14,21 @@ from cloche import languages
 from cloche.configuration import Configuration
 from cloche.engine import default
 from cloche.engine.attempts import AsyncAttempt
+from cloche.engine.box import checked_mounts
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.limits import Limits, within
 from cloche.model.result import Result
 from cloche.service.commands import Commands
+from cloche.service.errors import Busy
 from cloche.service.events import EventLog
 from cloche.service.identity import new_id
+from cloche.service.keeping import Keeping
 from cloche.service.keys import Caller, Keyring
 from cloche.service.meter import Meter
 from cloche.service.runs import Run, Runs, current
+from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.records import AuditRecord, SandboxRecord
 from cloche.store.store import Store
@@ -34,6 +38,8 @@ log = logging.getLogger("cloche.sandboxes")
 MAX_FEED = 4 << 20  # characters of what has happened in a sandbox lately
 FOLLOWED_S = 60.0  # output goes into the feed while somebody follows it, and for so long afterwards
 _LOOK_S = 1.0  # how often lifetimes are looked at
+_FULL_S = 5.0  # when to ask again for a sandbox
+_LAST_WORDS_S = 2.0  # for runs and commands to notice that their sandbox has ended
 
 
 class Held:
@@ -46,21 +52,50 @@ class Held:
         self.commands = Commands(self)
         self.attempts: dict[str, AsyncAttempt] = {}
         self.ending: asyncio.Task[None] | None = None
+        self.keeping: Keeping | None = None  # of a persistent one
+        self.saver: asyncio.Task[None] | None = None
         self._uses = 0
         self._idle_since = monotonic()
         self._followed = -FOLLOWED_S
         self._followers = 0
         self._cpu_seen = 0.0
+        self._measured = 0.0  # when that was
+        self.gone = asyncio.Event()
+        self.looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def used(self) -> AsyncIterator[AsyncSandbox]:
-        """While something is done with it: not idle."""
+    async def used(self, *, saves: bool = True) -> AsyncIterator[AsyncSandbox]:
+        """While something is done with it: not idle; then a persistent one's files are saved, if it `saves`."""
         self._uses += 1
         try:
             yield self.box
+            if saves:
+                await self.save()
         finally:
             self._uses -= 1
             self._idle_since = monotonic()
+
+    async def save(self) -> None:
+        """Before anything is acknowledged: have a persistent one's files where a crash does not reach them."""
+        if self.keeping is not None:
+            await self.keeping.save()
+
+    async def save_after(self, result: Result) -> None:
+        """The same after a run; one that has ended the sandbox tells so itself."""
+        try:
+            await self.save()
+        except Gone:
+            if result.error is None:
+                raise
+
+    async def save_if_possible(self) -> None:
+        """The same where nobody waits for it; whoever follows the sandbox learns of problems."""
+        if self.keeping is not None:
+            await self.keeping.save_if_possible()
+
+    def is_busy(self) -> bool:
+        """Is something being done in it?"""
+        return bool(self._uses or self.commands.running())
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[EventLog]:
@@ -80,20 +115,22 @@ class Held:
 
     async def is_idle(self) -> bool:
         """Has nothing been done with it, nor by it, for its time?"""
-        if self._uses or monotonic() < self._idle_since + self.idle_timeout:
+        is_fresh = self._measured < self._idle_since
+        if self._uses or (not is_fresh and monotonic() < self._idle_since + self.idle_timeout):
             return False
-        if self.commands.running():
+        try:
+            used = (await self.box.usage()).cpu_time
             # A program that works, or waits for something, is work; a server that nobody uses is not.
-            try:
-                usage = await self.box.usage()
-                busy = usage.cpu_time > self._cpu_seen + 0.01 * self.idle_timeout
-                self._cpu_seen = usage.cpu_time
-                if busy or not await self.box.ports.list():
-                    self._idle_since = monotonic()
-                    return False
-            except ClocheError:
-                return True
-        return True
+            busy = is_fresh or used > self._cpu_seen + 0.01 * self.idle_timeout
+            busy = busy or (bool(self.commands.running()) and not await self.box.ports.list())
+        except ClocheError:
+            return True
+        if not busy:
+            return not self._uses
+        self._cpu_seen, self._measured = used, monotonic()
+        if not is_fresh:
+            self._idle_since = self._measured
+        return False
 
     @property
     def limits(self) -> Limits:
@@ -105,11 +142,18 @@ class Sandboxes:
     """All sandboxes of this server that live on between requests."""
 
     def __init__(
-        self, configuration: Configuration, store: Store, journal: Journal, keyring: Keyring, runs: Runs
+        self,
+        configuration: Configuration,
+        store: Store,
+        journal: Journal,
+        keyring: Keyring,
+        runs: Runs,
+        workspaces: Workspaces,
     ) -> None:
         self._configuration, self._store, self._journal = configuration, store, journal
-        self._keyring, self._runs = keyring, runs
+        self._keyring, self._runs, self._workspaces = keyring, runs, workspaces
         self._held: dict[str, Held] = {}
+        self._leaving: dict[str, Held] = {}
         self._made: dict[tuple[str, str], asyncio.Future[str]] = {}  # by owner and idempotency key
         self._making = 0
         self._reaper: asyncio.Task[None] | None = None
@@ -123,7 +167,8 @@ class Sandboxes:
         if self._reaper is not None:
             self._reaper.cancel()
             await asyncio.gather(self._reaper, return_exceptions=True)
-        await asyncio.gather(*(self.end(held, "the server was stopped") for held in list(self._held.values())))
+        known = [*self._held.values(), *self._leaving.values()]
+        await asyncio.gather(*(self.end(held, "the server was stopped") for held in known))
 
     def idle_timeout(self, identity: str) -> float | None:
         """How long a living sandbox may be idle."""
@@ -169,42 +214,61 @@ class Sandboxes:
         box = AsyncSandbox(tools=tools, wall=default.wall(), **wish)
         check_limits(box.limits, settings)
         if len(self._held) + self._making >= settings.sandboxes:
-            raise Refused(
+            raise Busy(
                 f"There are {settings.sandboxes} sandboxes on this server already.",
                 hint="End one, or try again later.",
+                retry_after=_FULL_S,
             )
         meter = self._keyring.meter(caller)
         meter.begin_sandbox()
         self._making += 1
-        now = time()
-        record = SandboxRecord(
-            id=new_id("sbx"),
-            owner=caller.owner,
-            key=caller.key_id,
-            state="alive",
-            created=now,
-            wall=box.wall,
-            limits=box.limits.as_dict(),
-            metadata=metadata,
-            expires=now + ttl,
-            persistent=persistent or workspace is not None,
-            workspace=workspace or (new_id("wsp") if persistent else None),
-        )
-        held = Held(box, record, idle, meter)
+        record, keeping, now = None, None, time()
         try:
+            identity = new_id("sbx", now)
+            keeping = await self._keeping(caller, box, identity, persistent, workspace)
+            record = SandboxRecord(
+                id=identity,
+                owner=caller.owner,
+                key=caller.key_id,
+                state="alive",
+                created=now,
+                wall=box.wall,
+                limits=box.limits.as_dict(),
+                metadata=metadata,
+                expires=now + ttl,
+                persistent=keeping is not None,
+                workspace=None if keeping is None else keeping.workspace.id,
+            )
+            held = Held(box, record, idle, meter)
             self._journal.note(record)
             await box.open()
+            if keeping is not None:
+                await keeping.fill([mount.target for mount in checked_mounts(wish.get("mounts") or ())])
         except BaseException:
             meter.end_sandbox()
             await box.close()
-            self._note(replace(record, state="ended", ended=time(), reason="it could not be started"))
+            if record is not None:
+                self._note(replace(record, state="ended", ended=time(), reason="it could not be started"))
+            if keeping is not None:
+                await self._workspaces.release(keeping.workspace, is_new=workspace is None)
             raise
         finally:
             self._making -= 1
         self._held[record.id] = held
         self._audit(caller, "sandbox.create", record.id, {"limits": record.limits})
         held.ending = asyncio.create_task(self._notice(held))
+        if keeping is not None:
+            held.keeping, keeping.tell = keeping, held.happened
+            held.saver = asyncio.create_task(keeping.save_now_and_then(held.is_busy))
         return record
+
+    async def _keeping(
+        self, caller: Caller, box: AsyncSandbox, identity: str, persistent: bool, workspace: str | None
+    ) -> Keeping | None:
+        """Where its files are kept, if they are to be."""
+        if workspace is not None:
+            return Keeping(box, *await self._workspaces.open(caller.owner, workspace, identity))
+        return Keeping(box, *await self._workspaces.begin(caller.owner, identity)) if persistent else None
 
     def find(self, caller: Caller, identity: str) -> Held:
         """A sandbox of the caller's that is alive."""
@@ -248,7 +312,7 @@ class Sandboxes:
 
     async def kill(self, caller: Caller, identity: str) -> None:
         """End a sandbox of the caller's; one that has ended already is fine."""
-        held = self._held.get(identity)
+        held = self._held.get(identity) or self._leaving.get(identity)
         if held is None or held.owner != caller.owner:
             await self.record(caller, identity)
             return
@@ -257,20 +321,40 @@ class Sandboxes:
 
     async def end(self, held: Held, reason: str) -> None:
         """End it, and wait until nothing of it is left."""
+        if held.id in self._held:
+            await held.save_if_possible()
         if self._held.pop(held.id, None) is None:
-            await held.box.close()
+            await held.gone.wait()
             return
-        if held.ending is not None and held.ending is not asyncio.current_task():
-            held.ending.cancel()
+        self._leaving[held.id] = held
+        for task in (held.ending, held.saver):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
         try:
             await held.box.close()
         finally:
             held.meter.end_sandbox()
             held.record = replace(held.record, state="ended", ended=time(), reason=reason)
             self._note(held.record)
+            await self._last_words(held)
+            if held.keeping is not None:
+                await held.keeping.close()
+                await self._workspaces.release(held.keeping.workspace)
             held.happened("sandbox.ended", {"reason": reason})
             held.feed.end()
-            held.commands.end()
+            self._leaving.pop(held.id, None)
+            held.gone.set()
+
+    async def _last_words(self, held: Held) -> None:
+        """What still runs there is told its end, and tells it: before the feed is over."""
+        runs = [run.task for run in self._runs.active() if run.record.sandbox == held.id and run.task is not None]
+        tasks = [*runs, *held.commands.tasks()]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
+            for task in late:
+                task.cancel()  # it waits for an answer of somebody who has left
+            await asyncio.gather(*late, return_exceptions=True)
+        held.commands.end()
 
     # --- what is done in them
 
@@ -307,12 +391,16 @@ class Sandboxes:
                 elif run.task is not None:
                     run.task.cancel()  # it still waits for its turn
 
-            async with held.used():
+            async with held.used(saves=False):
                 run.stop = stop
                 if interactive:
                     run.control = events
                 async for event in events:
+                    if event.kind == "end":
+                        assert events.result is not None
+                        await held.save_after(events.result)
                     run.tell(event)
+                    await run.log.keep_pace()
                 assert events.result is not None
                 return events.result
 
@@ -358,13 +446,17 @@ class Sandboxes:
         while True:
             await asyncio.sleep(_LOOK_S)
             for held in list(self._held.values()):
-                try:
-                    if held.record.expires is not None and time() > held.record.expires:
-                        await self.end(held, "its time was up")
-                    elif await held.is_idle():
-                        await self.end(held, "it was idle")
-                except Exception:
-                    log.exception("sandbox %s could not be looked after", held.id)
+                if held.looking is None or held.looking.done():  # none waits for another that is slow to answer
+                    held.looking = asyncio.create_task(self._look_after(held))
+
+    async def _look_after(self, held: Held) -> None:
+        try:
+            if held.record.expires is not None and time() > held.record.expires:
+                await self.end(held, "its time was up")
+            elif await held.is_idle():
+                await self.end(held, "it was idle")
+        except Exception:
+            log.exception("sandbox %s could not be looked after", held.id)
 
     def _note(self, record: SandboxRecord) -> None:
         try:
@@ -373,9 +465,7 @@ class Sandboxes:
             log.error("the state of sandbox %s could not be recorded: %s", record.id, problem.message)
 
     def _audit(self, caller: Caller, action: str, target: str, details: dict[str, Any]) -> None:
-        self._journal.note(
-            AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details)
-        )
+        self._journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
 
 
 def check_limits(limits: Limits, settings: Configuration) -> None:

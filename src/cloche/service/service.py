@@ -14,6 +14,7 @@ from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
+from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
 
@@ -35,7 +36,8 @@ class Service:
             configuration.runs_at_once, configuration.queue, configuration.queue_wait, configuration.memory_reserve
         )
         self.runs = Runs(self.journal, self.admission, self.keyring)
-        self.sandboxes = Sandboxes(configuration, store, self.journal, self.keyring, self.runs)
+        self.workspaces = Workspaces(self.folder / "workspaces")
+        self.sandboxes = Sandboxes(configuration, store, self.journal, self.keyring, self.runs, self.workspaces)
         self.started = time()
         self.stopping = False
         self.admin_key = ""
@@ -54,6 +56,7 @@ class Service:
             await service.keyring.load()
             service.admin_key = await service.keyring.ensure_admin(folder / "key")
             await service._load_usage()
+            await service.workspaces.load()
         except BaseException:
             await store.close()
             raise
@@ -93,4 +96,8 @@ class Service:
                 await self.store.trim(settings.max_runs_kept, settings.max_audit_kept, 0.0)
             except Exception as problem:
                 log.warning("old records could not be removed: %s", type(problem).__name__)
+            try:
+                await self.workspaces.remove_old(settings.persistent_age)
+            except ClocheError as problem:
+                log.warning("an old workspace could not be removed: %s", problem)
             await asyncio.sleep(_TRIM_S)

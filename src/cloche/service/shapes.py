@@ -6,6 +6,7 @@ from base64 import b64encode
 from codecs import getincrementaldecoder
 from typing import Any
 
+from cloche.errors import ClocheError, FileProblem
 from cloche.model.events import CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
 from cloche.model.files import Entry
 from cloche.model.history import Best, FileChanges, Moment, Restored, VariableChanges
@@ -64,6 +65,12 @@ def error_json(error: Error) -> dict[str, Any]:
     """Why a run did not succeed."""
     told: dict[str, Any] = plain(error)
     return told
+
+
+def problem_json(problem: ClocheError) -> dict[str, Any]:
+    """Why there is no result."""
+    details = {"errno": problem.errno} if isinstance(problem, FileProblem) else {}
+    return {"kind": problem.code, "message": problem.message, "hint": problem.hint, "details": details}
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:

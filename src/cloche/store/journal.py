@@ -19,7 +19,7 @@ from cloche.store.records import Fact
 from cloche.store.segments import Segment
 from cloche.store.store import Store
 
-LINGER_S = 0.05  # facts that come within it share a transaction, and a run that ends within it needs one row
+LINGER_S = 0.25  # facts that come within it share a transaction, and a run that ends within it needs one row
 BATCH = 250
 BATCH_BYTES = 8 << 20
 QUEUE = 2000  # facts in memory; past it they are read from the file again
@@ -154,12 +154,15 @@ class Journal:
                 await asyncio.sleep(_LONGEST_PAUSE_S)
 
     async def _drain(self) -> None:
-        while not self._is_all_stored():
+        goal = self._end_position()  # what comes meanwhile may wait for company
+        while self._stored < goal and not self._is_all_stored():
             facts, end = await self._next_batch()
             await self._deliver(facts)
             self._move_to(end)
-        self._more.clear()
-        self._hurry.clear()
+        if self._is_all_stored():
+            self._more.clear()
+        if not self._waiting:
+            self._hurry.clear()
 
     def _forget_queue(self) -> None:
         """Read everything again from the files: a batch may have been taken from the queue and not arrived."""

@@ -176,7 +176,11 @@ def test_the_package_is_imported_at_once_and_needs_hardly_anything() -> None:
         "import cloche.agent.versions; print(*(set(sys.modules) - before))"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert {name for name in loaded if name.startswith("cloche.")} == {"cloche.agent.versions", *modules}
+    assert {name for name in loaded if name.startswith("cloche.")} == {
+        "cloche.agent.versions",
+        "cloche.agent.drafts",
+        *modules,
+    }
     assert {name for name in loaded if not name.startswith("cloche.")} <= {
         "__future__",
         "_blake2",

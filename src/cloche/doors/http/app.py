@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from cloche import __version__
-from cloche.doors.http import commands, files, problems, runs, sandboxes, sessions, system
+from cloche.doors import terminal, websocket
+from cloche.doors.http import commands, files, problems, runs, sandboxes, sessions, system, workspaces
+from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import Ports
 from cloche.service.service import Service
@@ -14,15 +17,28 @@ _ABOUT = """Runs code under glass. Every request needs a key: `Authorization: Be
 Errors have one shape: `{"error": {"kind", "message", "hint", "details"}}`."""
 
 
-def build(service: Service, metrics: Metrics, ports: Ports) -> FastAPI:
+def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> FastAPI:
     """The application for one service."""
     app = FastAPI(
-        title="Cloche", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, openapi_url="/openapi.json"
+        title="Cloche",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
     )
     app.state.service, app.state.metrics, app.state.ports = service, metrics, ports
     problems.install(app)
-    for part in (system, runs, sandboxes, sessions, files, commands):
+    for part in (
+        runs,
+        sessions,
+        system,
+        sandboxes,
+        files,
+        commands,
+        workspaces,
+    ):  # in the order in which addresses are looked up: what is called most first
         app.include_router(part.router)
+    app.router.routes.extend((*websocket.routes, *terminal.routes))
+    app.router.routes.append(Route(PATH, mcp, include_in_schema=False))
     return app
-
-

@@ -91,7 +91,7 @@ async def tar(held: Held, root: str, entries: Iterable[Entry], compressed: bool)
 async def _contents(held: Held, entry: Entry) -> AsyncIterator[bytes]:
     left = entry.size
     try:
-        async with held.used() as box, box.files.read_stream(entry.path, length=entry.size) as reading:
+        async with held.used(saves=False) as box, box.files.read_stream(entry.path, length=entry.size) as reading:
             async for chunk in reading:
                 yield chunk[:left]
                 left -= len(chunk)

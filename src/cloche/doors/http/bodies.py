@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from typing import Annotated, Any, Literal
+from json import loads
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
@@ -114,6 +116,9 @@ class CellBody(ViewBody):
     env: dict[str, str] | None = None
     timeout: float | None = None
     interactive: bool = False
+    keep: int | None = Field(
+        None, ge=0, description="bytes of output in the result; by default all, and with events the first megabyte"
+    )
 
 
 class SandboxBody(WhereBody):
@@ -256,6 +261,19 @@ class KeyBody(Body):
     name: str
     scopes: list[str] = ["run"]
     limits: dict[str, float] | None = None
+
+
+Known = TypeVar("Known", bound=Body)
+
+
+def checked(kind: type[Known], data: bytes) -> Known:
+    """A body of a request that may have other ones, too."""
+    try:
+        return kind.model_validate(loads(data))
+    except ValidationError as problem:
+        raise RequestValidationError(problem.errors()) from None
+    except (ValueError, RecursionError):
+        raise InvalidRun("The body is not JSON.") from None
 
 
 def given_bytes(name: str, text: str | None, base64: str | None) -> bytes | None:

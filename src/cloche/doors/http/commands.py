@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
-from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, from_base64, given_bytes
+from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
@@ -48,13 +48,12 @@ async def start(
         command = held.commands.add(process, _words(body), body.pty)
         data = _input(body)
         if data is not None:
-            await process.write(data)
-            await process.close_stdin()
+            await process.feed(data)
         return Json(_json(command), 201)
     data = _input(body)
 
     async def work(run: Run) -> Result:
-        async with held.used():
+        async with held.used(saves=False):
             if body.command is not None:
                 timeout = held.limits.timeout_s if body.timeout is None else body.timeout
                 limited = body.model_copy(update={"timeout": timeout})
@@ -62,7 +61,9 @@ async def start(
             else:
                 process = await _start(held, body, stdin=data is not None)
             run.stop = process.kill
-            return await process.finish(data)
+            result = await process.finish(data)
+            await held.save_after(result)
+            return result
 
     code = body.code if body.code is not None else str(_words(body))
     language = body.language if body.code is not None else "command"
@@ -101,7 +102,7 @@ async def _start(held: Held, body: CommandBody, stdin: bool, whole: bool = False
 @router.get("", responses={200: {"model": Page[CommandAnswer]}}, response_class=Response)
 async def listed(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """Those that run, and those that ended lately."""
-    return Json(page([_json(command) for command in held.commands.list()], limit, after))
+    return Json(page([_json(command) for command in held.commands.all()], limit, after))
 
 
 @router.get("/{command}", responses={200: {"model": CommandAnswer}}, response_class=Response)
@@ -128,15 +129,16 @@ async def events(
 async def write(request: Request, held: TheSandbox, command: Id, eof: bool = False) -> Response:
     """More of its standard input: JSON, or the bytes themselves as the body."""
     process = held.commands.find(command).process
-    if request.headers.get("content-type", "").startswith("application/json"):
-        body = InputBody.model_validate_json(await request.body())
-        await process.write(body.bytes())
-        eof = eof or body.eof
-    else:
-        async for chunk in request.stream():
-            await process.write(chunk)
-    if eof:
-        await process.close_stdin()
+    async with held.used():
+        if request.headers.get("content-type", "").startswith("application/json"):
+            body = checked(InputBody, await request.body())
+            await process.write(body.bytes())
+            eof = eof or body.eof
+        else:
+            async for chunk in request.stream():
+                await process.write(chunk)
+        if eof:
+            await process.close_stdin()
     return Response(status_code=204)
 
 

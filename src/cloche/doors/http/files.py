@@ -15,11 +15,13 @@ from cloche.doors.http.archive import tar, zip_archive
 from cloche.doors.http.bodies import FolderBody, RenameBody
 from cloche.doors.http.given import Json, TheCaller, TheSandbox, TheService, page, path_asked, path_in
 from cloche.doors.http.multipart import parts
-from cloche.doors.http.problems import ALWAYS, Unwelcome
+from cloche.doors.http.problems import ALWAYS, Unsatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
-from cloche.errors import InvalidRun
+from cloche.engine.transfers import AsyncReading
+from cloche.errors import ClocheError, InvalidRun
 from cloche.model.files import Entry
+from cloche.service.meter import Meter
 from cloche.service.sandboxes import Held
 from cloche.service.shapes import entry_json
 
@@ -53,29 +55,32 @@ _HEARTBEAT_S = 15.0
 async def read(request: Request, held: TheSandbox, service: TheService, caller: TheCaller, path: str) -> Response:
     """A file's contents, or a range of them."""
     name = path_in(request, "/files/") or path
+    meter = service.keyring.meter(caller)
+    meter.check_day()
     entry = await held.box.files.stat(name)
-    if entry.kind == "symlink":
-        entry = entry.replace(kind="file", size=await _size(held, name))
-    if entry.kind != "file":
+    if entry.kind not in ("file", "symlink"):
         raise InvalidRun(f"{entry.path} is a {entry.kind}.", hint="GET …/files?path= lists a folder.")
-    tag = f'"{entry.size:x}-{int(entry.modified * 1e6):x}"'
-    headers = {**INERT, "ETag": tag, "Accept-Ranges": "bytes"}
-    if tag in request.headers.get("if-none-match", ""):
+    size = await _size(held, name) if entry.kind == "symlink" else entry.size
+    # A link does not tell when what it points to was changed, so it has no tag.
+    tag = "" if entry.kind == "symlink" else f'"{size:x}-{int(entry.modified * 1e6):x}"'
+    headers = {**INERT, "Accept-Ranges": "bytes", **({"ETag": tag} if tag else {})}
+    if tag and _is_known(request, tag):
         return Response(status_code=304, headers=headers)
-    start, length, status = _range(request, entry.size, tag)
+    start, length, status = _range(request, size, tag)
     if status == 206:
-        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{entry.size}"
+        headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{size}"
     headers["Content-Length"] = str(length)
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers, media_type="application/octet-stream")
-    service.keyring.meter(caller).use(byte_count=length)
-    contents = _contents(held, name, start, length)
-    return StreamingResponse(contents, status, headers, media_type="application/octet-stream")
+    # Opened before anything is answered: what cannot be read is an error, not an answer that breaks off.
+    reading = await held.box.files.read_stream(name, offset=start, length=length).begin()
+    meter.use(byte_count=length)
+    return StreamingResponse(_contents(held, reading, length), status, headers, media_type="application/octet-stream")
 
 
-async def _contents(held: Held, name: str, start: int, length: int) -> AsyncIterator[bytes]:
+async def _contents(held: Held, reading: AsyncReading, length: int) -> AsyncIterator[bytes]:
     left = length
-    async with held.used() as box, box.files.read_stream(name, offset=start, length=length) as reading:
+    async with held.used(saves=False), reading:
         async for chunk in reading:
             yield chunk[:left]  # never more than was promised, though the file may grow
             left -= len(chunk)
@@ -84,6 +89,11 @@ async def _contents(held: Held, name: str, start: int, length: int) -> AsyncIter
 async def _size(held: Held, name: str) -> int:
     async with held.box.files.read_stream(name, length=0) as reading:
         return reading.size
+
+
+def _is_known(request: Request, tag: str) -> bool:
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or tag in known
 
 
 def _range(request: Request, size: int, tag: str) -> tuple[int, int, int]:
@@ -98,13 +108,11 @@ def _range(request: Request, size: int, tag: str) -> tuple[int, int, int]:
     start = size - min(int(last), size) if not first else int(first)
     end = size - 1 if not first or not last else min(int(last), size - 1)
     if start >= size or end < start:
-        raise Unwelcome(416, "invalid", f"The file has {size} bytes.", "Ask for a range within it.")
+        raise Unsatisfiable(size)
     return start, end - start + 1, 206
 
 
-@router.put(
-    "/files/{path:path}", responses={200: {"model": EntryAnswer}}, response_class=Response, openapi_extra=_BODY
-)
+@router.put("/files/{path:path}", responses={200: {"model": EntryAnswer}}, response_class=Response, openapi_extra=_BODY)
 async def write(
     request: Request,
     held: TheSandbox,
@@ -116,15 +124,28 @@ async def write(
 ) -> Response:
     """Write a file, all or nothing: an upload that breaks off leaves what was there."""
     name = path_in(request, "/files/") or path
-    entry = await _store(held, name, request.stream(), None if mode is None else int(mode, 8), append)
-    service.keyring.meter(caller).use(byte_count=entry.size)
+    meter = service.keyring.meter(caller)
+    entry = await _store(held, meter, name, request.stream(), None if mode is None else int(mode, 8), append)
     return Json(entry_json(entry))
 
 
-async def _store(held: Held, name: str, chunks: AsyncIterator[bytes], mode: int | None, append: bool) -> Entry:
-    async with held.used() as box, box.files.write_stream(name, mode=mode, append=append) as writing:
+async def _store(
+    held: Held,
+    meter: Meter,
+    name: str,
+    chunks: AsyncIterator[bytes],
+    mode: int | None = None,
+    append: bool = False,
+    saves: bool = True,
+) -> Entry:
+    meter.check_day()
+    async with (
+        held.used(saves=saves) as box,
+        box.files.write_stream(name, mode=mode, append=append) as writing,
+    ):
         async for chunk in chunks:
             if chunk:
+                meter.use(byte_count=len(chunk))
                 await writing.write(chunk)
         entry = await writing.finish()
     held.happened("file.write", {"path": entry.path, "size": entry.size})
@@ -168,7 +189,7 @@ async def listed(
     after: Annotated[str | None, Query(max_length=20)] = None,
 ) -> Response:
     """What is in a folder, and in the folders below it as deep as wanted."""
-    async with held.used() as box:
+    async with held.used(saves=False) as box:
         found = await box.files.list(path_asked(request), depth=depth)
     told = page([entry_json(entry) for entry in found], limit, after)
     return Json({**told, "truncated": found.truncated})
@@ -211,9 +232,9 @@ async def upload(request: Request, held: TheSandbox, service: TheService, caller
     folder = path_asked(request)
     written: list[dict[str, Any]] = []
     async for name, chunks in parts(request):
-        entry = await _store(held, f"{folder}/{name}", chunks, None, False)
-        service.keyring.meter(caller).use(byte_count=entry.size)
+        entry = await _store(held, service.keyring.meter(caller), f"{folder}/{name}", chunks, saves=False)
         written.append(entry_json(entry))
+    await held.save()
     return Json({"items": written, "next": None})
 
 
@@ -223,9 +244,7 @@ async def upload(request: Request, held: TheSandbox, service: TheService, caller
     response_class=Response,
     openapi_extra={"parameters": [_PATH]},
 )
-async def archive(
-    request: Request, held: TheSandbox, format: Literal["zip", "tar", "tar.gz"] = "zip"
-) -> Response:
+async def archive(request: Request, held: TheSandbox, format: Literal["zip", "tar", "tar.gz"] = "zip") -> Response:
     """A folder as one file, made while it is sent."""
     folder = path_asked(request)
     found = await held.box.files.list(folder, depth=1000)
@@ -248,11 +267,12 @@ async def watch(request: Request, held: TheSandbox, recursive: bool = False) -> 
     async def lines() -> AsyncIterator[bytes]:
         number = 1
         yield event(number, "ready", {})
-        while True:
-            change = await watching.next_change(_HEARTBEAT_S)
+        while not held.feed.over:
+            try:
+                change = await watching.next_change(_HEARTBEAT_S)
+            except ClocheError:
+                return  # the sandbox has ended
             if change is None:
-                if held.feed.over:
-                    return
                 yield b": \n\n"
                 continue
             number += 1

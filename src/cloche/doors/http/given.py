@@ -12,37 +12,39 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from cloche.doors.gate import caller_of
+from cloche.doors.http.problems import Ended
 from cloche.errors import Gone
 from cloche.service.keys import Caller
 from cloche.service.sandboxes import Held
 from cloche.service.service import Service
 
 
-def _service(request: HTTPConnection) -> Service:
+# These are coroutines although they wait for nothing: FastAPI would call plain functions in a thread.
+
+
+async def _service(request: HTTPConnection) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def _caller(request: HTTPConnection) -> Caller:
+async def _caller(request: HTTPConnection) -> Caller:
     return caller_of(request.scope)
 
 
-async def _held(request: HTTPConnection, sandbox_id: str) -> Held:
-    service, caller = _service(request), _caller(request)
+async def held_of(request: HTTPConnection, sandbox_id: str) -> Held:
+    """The caller's sandbox of this id."""
+    service, caller = await _service(request), await _caller(request)
     try:
         return service.sandboxes.find(caller, sandbox_id)
     except Gone:
         record = await service.sandboxes.record(caller, sandbox_id)  # raises the same when it never was
-        raise Ended(f"The sandbox has ended: {record.reason or record.state}.", hint="Make a new one.") from None
-
-
-class Ended(Gone):
-    """A sandbox of the caller's that is not alive any more."""
+        reason = record.reason or ("it was just ended" if record.state == "alive" else record.state)
+        raise Ended(f"The sandbox has ended: {reason}.", hint="Make a new one.") from None
 
 
 TheService = Annotated[Service, Depends(_service)]
 TheCaller = Annotated[Caller, Depends(_caller)]
-TheSandbox = Annotated[Held, Depends(_held)]
+TheSandbox = Annotated[Held, Depends(held_of)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="items on a page")]
 After = Annotated[str | None, Query(description="`next` of the page before", max_length=500)]
 
@@ -53,6 +55,7 @@ class Json(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
+        """As bytes."""
         return dumps(content, separators=(",", ":")).encode()
 
 
@@ -77,5 +80,3 @@ def path_asked(request: Request, default: str = ".") -> str:
         if name == "path":
             return value or default
     return default
-
-

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import logging
 import math
+from json import dumps
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 
 from cloche.doors.http.answers import ProblemAnswer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed
@@ -46,14 +48,30 @@ class Unwelcome(ClocheError):
         self.status, self.code = status, kind
 
 
-def answer(problem: ClocheError) -> JSONResponse:
+class Unsatisfiable(Unwelcome):
+    """A range that a file does not have."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(416, "invalid", f"The file has {size} bytes.", "Ask for a range within it.")
+        self.size = size
+
+
+class Ended(Gone):
+    """A sandbox of the caller's that is not alive any more."""
+
+    status = 410
+
+
+def answer(problem: ClocheError) -> Response:
     """An error as a response."""
-    status, headers, details = 500, {}, {}
+    status = 500
+    headers: dict[str, str] = {}
+    details: dict[str, Any] = {}
     for kind, number in _STATUS:
         if isinstance(problem, kind):
             status = number
             break
-    if isinstance(problem, Unwelcome):
+    if isinstance(problem, Unwelcome | Ended):
         status = problem.status
     if isinstance(problem, FileProblem):
         details["errno"] = problem.errno
@@ -63,7 +81,10 @@ def answer(problem: ClocheError) -> JSONResponse:
         details["retry_after"] = problem.retry_after
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return told(status, problem.code, problem.message, problem.hint, details, headers)
+    if isinstance(problem, Unsatisfiable):
+        headers["Content-Range"] = f"bytes */{problem.size}"
+    kind_told = "limit" if isinstance(problem, TooMany) else problem.code
+    return told(status, kind_told, problem.message, problem.hint, details, headers)
 
 
 def told(
@@ -73,10 +94,11 @@ def told(
     hint: str = "",
     details: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
-) -> JSONResponse:
+) -> Response:
     """The one shape of all errors."""
     error = {"kind": kind, "message": message, "hint": hint, "details": details or {}}
-    return JSONResponse({"error": error}, status, headers)
+    # Names of files that are not UTF-8 are lone surrogates, which JSON can tell as escapes only.
+    return Response(dumps({"error": error}).encode(), status, headers, media_type="application/json")
 
 
 _KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 413: "invalid", 415: "invalid"}
@@ -99,11 +121,16 @@ def install(app: FastAPI) -> None:
 
     async def by_status(_: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
+        if isinstance(problem.__cause__, ClocheError):  # met while the body was read
+            return answer(problem.__cause__)
         message = {404: "There is nothing at this address.", 405: "This address does not take this method."}
         text = message.get(problem.status_code, str(problem.detail))
         kind = _KINDS.get(problem.status_code, "invalid" if problem.status_code < 500 else "failed")
         headers = dict(problem.headers) if problem.headers else None
         return told(problem.status_code, kind, text, "See /docs for what there is.", None, headers)
+
+    async def left(_: Request, __: Exception) -> Response:
+        return told(400, "invalid", "The request breaks off in the middle.", "Send it again.")
 
     async def unexpected(_: Request, problem: Exception) -> Response:
         log.error("a request failed by our own fault", exc_info=problem)
@@ -112,4 +139,5 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(ClocheError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, by_status)
+    app.add_exception_handler(ClientDisconnect, left)
     app.add_exception_handler(Exception, unexpected)

@@ -100,7 +100,9 @@ async def events(
     known = service.runs.find(caller.owner, run_id)
     if known is None:
         await one(run_id, service, caller)
-        raise Unwelcome(410, "gone", "The events of this run are not kept any more.", "GET /v1/runs/{id} has its result.")
+        raise Unwelcome(
+            410, "gone", "The events of this run are not kept any more.", "GET /v1/runs/{id} has its result."
+        )
     return of_log(known.log, position(request, after))
 
 

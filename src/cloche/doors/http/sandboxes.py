@@ -16,6 +16,7 @@ from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, T
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event, of_log, position, wants_events
+from cloche.errors import ClocheError
 from cloche.service.sandboxes import Held
 from cloche.service.service import Service
 from cloche.service.shapes import plain
@@ -98,7 +99,11 @@ async def usage(
         number = 0
         while not held.feed.over:
             number += 1
-            yield event(number, "usage", await _usage(held))
+            try:
+                now = await _usage(held)
+            except ClocheError:
+                return  # it has ended
+            yield event(number, "usage", now)
             await asyncio.sleep(interval)
 
     return EventStream(lines())
@@ -130,7 +135,9 @@ async def _usage(held: Held) -> dict[str, Any]:
 def _json(service: Service, record: SandboxRecord) -> dict[str, Any]:
     limits = record.limits
     return {
-        **{name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in ("limits", "idle_timeout")},
+        **{
+            name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in ("limits", "idle_timeout")
+        },
         "limits": {
             "timeout": limits["timeout_s"],
             "memory": limits["memory_bytes"],

@@ -35,7 +35,7 @@ from cloche.doors.http.streams import of_log, unless_left, wants_events
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
 from cloche.service import attempts
-from cloche.service.shapes import changes_json, moment_json, plain, restored_json, result_json
+from cloche.service.shapes import moment_json, plain, restored_json, result_json
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["sessions"])
 
@@ -59,10 +59,10 @@ async def run(
         env=body.env,
         timeout=body.timeout,
         interactive=body.interactive,
-        keep=None if events else held.limits.output_bytes,
+        keep=held.limits.output_bytes if body.keep is None and not events else body.keep,
     )
     if events:
-        return of_log(started.log)
+        return of_log(started.log, run_id=started.id)
     return await answer(request, started, body, view, _nothing)
 
 
@@ -128,9 +128,7 @@ async def remove_checkpoint(held: TheSandbox, checkpoint: Name) -> Response:
     return Response(status_code=204)
 
 
-@router.post(
-    "/checkpoints/{checkpoint}/restore", responses={200: {"model": RestoredAnswer}}, response_class=Response
-)
+@router.post("/checkpoints/{checkpoint}/restore", responses={200: {"model": RestoredAnswer}}, response_class=Response)
 async def restore(held: TheSandbox, checkpoint: Name) -> Response:
     """Make variables and files what they were."""
     async with held.used() as box:
@@ -150,7 +148,10 @@ async def fork(held: TheSandbox, body: ForkBody | None = None) -> Response:
 
 
 @router.post(
-    "/checkpoints/{checkpoint}/fork", status_code=201, responses={201: {"model": ContextAnswer}}, response_class=Response
+    "/checkpoints/{checkpoint}/fork",
+    status_code=201,
+    responses={201: {"model": ContextAnswer}},
+    response_class=Response,
 )
 async def fork_from(held: TheSandbox, checkpoint: Name, body: ForkBody | None = None) -> Response:
     """The same from one checkpoint."""
@@ -172,16 +173,21 @@ async def history(held: TheSandbox, limit: Limit = 100, after: After = None) -> 
     return Json(page([moment_json(moment) for moment in held.box.history()], limit, after))
 
 
-@router.post("/attempts", status_code=201, responses={201: {"model": AttemptAnswer}}, response_class=Response)
+@router.post(
+    "/attempts",
+    status_code=201,
+    responses={201: {"model": AttemptAnswer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    response_class=Response,
+)
 async def attempt(
     request: Request, held: TheSandbox, body: AttemptBody, service: TheService, caller: TheCaller
 ) -> Response:
     """Run code in a branch and see what it changes; then keep it or discard it."""
     run, tried = await attempts.attempt(service, caller, held, body.code, body.context, body.timeout)
-    result = await unless_left(request, run.outcome(), _nothing)
-    identity, found = tried[0]
-    told = {"id": identity, "result": result_json(result, run.id), **changes_json(found.files, found.variables)}
-    return Json(told, 201)
+    if wants_events(request):
+        return of_log(run.log, run_id=run.id)
+    await unless_left(request, run.outcome(), _nothing)
+    return Json(tried[0], 201)
 
 
 @router.post("/attempts/{attempt}/keep", responses={200: {"model": ResultAnswer}}, response_class=Response)
@@ -213,7 +219,7 @@ async def best_of(
         service, caller, held, body.candidates, body.score, body.context, body.timeout, asks=events
     )
     if events:
-        return of_log(run.log)
+        return of_log(run.log, run_id=run.id)
     await unless_left(request, run.outcome(), _nothing)
     return Json(found[0])
 

@@ -37,11 +37,16 @@ def position(request: Request, after: int | None) -> int:
 class EventStream(StreamingResponse):
     """Server-sent events; `on_leave` is called when the client has had the last, or has gone before."""
 
-    def __init__(self, lines: AsyncIterator[bytes], on_leave: Callable[[], Awaitable[None]] | None = None) -> None:
-        super().__init__(lines, media_type=MEDIA_TYPE, headers=HEADERS)
+    def __init__(
+        self, lines: AsyncIterator[bytes], on_leave: Callable[[], Awaitable[None]] | None = None, run_id: str = ""
+    ) -> None:
+        # The run's id at once: who leaves before it has started can still call it off, or come back to it.
+        headers = {**HEADERS, "Cloche-Run": run_id} if run_id else HEADERS
+        super().__init__(lines, media_type=MEDIA_TYPE, headers=headers)
         self._on_leave = on_leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send them."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -49,7 +54,9 @@ class EventStream(StreamingResponse):
                 await asyncio.shield(self._on_leave())
 
 
-def of_log(log: EventLog, after: int = 0, on_leave: Callable[[], Awaitable[None]] | None = None) -> EventStream:
+def of_log(
+    log: EventLog, after: int = 0, on_leave: Callable[[], Awaitable[None]] | None = None, run_id: str = ""
+) -> EventStream:
     """What a log tells, from an event on, until its end."""
 
     async def lines() -> AsyncIterator[bytes]:
@@ -57,7 +64,7 @@ def of_log(log: EventLog, after: int = 0, on_leave: Callable[[], Awaitable[None]
         async for batch in log.batches(after, HEARTBEAT_S):
             yield b"".join(map(line, batch)) if batch else b": \n\n"
 
-    return EventStream(lines(), on_leave)
+    return EventStream(lines(), on_leave, run_id)
 
 
 def line(happened: Happened) -> bytes:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from cloche import __version__, languages
+from cloche.doors.http import documentation
 from cloche.doors.http.answers import AuditAnswer, KeyAnswer, LanguageAnswer, Page
 from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
@@ -26,10 +27,19 @@ _HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 (<a href="/openapi.json">OpenAPI</a>); MCP clients connect to <code>/mcp</code>.</p>"""
 
 
+_PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
+
+
 @router.get("/", include_in_schema=False)
 async def home() -> Response:
     """A page for people."""
-    return HTMLResponse(_HOME, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
+    return HTMLResponse(_HOME, headers=_PAGE)
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    """What there is, for people."""
+    return HTMLResponse(documentation.page(request.app.openapi()), headers=_PAGE)
 
 
 @router.get("/v1/health", response_class=Response)
@@ -42,7 +52,9 @@ async def health() -> Response:
 async def ready(service: TheService) -> Response:
     """It takes work: the database answers, and it is not stopping."""
     if service.stopping:
-        return told(503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"})
+        return told(
+            503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"}
+        )
     try:
         await service.store.ping()
     except ClocheError as problem:
@@ -72,9 +84,7 @@ async def known_languages(limit: Limit = 100, after: After = None) -> Response:
 
 
 @router.get("/v1/usage", response_class=Response)
-async def usage(
-    service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30
-) -> Response:
+async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
     """What the caller has used, day by day."""
     await service.journal.flush()
     used = await service.store.usage_by_day(caller.owner, days)

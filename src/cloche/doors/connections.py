@@ -1,0 +1,190 @@
+"""Connections: how long a client may take, how much it may say before we know who it is, and how many there may be.
+
+Uvicorn waits as long as a client likes.  Whoever is not known can hold a connection here for seconds only: the head of
+a request has to come in time and be of a sane size, and a connection that has shown no key is not kept for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from json import dumps
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+HEAD_S = 10.0  # for the head of a request, and for the first byte of a connection
+BODY_S = 30.0  # without a byte of the body that we wait for
+LINGER_S = 5.0  # for the rest of a body that was answered before it had come
+STRANGER_S = 5.0  # between the requests of a connection whose last one had no key
+READ_S = 120.0  # without taking anything of an answer
+MAX_HEAD = 64 << 10  # bytes of the address and the headers
+MAX_HEADERS = 200
+MAX_CONNECTIONS = 2000
+
+
+class Connection(HttpToolsProtocol):
+    """One client's connection, within bounds."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._usual_keep_alive = self.timeout_keep_alive
+        self._timer: asyncio.TimerHandle | None = None
+        self._reading_timer: asyncio.TimerHandle | None = None
+        self._heard = 0.0  # when the last byte came
+        self._in_head, self._in_body = True, False
+        self._head_size = 0  # bytes that have come while the head was not complete
+        self._bytes = self._count = 0  # of the headers that were found
+        self._too_large = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has come."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(503, "busy", "There are too many connections.", b"retry-after: 5\r\n")
+            return
+        self._arm(HEAD_S, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._disarm()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """More of a request."""
+        if self.transport.is_closing() or self.parser is None:
+            return
+        self._heard = self.loop.time()
+        if self._in_head:
+            self._head_size += len(data)
+        super().data_received(data)
+        # A parser keeps a header to itself until it is complete, so what has come is counted, too.
+        if self._in_head and self._head_size > MAX_HEAD and not self.transport.is_closing():
+            self._too_large = True
+            self.send_400_response("")
+        if self._timer is None and self.timeout_keep_alive_task is None and not self._is_busy():
+            self._arm(HEAD_S, self._head_is_late)  # empty lines, which are no request yet
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on it is a WebSocket."""
+        self._disarm()
+        super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  (its words are not ours)
+        """What cannot be parsed."""
+        if self.transport.is_closing():
+            return
+        if self._too_large:
+            self._refuse(431, "invalid", "The head of the request is too large.")
+        else:
+            self._refuse(400, "invalid", "This is not HTTP.")
+
+    # --- what the parser finds
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._in_head, self._head_size, self._bytes, self._count = True, 0, 0, 0
+        self._arm(HEAD_S, self._head_is_late)
+
+    def on_url(self, url: bytes) -> None:
+        """The address, or a part of it."""
+        super().on_url(url)
+        self._bound(len(url), 0)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; those that come after the body are of no use to anybody."""
+        self._bound(len(name) + len(value), 1)
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is complete."""
+        self._in_head, self._in_body, self._head_size, self._bytes, self._count = False, True, 0, 0, 0
+        self._arm(BODY_S / 3, self._look_at_body)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        self._in_body, self._in_head = False, True
+        self._disarm()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer was sent."""
+        was_last = not self.pipeline
+        known = "caller" in self.cycle.scope.get("state", {})
+        patience = self._usual_keep_alive if known else min(STRANGER_S, self._usual_keep_alive)
+        self.timeout_keep_alive = patience  # type: ignore[assignment]  # it is only ever given to a timer
+        super().on_response_complete()
+        if not was_last or self.transport.is_closing():
+            return
+        if self._in_body:
+            self._arm(LINGER_S, self.transport.abort)
+        elif self._timer is not None:
+            self._arm(HEAD_S, self._head_is_late)  # of a request that has begun to come meanwhile
+
+    # --- how long it takes
+
+    def pause_writing(self) -> None:
+        """The client takes nothing."""
+        super().pause_writing()
+        if self._reading_timer is None:
+            self._reading_timer = self.loop.call_later(READ_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
+            self._reading_timer = None
+        if self.flow is not None:
+            super().resume_writing()
+
+    def _head_is_late(self) -> None:
+        if self._is_busy():
+            self._arm(HEAD_S, self._head_is_late)  # the request before this one is still being answered
+        else:
+            self._refuse(408, "invalid", "The request takes too long to come.")
+
+    def _look_at_body(self) -> None:
+        ours = self.flow.read_paused or self.cycle.waiting_for_100_continue  # it is us who lets the client wait
+        if ours:
+            self._heard = self.loop.time()
+        if self.loop.time() - self._heard < BODY_S:
+            self._arm(BODY_S / 3, self._look_at_body)
+        elif self.cycle.response_started:
+            self.transport.abort()
+        else:
+            self._refuse(408, "invalid", "The rest of the body does not come.")
+
+    def _is_busy(self) -> bool:
+        return self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete)
+
+    def _arm(self, seconds: float, then: Any) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, then)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- how much it is
+
+    def _bound(self, size: int, count: int) -> None:
+        self._bytes += size
+        self._count += count
+        if self._bytes > MAX_HEAD or self._count > MAX_HEADERS:
+            self._too_large = True
+            raise ValueError("too large")
+
+    def _refuse(self, status: int, kind: str, message: str, more: bytes = b"") -> None:
+        """Answer without asking anybody, and close."""
+        self._disarm()
+        error = {"kind": kind, "message": message, "hint": "", "details": {}}
+        body = dumps({"error": error}).encode()
+        head = b"content-type: application/json\r\nx-content-type-options: nosniff\r\nconnection: close\r\n"
+        size = b"content-length: %d\r\n\r\n" % len(body)
+        self.transport.write(b"".join((STATUS_LINE[status], head, more, size, body)))
+        self.transport.close()
+        self._arm(LINGER_S, self.transport.abort)  # for a client that does not even take this

@@ -1,0 +1,108 @@
+"""Which headers go through, in either direction: none of ours goes in, none that could harm our origin comes out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from starlette.types import Scope
+
+from cloche.doors.forward.way import Way
+
+Headers = list[tuple[bytes, bytes]]
+
+SANDBOX = b"sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads"
+_HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade http2-settings".split()
+)
+_OURS_TO_SAY = frozenset(
+    b"host content-length expect forwarded x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port "
+    b"x-forwarded-prefix x-forwarded-server x-real-ip".split()
+)
+_SOCKET = b"sec-websocket-"
+# What a server says about the whole of its origin, which below a path of ours would be our own; and what a browser
+# would ask a person for in our name.
+_ABOUT_ORIGINS = frozenset(
+    b"set-cookie set-cookie2 clear-site-data service-worker-allowed strict-transport-security alt-svc public-key-pins "
+    b"public-key-pins-report-only expect-ct nel report-to reporting-endpoints accept-ch critical-ch "
+    b"origin-agent-cluster speculation-rules use-as-dictionary timing-allow-origin www-authenticate "
+    b"authentication-info x-content-type-options cross-origin-resource-policy x-permitted-cross-domain-policies".split()
+)
+_NOT_ITS_OWN = frozenset((b"strict-transport-security", b"alt-svc"))  # about the port, or the names below
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_DOMAIN = re.compile(rb";\s*domain\s*=[^;]*", re.I)
+
+
+def inward(scope: Scope, way: Way, cookie: str, is_key: Callable[[str], bool]) -> Headers:
+    """The headers of a request, for the server in the sandbox."""
+    given: Headers = scope["headers"]
+    dropped = _HOP_BY_HOP | _OURS_TO_SAY | _named(given)
+    headers: Headers = [(b"host", way.inner.encode())]
+    for name, value in given:
+        name = name.lower()
+        if name in dropped or name.startswith(_SOCKET):
+            continue
+        if name in (b"authorization", b"x-api-key") and (way.needs_key or is_key(_secret(value))):
+            continue
+        if name in (b"cookie", b"referer") and way.is_shared:
+            continue  # not those of whatever else is at our origin
+        if name == b"cookie":
+            value = _without(value, cookie.encode())
+        elif name == b"origin" and value.decode("latin-1").lower() == way.origin.lower():
+            value = b"http://" + way.inner.encode()
+        if value:
+            headers.append((name, value))
+    client = scope.get("client")
+    headers += [
+        (b"x-forwarded-for", (client[0] if client else "unknown").encode()),
+        (b"x-forwarded-host", way.host.encode()),
+        (b"x-forwarded-proto", way.scheme.encode()),
+    ]
+    if way.prefix:
+        headers.append((b"x-forwarded-prefix", way.prefix.encode()))
+    return headers
+
+
+def outward(given: Iterable[tuple[bytes, bytes]], way: Way, path: str, has_length: bool) -> Headers:
+    """The headers of an answer, for the client; `has_length`: its Content-Length can be relied on."""
+    told = [(name.lower(), value) for name, value in given]
+    dropped = _HOP_BY_HOP | _named(told) | (_ABOUT_ORIGINS if way.is_shared else _NOT_ITS_OWN)
+    headers: Headers = []
+    for name, value in told:
+        if name in dropped or _CONTROL.search(value) or (name == b"content-length" and not has_length):
+            continue
+        if way.is_shared and name.startswith(b"access-control-"):
+            continue
+        if name == b"location":
+            to = way.location(value.decode("latin-1"), path)
+            if to is None:
+                continue
+            value = to.encode("latin-1", "ignore")
+        elif name == b"set-cookie":
+            value = _DOMAIN.sub(b"", value)
+        headers.append((name, value))
+    names = {name for name, _ in headers}
+    if way.is_shared:
+        headers += [(b"content-security-policy", SANDBOX), (b"x-content-type-options", b"nosniff")]
+        # Its pages have no origin, so that nothing of theirs would be of the same.
+        headers.append((b"cross-origin-resource-policy", b"same-origin" if way.needs_key else b"cross-origin"))
+    elif b"referrer-policy" not in names:
+        headers.append((b"referrer-policy", b"same-origin"))  # the token is in the address
+    return headers
+
+
+def _named(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """Headers that are for this connection alone, as they say."""
+    values = b",".join(value for name, value in headers if name.lower() == b"connection")
+    return frozenset(part.strip().lower() for part in values.split(b","))
+
+
+def _secret(value: bytes) -> str:
+    kind, _, rest = value.decode("latin-1").strip().partition(" ")
+    return rest.strip() if kind.lower() == "bearer" else kind
+
+
+def _without(cookies: bytes, name: bytes) -> bytes:
+    pairs = (pair.strip() for pair in cookies.split(b";"))
+    return b"; ".join(pair for pair in pairs if pair.partition(b"=")[0].strip() != name)

@@ -1,0 +1,173 @@
+"""A request passed on to a server in a sandbox: both ways at once, piece by piece, whatever the server does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from starlette.types import Receive, Scope, Send
+
+from cloche.doors.forward.headers import Headers, outward
+from cloche.doors.forward.way import Way
+from cloche.doors.http.problems import Unwelcome
+from cloche.engine.ports import AsyncConnection
+from cloche.errors import ClocheError, Gone
+
+ANSWER_S = 30.0  # for a server to begin its answer, once it has the request
+MAX_HEAD = 64 << 10  # bytes of an answer's headers
+_LAST_STATUS = 599
+_WITHOUT_BODY = (204, 304)
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, connection: AsyncConnection, way: Way) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._connection, self._way = connection, way
+        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+        self._late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._begun = False
+        self.moved = 0  # bytes, both ways
+
+    async def carry_out(self, target: bytes, headers: Headers) -> None:
+        """Pass it on; raises what is wrong until the answer has begun, and breaks off after."""
+        self._path = target.partition(b"?")[0].decode("latin-1")
+        try:
+            request = h11.Request(
+                method=self._scope["method"].encode(), target=target, headers=[*headers, *self._framing()]
+            )
+            head = self._h11.send(request)
+        except h11.LocalProtocolError:
+            raise Unwelcome(400, "invalid", "This request cannot be passed on.") from None
+        uploading = asyncio.create_task(self._upload(head or b""))
+        answering = asyncio.create_task(self._answer())
+        try:
+            await asyncio.wait((uploading, answering, self._late), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+            elif uploading.done():
+                uploading.result()  # the client has left, or sent too much
+            else:
+                raise Unwelcome(
+                    504,
+                    "failed",
+                    f"The server on port {self._way.port} in the sandbox has not answered within {ANSWER_S:.0f} s.",
+                    "See what it is doing, in its output.",
+                )
+        except ClocheError:
+            if not self._begun:
+                raise
+        finally:
+            self._forget_alarm()
+            self._late.cancel()
+            for task in (uploading, answering):
+                task.cancel()
+            await asyncio.gather(uploading, answering, return_exceptions=True)
+
+    def _framing(self) -> Headers:
+        """How the request's body is told from what follows it, as the client told it to us."""
+        given: Headers = self._scope["headers"]
+        if any(name.lower() == b"transfer-encoding" for name, _ in given):
+            return [(b"transfer-encoding", b"chunked"), (b"connection", b"close")]
+        lengths = [(b"content-length", value) for name, value in given if name.lower() == b"content-length"]
+        return [*lengths[:1], (b"connection", b"close")]
+
+    # --- there
+
+    async def _upload(self, head: bytes) -> None:
+        """Send the request; returns when the client has left."""
+        is_taken = await self._pass(head)
+        is_more = True
+        while True:
+            self._forget_alarm()  # it is not the server that keeps us waiting
+            if not is_more:
+                self._expect()
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return
+            if not is_more:
+                continue
+            self._expect()
+            body = message.get("body", b"")
+            self.moved += len(body)
+            is_more = message.get("more_body", False)
+            if is_taken:
+                is_taken = await self._pass_body(body, is_more)
+
+    async def _pass_body(self, body: bytes, is_more: bool) -> bool:
+        try:
+            data = self._h11.send(h11.Data(data=body)) if body else b""
+            if not is_more:
+                data = (data or b"") + (self._h11.send(h11.EndOfMessage()) or b"")
+        except h11.LocalProtocolError:
+            return False  # its answer is complete, or makes no sense: that is the other task's matter
+        return await self._pass(data or b"")
+
+    async def _pass(self, data: bytes) -> bool:
+        """Send to the server; does it take anything still?"""
+        try:
+            await self._connection.send(data)
+        except Gone:
+            return False  # it may have answered all the same
+        return True
+
+    def _expect(self) -> None:
+        if not self._begun:
+            self._forget_alarm()
+            self._alarm = asyncio.get_running_loop().call_later(ANSWER_S, self._be_late)
+
+    def _be_late(self) -> None:
+        if not self._late.done():
+            self._late.set_result(None)
+
+    def _forget_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    # --- and back
+
+    async def _answer(self) -> None:
+        response = await self._head()
+        self._begun = True
+        self._forget_alarm()
+        status = response.status_code
+        names = {name for name, _ in response.headers}
+        has_length = status not in _WITHOUT_BODY and b"transfer-encoding" not in names
+        headers = outward(response.headers, self._way, self._path, has_length)
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        try:
+            while isinstance(event := await self._next(), h11.Data):
+                self.moved += len(event.data)
+                await self._send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
+        except h11.RemoteProtocolError:
+            return  # less than it promised, or not what it promised: break off, so that the client sees it, too
+        if isinstance(event, h11.EndOfMessage):
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _head(self) -> h11.Response:
+        try:
+            while isinstance(event := await self._next(), h11.InformationalResponse):
+                pass
+        except h11.RemoteProtocolError:
+            event = None
+        if not isinstance(event, h11.Response) or event.status_code > _LAST_STATUS:
+            raise Unwelcome(
+                502,
+                "failed",
+                f"The server on port {self._way.port} in the sandbox has answered with something that is not HTTP.",
+                "See whether it is the right port, and what the server prints.",
+            )
+        return event
+
+    async def _next(self) -> Any:
+        while (event := self._h11.next_event()) is h11.NEED_DATA:
+            try:
+                data = await self._connection.receive()
+            except Gone:
+                data = b""  # it was cut off
+            self._h11.receive_data(data)
+        return event

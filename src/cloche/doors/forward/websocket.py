@@ -1,0 +1,209 @@
+"""A WebSocket passed on to a server in a sandbox, message by message, with its subprotocol and its close codes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import Scope
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus, ProtocolError
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.typing import Subprotocol
+from websockets.uri import WebSocketURI
+
+from cloche.doors.forward.headers import Headers
+from cloche.doors.forward.http import ANSWER_S
+from cloche.doors.forward.way import Way
+from cloche.doors.http.problems import Unwelcome
+from cloche.doors.sockets import Socket
+from cloche.engine.ports import AsyncConnection
+from cloche.errors import ClocheError, Gone
+
+MAX_MESSAGE = 16 << 20
+STALLED_S = 120.0  # who takes nothing for so long is given up
+_BAD_GATEWAY, _NOT_TEXT = 1014, 1007
+_TELLABLE = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014))
+
+
+class Relay:
+    """One WebSocket of a client, and one of the server's."""
+
+    def __init__(self, socket: Socket, connection: AsyncConnection, way: Way) -> None:
+        self._socket, self._connection, self._way = socket, connection, way
+        self._sending = asyncio.Lock()
+        self._message: list[bytes] = []
+        self._is_text = False
+        self.moved = 0  # bytes, both ways
+
+    async def carry_out(self, target: bytes, headers: Headers) -> None:
+        """Connect both, and pass on until one of them closes."""
+        scope = self._socket.scope
+        path, _, query = target.decode("latin-1").partition("?")
+        offered = [Subprotocol(one) for one in scope.get("subprotocols", ()) if one != "cloche"]
+        self._protocol = ClientProtocol(
+            WebSocketURI(False, "localhost", self._way.port, path, query),
+            subprotocols=offered or None,
+            max_size=MAX_MESSAGE,
+        )
+        await self._shake_hands(headers)
+        await self._socket.accept(self._protocol.subprotocol)
+        there, back = asyncio.create_task(self._there()), asyncio.create_task(self._back())
+        try:
+            done, _ = await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (there, back):
+                task.cancel()
+            await asyncio.gather(there, back, return_exceptions=True)
+
+    async def _shake_hands(self, headers: Headers) -> None:
+        request = self._protocol.connect()
+        for name, value in headers:
+            if name != b"host":
+                request.headers[name.decode("latin-1")] = value.decode("latin-1")
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                self._protocol.send_request(request)
+                await self._flush()
+                while self._protocol.state is State.CONNECTING and self._protocol.handshake_exc is None:
+                    await self._take()
+        except TimeoutError:
+            raise self._refusal(504, "has not answered the WebSocket's handshake in time") from None
+        except Gone:
+            raise self._refusal(502, "has closed the connection") from None
+        except ValueError:
+            raise Unwelcome(400, "invalid", "This request cannot be passed on.") from None
+        problem = self._protocol.handshake_exc
+        if isinstance(problem, InvalidStatus):
+            status = problem.response.status_code
+            raise self._refusal(status if 400 <= status <= 599 else 502, f"refuses WebSockets here (status {status})")
+        if self._protocol.state is not State.OPEN:
+            raise self._refusal(502, "does not speak WebSocket")
+
+    def _refusal(self, status: int, what: str) -> Unwelcome:
+        return Unwelcome(status, "failed", f"The server on port {self._way.port} in the sandbox {what}.")
+
+    async def _there(self) -> None:
+        """What the client sends."""
+        while (message := await self._socket.receive()) is not None:
+            self.moved += len(message)
+            if self._protocol.state is not State.OPEN:
+                continue  # the other task is about to close it
+            if isinstance(message, str):
+                self._protocol.send_text(message.encode())
+            else:
+                self._protocol.send_binary(message)
+            await self._flush()
+        code = self._socket.code
+        if self._protocol.state is State.OPEN:
+            try:
+                self._protocol.send_close(*((code, self._socket.reason) if _is_tellable(code) else (1001, "")))
+                await self._flush()
+            except (ProtocolError, ClocheError):
+                pass
+
+    async def _back(self) -> None:
+        """What the server sends."""
+        while True:
+            for event in self._protocol.events_received():
+                if isinstance(event, Frame) and not await self._pass_on(event):
+                    return
+            if self._protocol.parser_exc is not None:
+                await self._flush()
+                code = self._protocol.close_sent.code if self._protocol.close_sent else _BAD_GATEWAY
+                await self._socket.close(code, "The server in the sandbox broke the protocol.")
+                return
+            if self._protocol.state is State.CLOSED:
+                await self._socket.close(_BAD_GATEWAY, "The server in the sandbox has closed the connection.")
+                return
+            try:
+                await self._take()
+            except Gone:
+                self._protocol.receive_eof()
+
+    async def _pass_on(self, frame: Frame) -> bool:
+        """Pass a frame on to the client; does it go on?"""
+        if frame.opcode is Opcode.CLOSE:
+            received = self._protocol.close_rcvd
+            await self._flush()
+            code = received.code if received is not None and _is_tellable(received.code) else 1000
+            await self._socket.close(code, received.reason if received is not None else "")
+            return False
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._is_text, self._message = frame.opcode is Opcode.TEXT, []
+        elif frame.opcode is not Opcode.CONT:
+            return True
+        self._message.append(bytes(frame.data))
+        if frame.fin:
+            data, self._message = b"".join(self._message), []
+            self.moved += len(data)
+            try:
+                await self._socket.send(data.decode() if self._is_text else data)
+            except UnicodeDecodeError:
+                await self._socket.close(_NOT_TEXT, "The server in the sandbox sent a text that is none.")
+                return False
+        return True
+
+    async def _take(self) -> None:
+        data = await self._connection.receive()
+        if data:
+            self._protocol.receive_data(data)
+        else:
+            self._protocol.receive_eof()
+        await self._flush()  # the answers to its pings
+
+    async def _flush(self) -> None:
+        async with self._sending:
+            for data in self._protocol.data_to_send():
+                if data:
+                    async with asyncio.timeout(STALLED_S):
+                        await self._connection.send(data)
+                else:
+                    await self._connection.send_eof()
+
+
+def _is_tellable(code: int) -> bool:
+    return code in _TELLABLE or 3000 <= code < 5000
+
+
+async def tunnel(socket: Socket, connection: AsyncConnection) -> None:
+    """Bytes both ways: binary messages; the text "eof" is the end of one direction."""
+    there, back = asyncio.create_task(_tunnel_there(socket, connection)), asyncio.create_task(_back(socket, connection))
+    try:
+        done, _ = await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+        if there in done and there.result():
+            await back  # the client has said all that it has to say, and listens
+        elif back in done:
+            back.result()
+            await there
+        await socket.close()
+    finally:
+        for task in (there, back):
+            task.cancel()
+        await asyncio.gather(there, back, return_exceptions=True)
+
+
+async def _tunnel_there(socket: Socket, connection: AsyncConnection) -> bool:
+    """What the client sends; does it still listen?"""
+    while (message := await socket.receive()) is not None:
+        if isinstance(message, bytes):
+            async with asyncio.timeout(STALLED_S):
+                try:
+                    await connection.send(message)
+                except Gone:
+                    return True
+        elif message == "eof":
+            await connection.send_eof()
+            return True
+    raise ConnectionResetError
+
+
+async def _back(socket: Socket, connection: AsyncConnection) -> None:
+    async for data in connection:
+        await socket.send(data)
+    await socket.send("eof")
+
+
+__all__ = ["Relay", "Scope", "tunnel"]

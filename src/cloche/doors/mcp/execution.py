@@ -1,0 +1,216 @@
+"""`code_execution`: code in, what a model should read of its outcome out, and word of what happens meanwhile."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from contextlib import aclosing
+from json import loads
+from time import monotonic
+from typing import Annotated, Literal
+
+import anyio
+import mcp_types as types
+from pydantic import Field
+
+from cloche.doors.mcp.conversation import Progress, Visit
+from cloche.doors.mcp.places import uri_of
+from cloche.doors.mcp.tool import Answer, Arguments, Tool, said
+from cloche.errors import InvalidRun
+from cloche.model.result import Result
+from cloche.results.cleaning import clean
+from cloche.service.runs import Run
+from cloche.service.shapes import images
+
+BUDGET = 4000  # tokens of the text for the model
+MAX_TEXT = 20_000  # characters of each stream for programs; some clients give models these, too
+MAX_IMAGES = 8
+MAX_IMAGE = 4 << 20  # characters of base64; models take no larger ones
+_MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+_LOOK_S = 0.25  # how often what was printed is told at most
+_TICK_S = 5.0  # that it still runs is told as often when nothing is printed
+_MAX_MESSAGE = 500
+
+Language = Literal["python", "bash", "javascript", "typescript"]
+
+
+class CodeArguments(Arguments):
+    """Code, and where to run it."""
+
+    code: Annotated[str, Field(min_length=1)]
+    """The code. In Python, the value of the last expression is returned, as in a notebook."""
+    language: Language = "python"
+    """Each language has variables of its own; files are shared."""
+    session: str | None = None
+    """The id of a session, from session_create or session_list. Leave it out to use this conversation's own session."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds after which the code is interrupted; 60 unless you say otherwise. Variables survive that."""
+
+
+class Problem(Answer):
+    """Why the code did not succeed."""
+
+    kind: str
+    """syntax, runtime, exit, timeout, memory, output, disk, processes, killed, policy, unavailable or lost"""
+    message: str
+    hint: str
+    """What to do about it."""
+    name: str | None = None
+    """The exception's class."""
+
+
+class Artifact(Answer):
+    """A file that the code left in /sandbox/output."""
+
+    path: str
+    size: int
+    mime: str
+    uri: str
+    """Where to read it as a resource."""
+
+
+class CodeAnswer(Answer):
+    """What the code came to."""
+
+    session: str
+    """The session that it ran in."""
+    run_id: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    error: Problem | None = None
+    """Only when the code failed."""
+    results: list[str]
+    """What was displayed, as text; the last expression's value is the last one."""
+    images: int
+    """How many pictures come with this."""
+    artifacts: list[Artifact]
+    duration: float
+    """Seconds."""
+    truncated: bool
+    """Not all of the output is here."""
+    restarted: bool
+    """The interpreter ended with this run: variables are gone, files are not."""
+
+
+async def execute(visit: Visit, given: CodeArguments) -> types.CallToolResult:
+    """Run it, and wait for the outcome."""
+    most = visit.service.configuration.max_timeout
+    if given.timeout is not None and given.timeout > most:
+        raise InvalidRun(f"timeout may be at most {most:g} seconds on this server.", hint="Ask for less.")
+    held, note = await visit.sandbox(given.session, makes=True)
+    run = await visit.service.sandboxes.run_cell(
+        visit.caller, held, given.code, language=given.language, timeout=given.timeout
+    )
+    try:
+        if visit.progress is not None:
+            await _follow(run, visit.progress)
+        result = await run.outcome()
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True):
+            await run.cancel()  # nobody waits for it any more
+        raise
+    return _answer(result, run.id, held.id, note)
+
+
+async def _follow(run: Run, progress: Progress) -> None:
+    """Tell what it prints, until it is over."""
+    began = told = monotonic()
+    printed = ""
+    async with aclosing(run.log.batches(patience_s=_LOOK_S)) as batches:  # type: ignore[type-var]
+        async for batch in batches:
+            printed += "".join(loads(event.data)["text"] for event in batch if event.kind in ("stdout", "stderr"))
+            now = monotonic()
+            if now - told >= (_LOOK_S if printed else _TICK_S):
+                await progress(now - began, _last_lines(printed) or f"Running for {now - began:.0f} s.")
+                told, printed = now, ""
+    if printed:
+        await progress(monotonic() - began, _last_lines(printed))
+
+
+def _last_lines(printed: str) -> str:
+    text = clean(printed[-4 * _MAX_MESSAGE :]).strip()
+    return text if len(text) <= _MAX_MESSAGE else f"…{text[-_MAX_MESSAGE:]}"
+
+
+def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallToolResult:
+    pictures, left_out = _pictures(result)
+    text = result.for_model(BUDGET)
+    if left_out:
+        text += f"\n[note] {left_out} pictures are not shown: too many, too large, or not what they claim to be."
+    if note:
+        text += f"\n[note] {note}"
+    stdout, stderr = _middle_out(clean(result.stdout)), _middle_out(clean(result.stderr))
+    error = result.error
+    answer = CodeAnswer(
+        session=session,
+        run_id=run_id,
+        stdout=stdout,
+        stderr=stderr,
+        exit_code=result.exit_code,
+        error=None
+        if error is None
+        else Problem(
+            kind=error.kind,
+            message=_middle_out(clean(error.message)),
+            hint=error.hint,
+            name=None if error.name is None else clean(error.name),
+        ),
+        results=[_middle_out(clean(str(shown.text))) for shown in result.results if shown.text is not None][-50:],
+        images=len(pictures),
+        artifacts=[
+            Artifact(path=clean(one.path), size=one.size, mime=clean(one.mime), uri=uri_of(session, one.path))
+            for one in result.artifacts[:200]
+        ],
+        duration=result.duration,
+        truncated=result.truncated or len(stdout) > MAX_TEXT or len(stderr) > MAX_TEXT,
+        restarted=result.restarted,
+    )
+    return types.CallToolResult(
+        content=[said(text), *pictures],
+        structured_content=answer.told(),
+        is_error=error is not None,
+    )
+
+
+def _pictures(result: Result) -> tuple[list[types.ImageContent], int]:
+    """The pictures that a model can be shown, and how many it cannot: a broken one would cost the conversation."""
+    found = images(result)
+    good = [picture for picture in found if _is_picture(picture)][:MAX_IMAGES]
+    return [types.ImageContent(data=one["data"], mime_type=one["mime"]) for one in good], len(found) - len(good)
+
+
+def _is_picture(picture: dict[str, str]) -> bool:
+    if len(picture["data"]) > MAX_IMAGE:
+        return False
+    try:
+        return b64decode(picture["data"], validate=True).startswith(_MAGIC[picture["mime"]])
+    except (NotBase64, ValueError):
+        return False
+
+
+def _middle_out(text: str) -> str:
+    """The beginning and the end of a long text."""
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+_DESCRIPTION = """Run code in an isolated Linux sandbox and get its output, the value of its last expression, and \
+charts as images.
+
+State persists from call to call: variables, imports and functions of earlier calls are there, as in a notebook, and \
+so are files. A new conversation starts with an empty session. Work in small steps and look at each result.
+
+- Python has pandas, NumPy, SciPy, scikit-learn, Matplotlib, openpyxl and more. End with an expression to see its \
+value. A Matplotlib figure is returned as an image; plt.show() is enough. !command runs a shell command.
+- bash, javascript and typescript are there, too; each keeps its own variables, and all share the files.
+- The working directory is /sandbox. Save files for the user in /sandbox/output: they are listed in the result and \
+can be read as resources or with files_read.
+- There is no network: nothing can be downloaded or installed, and no service can be reached.
+- Code that fails returns the error, the line and a hint; mend it and call again. Code that takes too long is \
+interrupted and variables stay: raise `timeout` for long work. Too much memory restarts the interpreter: variables \
+are gone, files are not."""
+
+TOOLS = (Tool("code_execution", "Run code", _DESCRIPTION, CodeArguments, CodeAnswer, execute, destroys=True),)

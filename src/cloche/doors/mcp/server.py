@@ -1,0 +1,93 @@
+"""The MCP server: what is offered, and each request handed to whoever does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from cloche import __version__
+from cloche.doors.mcp import execution, files, history, resources, sessions
+from cloche.doors.mcp.conversation import Conversation, Unnamed, Visit
+from cloche.service.keys import Caller
+from cloche.service.service import Service
+
+TOOLS = {tool.name: tool for tool in (*execution.TOOLS, *sessions.TOOLS, *files.TOOLS, *history.TOOLS)}
+INSTRUCTIONS = """Cloche runs code in isolated sandboxes. Use code_execution whenever computing, data, files or charts \
+would give a better answer than guessing. This conversation has a session of its own: variables and files stay from \
+call to call. Put files that the user should have into /sandbox/output."""
+
+Context = ServerRequestContext[Any, Any]
+_KEPT = "cloche.conversation"
+_STATIC = CacheHint(ttl_ms=3_600_000, scope="public")
+
+
+def build(service: Service, caller_of: Callable[[Context], Caller], own: Conversation | None = None) -> Server[Any]:
+    """A server for one service; `own`: there is but one conversation, and this is it."""
+    unnamed = Unnamed(service)
+
+    def visit(context: Context) -> Visit:
+        caller, client = caller_of(context), _client(context)
+        conversation = own or _conversation(context, service, caller, client)
+        wants_progress = bool(context.meta) and context.meta is not None and "progress_token" in context.meta
+
+        async def progress(elapsed: float, message: str) -> None:
+            await context.session.report_progress(elapsed, None, message)
+
+        return Visit(service, caller, client, conversation, unnamed, progress if wants_progress else None)
+
+    async def list_tools(_: Context, __: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool.described() for tool in TOOLS.values()])
+
+    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = TOOLS.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
+        return await tool.call(visit(context), params.arguments)
+
+    async def list_resources(context: Context, _: object) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=await resources.listed(visit(context)))
+
+    async def list_templates(_: Context, __: object) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
+
+    async def read_resource(context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        return types.ReadResourceResult(contents=[await resources.read(visit(context), str(params.uri))])
+
+    return Server(
+        "cloche",
+        version=__version__,
+        title="Cloche",
+        description="Runs code in isolated sandboxes.",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": _STATIC, "resources/templates/list": _STATIC},
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+    )
+
+
+def _client(context: Context) -> str:
+    told = context.session.client_params
+    return "" if told is None else told.client_info.name
+
+
+def _conversation(context: Context, service: Service, caller: Caller, client: str) -> Conversation | None:
+    """The conversation of a connection that lasts; it ends with it, however that comes about."""
+    # The SDK says to push what is to be done at the end onto the connection, and gives handlers no other way to it.
+    connection: Connection = context.session._connection
+    if connection.session_id is None:
+        return None
+    if _KEPT not in connection.state:
+        conversation = connection.state[_KEPT] = Conversation(service, caller, client)
+        connection.exit_stack.push_async_callback(conversation.end)
+    kept: Conversation = connection.state[_KEPT]
+    return kept

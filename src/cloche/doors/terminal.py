@@ -1,0 +1,156 @@
+"""Terminals: a shell in a sandbox over a WebSocket, which is still there for whoever comes back to it.
+
+Binary messages are what is typed and what is shown; text messages are JSON: `resize` and `signal` from the client,
+`ready` first, `exit` last, and `error` from us.  What is shown is taken from the command's log, so several clients may
+look at one shell, and the shell waits for those who are slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from json import dumps, loads
+from typing import Any
+
+from starlette.requests import HTTPConnection
+from starlette.routing import WebSocketRoute
+
+from cloche.doors.http.given import held_of
+from cloche.doors.sockets import Door, Socket
+from cloche.errors import ClocheError, InvalidRun, Refused
+from cloche.service.commands import Command
+from cloche.service.events import Happened
+from cloche.service.sandboxes import Held
+
+MAX_REPLAY = 256 << 10  # bytes of what was shown before, for a client that comes back
+MAX_TYPED = 1 << 20  # bytes that the shell has not taken yet
+_PIECE = 256 << 10  # bytes of one message
+_SHELL = ["sh", "-c", "if command -v bash > /dev/null; then exec bash -l; else exec sh -l; fi"]
+
+
+async def _handle(socket: Socket) -> None:
+    held = await held_of(HTTPConnection(socket.scope), socket.scope["path_params"]["sandbox_id"])
+    query = HTTPConnection(socket.scope).query_params
+    async with held.used():
+        size = _number(query.get("columns"), 80), _number(query.get("rows"), 24)
+        if identity := query.get("id"):
+            command = held.commands.find(identity)
+            if not command.pty:
+                raise Refused("This command has no terminal.", hint="Start it with `pty`, or leave `id` out.")
+            if "columns" in query or "rows" in query:
+                await command.process.resize(size)
+        else:
+            command = await _start(held, query.get("command") or _SHELL, size)
+        await socket.accept()
+        await _Terminal(socket, command).serve()
+
+
+async def _start(held: Held, words: str | list[str], size: tuple[int, int]) -> Command:
+    held.commands.check_room()
+    process = await held.box.commands.start(words, pty=True, size=size)
+    return held.commands.add(process, words, True)
+
+
+def _number(text: str | None, usual: int) -> int:
+    if text is None:
+        return usual
+    if not text.isdecimal() or len(text) > 5:
+        raise InvalidRun("columns and rows are numbers.", hint="Leave them out for 80 and 24.")
+    return int(text)
+
+
+class _Terminal:
+    """One client of one shell."""
+
+    def __init__(self, socket: Socket, command: Command) -> None:
+        self._socket, self._command = socket, command
+        self._typed: asyncio.Queue[bytes] = asyncio.Queue()
+        self._typed_size = 0
+
+    async def serve(self) -> None:
+        """Until the client leaves, or the shell ends."""
+        await self._say({"type": "ready", "id": self._command.id, "pid": self._command.pid})
+        showing, listening = asyncio.create_task(self._show()), asyncio.create_task(self._listen())
+        typing = asyncio.create_task(self._type())
+        try:
+            done, _ = await asyncio.wait((showing, listening), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (showing, listening, typing):
+                task.cancel()
+            await asyncio.gather(showing, listening, typing, return_exceptions=True)
+
+    async def _show(self) -> None:
+        is_first = True
+        async for batch in self._command.log.batches():
+            pieces = [_shown(happened) for happened in batch]
+            shown = b"".join(_last(pieces, MAX_REPLAY) if is_first else pieces)
+            is_first = False
+            for start in range(0, len(shown), _PIECE):
+                await self._socket.send(shown[start : start + _PIECE])
+        result = self._command.result
+        await self._say({"type": "exit", "exit_code": None if result is None else result.exit_code})
+        await self._socket.close()
+
+    async def _listen(self) -> None:
+        while (message := await self._socket.receive()) is not None:
+            try:
+                if isinstance(message, bytes):
+                    self._take(message)
+                else:
+                    await self._control(message)
+            except ClocheError as problem:
+                await self._say({"type": "error", "message": problem.message, "hint": problem.hint})
+
+    def _take(self, typed: bytes) -> None:
+        if self._typed_size + len(typed) > MAX_TYPED:
+            # Not to read on would be to miss that the client leaves.
+            raise Refused("The shell does not take its input.", hint="Send more when it has read what it was sent.")
+        self._typed_size += len(typed)
+        self._typed.put_nowait(typed)
+
+    async def _type(self) -> None:
+        while True:
+            typed = await self._typed.get()
+            await self._command.process.write(typed)
+            self._typed_size -= len(typed)
+
+    async def _control(self, message: str) -> None:
+        try:
+            told = loads(message)
+        except (ValueError, RecursionError):
+            told = None
+        kind = told.get("type") if isinstance(told, dict) else None
+        if kind == "resize" and type(told.get("columns")) is int and type(told.get("rows")) is int:
+            await self._command.process.resize(told["columns"], told["rows"])
+        elif kind == "signal" and type(told.get("signal")) in (int, str):
+            await self._command.process.signal(told["signal"])
+        else:
+            raise InvalidRun(
+                "This message is not understood.",
+                hint='Type in binary messages; texts are {"type": "resize", "columns": 80, "rows": 24} and '
+                '{"type": "signal", "signal": "SIGINT"}.',
+            )
+
+    async def _say(self, told: dict[str, Any]) -> None:
+        await self._socket.send(dumps(told, separators=(",", ":")))
+
+
+def _shown(happened: Happened) -> bytes:
+    if happened.kind not in ("stdout", "stderr"):
+        return b""
+    told = loads(happened.data)
+    return b64decode(told["data"]) if "data" in told else told["text"].encode()
+
+
+def _last(pieces: list[bytes], most: int) -> list[bytes]:
+    size = 0
+    for index in range(len(pieces) - 1, -1, -1):
+        size += len(pieces[index])
+        if size > most:
+            return [pieces[index][size - most :], *pieces[index + 1 :]]
+    return pieces
+
+
+routes = [WebSocketRoute("/v1/sandboxes/{sandbox_id}/terminal", Door(_handle), name="terminal")]

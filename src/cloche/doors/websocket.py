@@ -1,0 +1,435 @@
+"""The WebSocket at `/`: code goes in, progress and a result for a person come out (docs/clients/websocket.md).
+
+    → {"type": "execute", "code": "print(6 * 7)", "language": "python"}
+    ← {"type": "result", "output": "42\\n", "errors": "", "exit_code": 0, …}
+
+What is sent waits until the client has taken what came before, so nothing piles up here: a run whose events nobody
+takes goes on, and its log (`cloche.service.events`) is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from json import dumps, loads
+from time import monotonic
+from typing import Any
+
+from starlette.routing import WebSocketRoute
+
+from cloche.doors.gate import caller_of
+from cloche.doors.sockets import UNWELCOME, Door, Socket
+from cloche.errors import ClocheError, Gone, InvalidRun, Refused
+from cloche.model.limits import Limits
+from cloche.model.result import Result
+from cloche.service.errors import Busy, TooMany
+from cloche.service.keys import Caller
+from cloche.service.programs import run_program
+from cloche.service.runs import Run
+from cloche.service.sandboxes import Held
+from cloche.service.service import Service
+from cloche.service.shapes import images, plain
+
+MAX_IN_FLIGHT = 32  # runs of one connection, those that wait included
+MAX_INPUT = 1 << 20  # characters of input that a run has not taken yet
+FIRST_NEWS_S, NEWS_S = 1.0, 10.0  # when somebody who waits hears that a run is under way, and how often again
+_LONGEST_ID = 200
+_LARGEST_ID = 2**53  # what JavaScript can tell apart
+_BUDGET = 2000
+# Errors that a program's own output does not tell.
+_SILENT = frozenset(
+    ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost", "exit")
+)
+_STREAMED = {"started": "started", "stdout": "stdout", "stderr": "stderr", "result": "display", "tool": "tool"}
+
+_TEXT, _NUMBER, _NOTHING = (str,), (int, float), type(None)
+# What messages may carry, and of which types; what is not in here is ignored.
+_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "execute": {
+        "code": _TEXT,
+        "language": (str, _NOTHING),
+        "session": (str, bool, _NOTHING),
+        "context": (str, _NOTHING),
+        "timeout": (*_NUMBER, _NOTHING),
+        "memory": (int, str, _NOTHING),
+        "stdin": (str, _NOTHING),
+        "interactive": (bool, _NOTHING),
+        "stream": (bool, _NOTHING),
+        "view": (str, _NOTHING),
+        "budget": (int, _NOTHING),
+    },
+    "cancel": {},
+    "input": {"data": (str, _NOTHING), "eof": (bool, _NOTHING)},
+}
+_NAMES = {str: "a text", bool: "true or false", int: "a number", float: "a number", _NOTHING: "null"}
+
+Id = str | int | None
+
+
+async def _handle(socket: Socket) -> None:
+    service: Service = socket.scope["app"].state.service
+    caller = caller_of(socket.scope)
+    await socket.accept()
+    await _Conversation(service, caller, socket).hold()
+
+
+class _Turn:
+    """One run of a connection, from the message that asks for it to its result."""
+
+    def __init__(self, identity: Id, wish: dict[str, Any]) -> None:
+        self.id, self.wish = identity, wish
+        self.begun = monotonic()
+        self.run: Run | None = None
+        self.has_run = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        self.called_off = False
+        self.is_program = not wish.get("session")
+        self.pending: list[tuple[bytes, bool]] = []  # input that it has not taken yet, and whether that is all
+        self.pending_size = 0
+        self.feeding: asyncio.Task[None] | None = None
+        self.news: asyncio.TimerHandle | asyncio.Task[None] | None = None  # what tells the client that it goes on
+
+    async def call_off(self) -> None:
+        """Have it stop, wherever it is."""
+        self.called_off = True
+        if self.run is not None:
+            await self.run.cancel()
+        elif self.task is not None:
+            self.task.cancel()
+
+
+class _Conversation:
+    """One client: several runs under way, and maybe a session of its own."""
+
+    def __init__(self, service: Service, caller: Caller, socket: Socket) -> None:
+        self._service, self._caller, self._socket = service, caller, socket
+        self._turns: list[_Turn] = []
+        self._in_order = asyncio.Lock()  # runs without an id: one after the other, or nobody could tell them apart
+        self._own = ""  # the id of this connection's own sandbox
+        self._own_memory: int | str | None = None
+        self._making = asyncio.Lock()
+
+    async def hold(self) -> None:
+        """Answer until the client leaves; what it alone has started ends then."""
+        try:
+            while (message := await self._socket.receive()) is not None:
+                if self._service.configuration.auth and self._service.keyring.holder(self._caller.key_id) is None:
+                    await self._socket.close(UNWELCOME, "This key is not valid any more.")
+                    return
+                identity: Id = None
+                try:
+                    told = _parsed(message)
+                    identity = _identity(told)
+                    await self._take(identity, told)
+                except ClocheError as problem:
+                    await self._say(identity, _problem(problem))
+        finally:
+            await asyncio.shield(self._end())
+
+    async def _take(self, identity: Id, told: dict[str, Any]) -> None:
+        kind = told.get("type")
+        if not isinstance(kind, str) or kind not in _FIELDS:
+            raise InvalidRun(
+                f"There is no message of the type {kind!r:.100}.", hint=f"The types are {', '.join(_FIELDS)}."
+            )
+        wish = _checked(kind, told)
+        if kind == "execute":
+            self._execute(identity, wish)
+            return
+        turns = [turn for turn in self._turns if turn.id == identity]
+        if not turns:
+            raise Gone("No run with this id is under way.", hint="It may have ended already.")
+        if kind == "cancel":
+            for turn in turns:
+                await turn.call_off()
+        else:
+            self._feed(turns[0], (wish.get("data") or "").encode("utf-8", "replace"), bool(wish.get("eof")))
+
+    # --- runs
+
+    def _execute(self, identity: Id, wish: dict[str, Any]) -> None:
+        self._service.keyring.meter(self._caller).admit_request()
+        if len(self._turns) >= MAX_IN_FLIGHT:
+            raise Refused(
+                f"This connection has {MAX_IN_FLIGHT} runs under way.", hint="Wait for one to end, or cancel it."
+            )
+        if identity is not None and any(turn.id == identity for turn in self._turns):
+            raise InvalidRun("A run with this id is under way.", hint="Give each run an id of its own.")
+        turn = _Turn(identity, wish)
+        self._turns.append(turn)
+        turn.task = asyncio.create_task(self._carry_out(turn))
+
+    async def _carry_out(self, turn: _Turn) -> None:
+        turn.news = asyncio.get_running_loop().call_later(FIRST_NEWS_S, self._begin_news, turn)
+        try:
+            if turn.id is None:
+                async with self._in_order:
+                    await self._say(None, await self._told(turn))
+            else:
+                await self._say(turn.id, await self._told(turn))
+        except OSError:
+            pass  # the client has left
+        except asyncio.CancelledError:
+            if not turn.called_off or turn.run is not None:
+                raise
+            await self._say(turn.id, _problem(Gone("The run was called off before it began.")))
+        finally:
+            turn.news.cancel()
+            if turn.feeding is not None:
+                turn.feeding.cancel()
+            self._turns.remove(turn)
+
+    async def _told(self, turn: _Turn) -> dict[str, Any]:
+        """Run it; the message that it comes to."""
+        try:
+            turn.run = run = await self._start(turn.wish)
+            turn.has_run.set()
+            if turn.wish.get("stream"):
+                await self._stream(turn, run)
+            result = await run.outcome()
+        except ClocheError as problem:
+            return _problem(problem, "" if turn.run is None else turn.run.id)
+        finally:
+            if turn.news is not None:
+                turn.news.cancel()
+        return _result(run, result, turn.wish)
+
+    async def _start(self, wish: dict[str, Any]) -> Run:
+        session, stdin = wish.get("session"), wish.get("stdin")
+        data = None if stdin is None else stdin.encode("utf-8", "surrogateescape")
+        interactive = bool(wish.get("interactive"))
+        if session:
+            held = await self._held(session, wish)
+            return await self._service.sandboxes.run_cell(
+                self._caller,
+                held,
+                wish["code"],
+                language=wish.get("language"),
+                context=wish.get("context"),
+                stdin=data,
+                timeout=wish.get("timeout"),
+                interactive=interactive,
+                keep=held.limits.output_bytes,
+            )
+        if wish.get("context") is not None:
+            raise InvalidRun("Only a session has contexts.", hint='Say which: "session": true, or a sandbox\'s id.')
+        options = {name: wish[name] for name in ("timeout", "memory") if wish.get(name) is not None}
+        return await run_program(
+            self._service,
+            self._caller,
+            wish["code"],
+            language=wish.get("language") or "python",
+            stdin=data,
+            limits=Limits.of(**options),
+            interactive=interactive,
+            listened=interactive or bool(wish.get("stream")),
+        )
+
+    async def _held(self, session: str | bool, wish: dict[str, Any]) -> Held:
+        memory = wish.get("memory")
+        if isinstance(session, str):
+            if memory is not None:
+                raise InvalidRun("The memory is the sandbox's.", hint="Say it when the sandbox is made.")
+            return self._service.sandboxes.find(self._caller, session)
+        async with self._making:
+            if self._own:
+                if memory is not None and memory != self._own_memory:
+                    raise InvalidRun("The memory is the session's.", hint="Say it with the session's first run.")
+                try:
+                    return self._service.sandboxes.find(self._caller, self._own)
+                except Gone:
+                    memory = self._own_memory  # it was idle, or ran out of memory: begin anew
+            order: dict[str, Any] = {"ttl": self._service.configuration.max_ttl}
+            if memory is not None:
+                order["memory"] = memory
+            record = await self._service.sandboxes.create(self._caller, order)
+            self._own, self._own_memory = record.id, memory
+            return self._service.sandboxes.find(self._caller, record.id)
+
+    async def _stream(self, turn: _Turn, run: Run) -> None:
+        """Pass on what happens in a run; its end is told by its result."""
+        mark = "" if turn.id is None else f'"id":{dumps(turn.id)},'
+        async for batch in run.log.batches():
+            for happened in batch:
+                kind = _STREAMED.get(happened.kind)
+                if kind is not None:
+                    # The event's own JSON is not read and written again: only its beginning is.
+                    await self._socket.send(f'{{"type":"{kind}",{mark}{happened.data[1:]}')
+                elif happened.kind == "clear":
+                    await self._say(turn.id, {"type": "clear"})
+
+    # --- input
+
+    def _feed(self, turn: _Turn, data: bytes, eof: bool) -> None:
+        if not turn.wish.get("interactive"):
+            raise InvalidRun("This run takes no input.", hint='Start it with "interactive": true.')
+        if turn.pending_size + len(data) > MAX_INPUT:
+            raise Refused("The run does not take its input.", hint="Send more when it has read what it was sent.")
+        turn.pending.append((data, eof))
+        turn.pending_size += len(data)
+        if turn.feeding is None or turn.feeding.done():
+            turn.feeding = asyncio.create_task(self._pass_on(turn))
+
+    async def _pass_on(self, turn: _Turn) -> None:
+        try:
+            await turn.has_run.wait()
+            assert turn.run is not None
+            async for _ in turn.run.log.follow():
+                break  # from its first event on it takes input
+            while turn.pending:
+                data, eof = turn.pending[0]
+                await turn.run.write(data, eof)
+                turn.pending.pop(0)
+                turn.pending_size -= len(data)
+        except ClocheError:
+            turn.pending.clear()  # it has ended: nobody wants it any more
+
+    # --- what is said
+
+    async def _say(self, identity: Id, told: dict[str, Any]) -> None:
+        if identity is not None:
+            told["id"] = identity
+        await self._socket.send(dumps(told, separators=(",", ":")))
+
+    def _begin_news(self, turn: _Turn) -> None:
+        turn.news = asyncio.create_task(self._tell_news(turn))
+
+    async def _tell_news(self, turn: _Turn) -> None:
+        while True:
+            lasted = f"{monotonic() - turn.begun:.0f} s"
+            text = f"Running for {lasted}." if turn.run is not None else f"Waiting for {lasted}: others are running."
+            try:
+                await self._say(turn.id, {"type": "progress", "message": text})
+            except OSError:
+                return  # the client has left
+            await asyncio.sleep(NEWS_S)
+
+    async def _end(self) -> None:
+        turns = list(self._turns)
+        for turn in turns:
+            if turn.task is not None:
+                turn.task.cancel()
+        await asyncio.gather(*(turn.task for turn in turns if turn.task is not None), return_exceptions=True)
+        for turn in turns:
+            if turn.is_program and turn.run is not None:
+                await turn.run.cancel()
+        if self._own:
+            try:
+                await self._service.sandboxes.kill(self._caller, self._own)
+            except Gone:
+                pass
+
+
+# --- what is received
+
+
+def _parsed(message: str | bytes) -> dict[str, Any]:
+    if isinstance(message, bytes):
+        raise InvalidRun("Messages are JSON in text frames.", hint="Send text, not bytes.")
+    try:
+        told = loads(message, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise InvalidRun(
+            "This is not JSON.", hint='Send an object like {"type": "execute", "code": "1 + 1"}.'
+        ) from None
+    if not isinstance(told, dict):
+        raise InvalidRun("A message is a JSON object.", hint='Send one like {"type": "execute", "code": "1 + 1"}.')
+    return told
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _identity(told: dict[str, Any]) -> Id:
+    identity: Id = told.get("id")
+    if identity is None or (isinstance(identity, str) and len(identity) <= _LONGEST_ID):
+        return identity
+    if type(identity) is int and abs(identity) <= _LARGEST_ID:
+        return identity
+    raise InvalidRun(f"An id is a text of at most {_LONGEST_ID} characters, or a whole number.")
+
+
+def _checked(kind: str, told: dict[str, Any]) -> dict[str, Any]:
+    wish: dict[str, Any] = {}
+    for name, types in _FIELDS[kind].items():
+        if name in told:
+            if type(told[name]) not in types:
+                wanted = " or ".join(dict.fromkeys(_NAMES[one] for one in types))
+                raise InvalidRun(f"`{name}` has to be {wanted}.")
+            wish[name] = told[name]
+    if kind == "execute" and "code" not in wish:
+        raise InvalidRun("There is no `code` to run.")
+    if wish.get("view") not in (None, "full", "model"):
+        raise InvalidRun('`view` is "full" or "model".')
+    if not 50 <= (wish.get("budget") or _BUDGET) <= 1_000_000:
+        raise InvalidRun("`budget` is a number of tokens from 50 to 1,000,000.")
+    return wish
+
+
+# --- what is answered
+
+
+def _result(run: Run, result: Result, wish: dict[str, Any]) -> dict[str, Any]:
+    error = result.error
+    told: dict[str, Any] = {
+        "type": "result",
+        "output": output_text(result),
+        "errors": errors_text(result),
+        "exit_code": result.exit_code,
+        "run_id": run.id,
+        "duration": result.duration,
+        "memory_peak": result.memory_peak,
+        "truncated": result.truncated,
+        "error": plain(error),
+        "hint": "" if error is None else error.hint,
+        "results": plain(result.results),
+        "artifacts": plain(result.artifacts),
+    }
+    if run.record.sandbox is not None:
+        told.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)
+    if wish.get("view") == "model":
+        told.update(output=result.for_model(wish.get("budget") or _BUDGET), images=images(result))
+        del told["results"]
+    return told
+
+
+def output_text(result: Result) -> str:
+    """What a person should see of a run: what it printed, then what it displayed, as texts."""
+    text = result.stdout
+    for shown in result.results:
+        form = shown.text if isinstance(shown.text, str) else f"[{', '.join(shown.mime)}]"
+        text += ("\n" if text and not text.endswith("\n") else "") + form
+    return text
+
+
+def errors_text(result: Result) -> str:
+    """What went wrong, and what to do about it, after whatever the program said itself."""
+    text, error = result.stderr, result.error
+    if error is None:
+        return text
+    reasons = []
+    if error.traceback and error.traceback.strip() not in text:
+        reasons.append(error.traceback.rstrip("\n"))
+    elif error.kind in _SILENT or not text:
+        reasons.append(error.message)
+    if error.hint:
+        reasons.append(f"Hint: {error.hint}")
+    lead = "\n" if text and not text.endswith("\n") else ""
+    return f"{text}{lead}{chr(10).join(reasons)}\n" if reasons else text
+
+
+def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "type": "error",
+        "message": problem.message,
+        "hint": problem.hint,
+        "kind": "limit" if isinstance(problem, TooMany) else problem.code,
+    }
+    if isinstance(problem, TooMany | Busy):
+        told["retry_after"] = problem.retry_after
+    if run_id:
+        told["run_id"] = run_id
+    return told
+
+
+routes = [WebSocketRoute("/", Door(_handle), name="websocket")]

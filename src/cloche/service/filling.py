@@ -1,0 +1,102 @@
+"""A workspace's files on their way into a fresh sandbox, through the agent inside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from cloche.engine.box import AsyncBox
+from cloche.errors import FileMissing, InvalidRun, SandboxFailed
+from cloche.service.abreast import at_once
+from cloche.service.inventory import LEFT_OUT
+from cloche.service.manifest import About, Contents, Damaged, Tree
+
+log = logging.getLogger("cloche.workspaces")
+
+_FRAME = 256 << 10  # characters of one request
+
+
+class Filling:
+    """What is kept, and the sandbox that is to have it."""
+
+    def __init__(self, box: AsyncBox, folder: Path, about: About, tree: Tree) -> None:
+        self._box, self._folder, self._about, self._tree = box, folder, about, tree
+
+    async def fill(self, mounted: Sequence[str]) -> None:
+        """Write what is kept into a fresh sandbox."""
+        self._check_room(mounted)
+        if not self._tree:
+            return
+        await self._clear(mounted)
+        files = [path for path, kept in self._tree.items() if kept.kind == "file"]
+        folders = [path for path, kept in self._tree.items() if kept.kind == "directory"]
+        try:
+            for batch in _batches(folders):
+                await self._arrange({"folders": batch})
+            await at_once(files, self._put)
+            links = [[path, kept.content] for path, kept in self._tree.items() if kept.kind == "symlink"]
+            for batch in _batches(links):  # after the files: none of them is written through a link
+                await self._arrange({"links": batch})
+            settled = [[path, self._tree[path].mode, self._tree[path].modified] for path in files]
+            deepest_first = sorted(folders, key=lambda path: path.count("/"), reverse=True)
+            settled += [[path, self._tree[path].mode, None] for path in deepest_first]
+            for batch in _batches(settled):
+                await self._arrange({"settled": batch})
+        except (Damaged, FileNotFoundError) as problem:
+            if isinstance(problem, FileMissing):
+                raise
+            log.error("workspace %s cannot be opened: %s", self._about.id, problem)
+            raise SandboxFailed("The workspace is damaged.", hint="The server's log says more.") from problem
+
+    def _check_room(self, mounted: Sequence[str]) -> None:
+        about = self._about
+        if about.bytes > self._box.limits.disk_bytes:
+            raise InvalidRun(
+                f"The workspace has {about.bytes:,} bytes, and the sandbox's disk is smaller.",
+                hint="Allow more with disk=.",
+            )
+        for target in mounted:
+            name = target.removeprefix("/sandbox/").rstrip("/")
+            below = (path for path, kept in self._tree.items() if path.startswith(f"{name}/"))
+            path = name if name in self._tree and self._tree[name].kind != "directory" else next(below, None)
+            if path is not None:
+                raise InvalidRun(f"The workspace has {path}, and a folder would be mounted over it.")
+
+    async def _clear(self, mounted: Sequence[str]) -> None:
+        """Remove folders that every new sandbox has and the workspace has not."""
+        needed = {target.removeprefix("/sandbox/").partition("/")[0] for target in mounted}
+        for entry in await self._box.files.list():
+            kept = self._tree.get(entry.name)
+            if entry.name not in needed and entry.name not in LEFT_OUT and (kept is None or kept.kind != entry.kind):
+                await self._box.files.remove(entry.path)
+
+    async def _put(self, path: str) -> None:
+        kept = self._tree[path]
+        contents = await asyncio.to_thread(Contents, self._folder, kept.content or "")
+        try:
+            async with self._box.files.write_stream(f"/sandbox/{path}", mode=0o600) as writing:
+                while data := await asyncio.to_thread(contents.read):
+                    await writing.write(data)
+        finally:
+            contents.close()
+
+    async def _arrange(self, wish: dict[str, Any]) -> None:
+        await self._box.files.call({"method": "arrange", **wish}, "the workspace")
+
+
+def _batches(items: list[Any]) -> Iterator[list[Any]]:
+    """So many at a time as one request takes."""
+    batch: list[Any] = []
+    length = 0
+    for item in items:
+        batch.append(item)
+        length += len(dumps(item))
+        if length > _FRAME:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,361 @@
+"""Slow, half-open and greedy clients: each is answered or dropped in time, and the server goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from json import loads
+from time import monotonic
+from typing import Any
+
+import pytest
+import uvicorn
+
+from cloche.doors import connections
+
+SHORT_S = 0.3
+KEEP_ALIVE_S = 3
+
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class App:
+    """Takes a request's body and says how long it was; `/known` had a key; `/early` does not wait for the body."""
+
+    def __init__(self) -> None:
+        self.left = asyncio.Event()
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.go = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/known":
+            scope["state"]["caller"] = "somebody"
+        size, more = 0, scope["path"] != "/early"
+        if scope["path"] == "/busy":
+            await self.go.wait()
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.left.set()
+                return
+            size += len(message["body"])
+            more = message["more_body"]
+        self.headers = list(scope["headers"])
+        body = bytes(64 << 20) if scope["path"] == "/much" else str(size).encode()
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for start in range(0, len(body), 1 << 20):
+            await send({"type": "http.response.body", "body": body[start : start + (1 << 20)], "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        if scope["path"] == "/much":
+            self.left.set()
+
+
+@asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[Callable[[], Any]]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app,
+        http=connections.Connection,
+        lifespan="off",
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup([listening])
+    port = listening.getsockname()[1]
+    opened: list[asyncio.StreamWriter] = []
+
+    async def connect() -> Client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        opened.append(writer)
+        return reader, writer
+
+    try:
+        yield connect
+    finally:
+        for writer in opened:
+            writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in opened), return_exceptions=True)
+        await server.shutdown([listening])
+        listening.close()
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HEAD_S", "BODY_S", "LINGER_S", "STRANGER_S"):
+        monkeypatch.setattr(connections, name, SHORT_S)
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The status of an answer, and its body."""
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    size = next(int(line.partition(b":")[2]) for line in head.lower().split(b"\r\n") if b"content-length" in line)
+    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(size), 5)
+
+
+async def until_closed(reader: asyncio.StreamReader, within_s: float = 5) -> float:
+    """How long it takes until the server closes."""
+    begin = monotonic()
+    async with asyncio.timeout(within_s):
+        try:
+            while await reader.read(1 << 20):
+                pass
+        except ConnectionError:
+            pass
+    return monotonic() - begin
+
+
+async def test_an_ordinary_request_is_answered_and_the_connection_kept() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        for _ in range(3):
+            writer.write(b"POST /known HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+            assert await answer(reader) == (200, b"5")
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", b"\r\n", b"\r\n\r\n\r\n"])
+async def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(said)
+        begin = monotonic()
+        status, body = await answer(reader)
+        assert status == 408
+        assert loads(body)["error"]["kind"] == "invalid"
+        assert await until_closed(reader) < 1
+        assert SHORT_S * 0.9 < monotonic() - begin < SHORT_S + 2
+
+
+async def test_a_head_that_drips_is_not_waited_for() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+
+        async def drip() -> None:
+            for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"x" * 1000:
+                writer.write(bytes((byte,)))
+                await asyncio.sleep(SHORT_S / 10)
+
+        dripping = asyncio.create_task(drip())
+        begin = monotonic()
+        assert (await answer(reader))[0] == 408
+        assert monotonic() - begin < SHORT_S + 2
+        dripping.cancel()
+
+
+async def test_empty_lines_between_requests_do_not_keep_a_connection() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(reader) == (200, b"0")
+        writer.write(b"\r\n")
+        assert await until_closed(reader) < KEEP_ALIVE_S - 1
+
+
+async def test_who_has_shown_no_key_is_not_kept_for_long() -> None:
+    async with serving(App()) as connect:
+        strange, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(strange) == (200, b"0")
+        known, writer = await connect()
+        writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(known) == (200, b"0")
+        assert await until_closed(strange) < 1.5
+        assert 1 < await until_closed(known) < KEEP_ALIVE_S + 2
+
+
+async def test_a_body_that_stalls_is_not_waited_for() -> None:
+    app = App()
+    async with serving(app) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST /known HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+        assert (await answer(reader))[0] == 408
+        await asyncio.wait_for(app.left.wait(), 5)
+
+
+async def test_a_body_that_comes_slowly_is_taken() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST /known HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n")
+        for _ in range(8):
+            await asyncio.sleep(SHORT_S / 2)
+            writer.write(b"x")
+        assert await answer(reader) == (200, b"8")
+
+
+async def test_a_client_that_waits_for_us_is_not_late() -> None:
+    app = App()
+    async with serving(app) as connect:
+        size = 1 << 20  # more than is taken before somebody asks for it
+        for expect in (b"", b"Expect: 100-continue\r\n"):
+            app.go.clear()
+            reader, writer = await connect()
+            writer.write(b"POST /busy HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (expect, size))
+            if not expect:
+                writer.write(bytes(size))
+            await asyncio.sleep(SHORT_S * 3)
+            app.go.set()
+            if expect:
+                assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).startswith(b"HTTP/1.1 100")
+                writer.write(bytes(size))
+            assert await answer(reader) == (200, str(size).encode())
+
+
+async def test_the_rest_of_a_body_that_was_answered_already_is_not_taken_for_ever() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000000\r\n\r\n")
+        assert await answer(reader) == (200, b"0")
+        begin = monotonic()
+        assert await _send_all(writer, bytes(256 << 20)) < 256 << 20
+        assert monotonic() - begin < SHORT_S + 2
+
+
+async def test_a_request_behind_one_that_takes_long_is_not_late() -> None:
+    app = App()
+    async with serving(app) as connect:
+        reader, writer = await connect()
+        writer.write(b"GET /busy HTTP/1.1\r\nHost: x\r\n\r\nGET /known HT")
+        await asyncio.sleep(SHORT_S * 3)
+        app.go.set()
+        assert await answer(reader) == (200, b"0")
+        writer.write(b"TP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(reader) == (200, b"0")
+
+
+async def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "READ_S", SHORT_S)
+    app = App()
+    async with serving(app) as connect:
+        reader, writer = await connect()
+        writer.transport.pause_reading()
+        writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.wait_for(app.left.wait(), 5)
+        writer.transport.resume_reading()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await reader.readexactly(64 << 20)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nX-Long: " + b"x" * (10 << 20),
+        b"GET /" + b"x" * (10 << 20),
+        b"GET / HTTP/1.1\r\n" + b"".join(b"X-%d: y\r\n" % number for number in range(100_000)),
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (connections.MAX_HEADERS + 1) + b"\r\n",
+        b"GET / HTTP/1.1\r\nX-Long: " + b"x" * (connections.MAX_HEAD + 1) + b"\r\n\r\n",
+        b"\r\n" * (1 << 20),
+    ],
+    ids=["one header", "address", "many headers", "a few too many", "a little too long", "nothing but lines"],
+)
+async def test_a_head_that_is_too_large_is_refused(head: bytes) -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        sending = asyncio.create_task(_send_all(writer, head))
+        try:
+            status, _ = await answer(reader)
+        except ConnectionError:  # it was closed while we were still sending
+            assert len(head) > 1 << 20
+        else:
+            assert status == 431
+        sent = await asyncio.wait_for(sending, 5)
+        assert sent == len(head) < 2 << 20 or sent < 8 << 20  # not all of a large one was taken
+
+
+async def _send_all(writer: asyncio.StreamWriter, data: bytes) -> int:
+    """How much could be sent."""
+    try:
+        for start in range(0, len(data), 1 << 16):
+            writer.write(data[start : start + (1 << 16)])
+            await writer.drain()
+            await asyncio.sleep(0.001)
+    except ConnectionError:
+        return start
+    return len(data)
+
+
+async def test_as_large_a_head_as_is_allowed_is_taken() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        long = b"x" * (connections.MAX_HEAD - 1000)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: %s\r\n\r\n" % long)
+        assert await answer(reader) == (200, b"0")
+
+
+async def test_headers_after_the_body_are_not_the_requests() -> None:
+    app = App()
+    async with serving(app) as connect:
+        reader, writer = await connect()
+        request = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+        writer.write(request + b"Authorization: Bearer stolen\r\nHost: localhost\r\n\r\n")
+        assert await answer(reader) == (200, b"5")
+        assert app.headers == [(b"transfer-encoding", b"chunked")]
+
+
+async def test_endless_headers_after_the_body_are_refused() -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+        writer.write(b"X-More: y\r\n" * 1000)
+        assert (await answer(reader))[0] == 431
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT evil:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=[
+        "tls",
+        "no version",
+        "odd version",
+        "two lengths",
+        "negative",
+        "length and chunks",
+        "chunk",
+        "bytes",
+        "connect",
+    ],
+)
+async def test_what_is_not_http_gets_400(said: bytes) -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(said)
+        status, body = await answer(reader)
+        assert status == 400
+        assert loads(body)["error"]["kind"] == "invalid"
+        assert await until_closed(reader) < 2
+
+
+async def test_too_many_connections_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "HEAD_S", 30.0)
+    async with serving(App()) as connect:
+        first = [await connect() for _ in range(3)]
+        reader, _ = await connect()
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        assert head.startswith(b"HTTP/1.1 503")
+        assert b"retry-after:" in head.lower()
+        first[0][1].write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(first[0][0]) == (200, b"0")  # those who were there are served
+        first[1][1].close()
+        await first[1][1].wait_closed()
+        async with asyncio.timeout(5):
+            while True:  # nothing announces that the server has noticed
+                reader, writer = await connect()
+                writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+                if (await answer(reader))[0] == 200:
+                    break

@@ -1,0 +1,7 @@
+"""What tests of the engine share: each runs in this process, and over HTTP."""
+
+from __future__ import annotations
+
+from tests.places import place, pytest_collection_modifyitems, pytest_runtest_teardown
+
+__all__ = ["place", "pytest_collection_modifyitems", "pytest_runtest_teardown"]
