@@ -20,7 +20,7 @@ install: $(package) $(environment)
 	@.venv/bin/python -m compileall -q src/cloche
 
 run: install
-	@.venv/bin/cloche demo
+	@.venv/bin/cloche serve $(ARGS)
 
 test: install
 	@scripts/system-packages tools

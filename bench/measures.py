@@ -16,6 +16,7 @@ from pathlib import Path
 import cloche
 from bench import machine, neighbours, work
 from bench.engine import REPOSITORY, Engine
+from bench.server import Served
 from bench.sessions import Sessions
 
 BURST, IN_FLIGHT = 200, 8
@@ -25,7 +26,14 @@ GROWTH_RUNS = 500
 FILE_MB = 1
 ONCE = sys.maxsize  # as Contest.every
 
-_OFTEN = {"turn": 2, "first": 8}  # contests of sessions that are not done in every fourth round
+_OFTEN = {
+    "turn": 2,
+    "first": 8,
+    "served run": 1,
+    "served turn": 2,
+    "served burst": 8,
+    "served files": 8,
+}  # contests of sessions and of the server that are not done in every fourth round
 
 Sample = Callable[[], list[float]]
 
@@ -110,11 +118,13 @@ class Lab:
         cloche.warm_up()
         self._cold = Engine(sys.executable, CLOCHE_POOL="0")
         self._sessions = Sessions(self._bare.libraries)
+        self._served = Served(scratch)
 
     def close(self) -> None:
         """End the second engine and the sessions; the first engine ends with this process."""
         self._cold.close()
         self._sessions.close()
+        self._served.close()
 
     def contests(self) -> list[Contest]:
         """All there is, in the order of the report."""
@@ -137,6 +147,7 @@ class Lab:
             Contest("growth", {"cloche": _growth}, every=ONCE, warm_up=False),
             Contest("neighbour", neighbours.sides(), every=12, warm_up=False),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
+            *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._served.sides().items()),
         ]
 
     def _both(self, code: str, times_itself: bool = False) -> dict[str, Sample]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from bench.measures import BURST, FILE_MB, GROWTH_RUNS, IN_FLIGHT, Samples
 from bench.neighbours import ATTACKS
+from bench.server import CLIENTS, UPLOAD_MB
 from bench.sessions import ARRAY_MB
 from bench.work import OUTPUT_MB
 
@@ -31,6 +32,7 @@ class Row:
     at_least: bool = False
     unit: str = "ms"
     pick: Pick = statistics.median
+    over: bool = False  # what is limited is how much more it is than the other, not how many times
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Outcome:
     work: str
     figure: str
     other: str
-    ratio: float | None
+    ratio: float | None  # or the difference, as the limit says
     limit: str
     verdict: str  # "holds", "MISSED", "not measured", or nothing where there is no limit
     note: str = ""
@@ -73,6 +75,13 @@ ROWS = (
     Row("branch() to its first result, against a new context", "branch", "branch", "context", 3.0),
     Row(f"{OUTPUT_MB} MB of output, streamed", "stream", "cloche", "", 200.0, at_least=True, unit="MB/s"),
     Row("memory that the engine takes meanwhile", "stream", "memory", unit="MB"),
+    Row("POST /v1/run print(1), over the embedded call", "served run", "http", "embedded", 3.0, over=True),
+    Row("a session's turn over HTTP, over the embedded", "served turn", "http", "embedded", 2.0, over=True),
+    Row("a session's turn over WebSocket, over the embedded", "served turn", "websocket", "embedded", 1.0, over=True),
+    Row(f"{CLIENTS} clients, one-shot runs", "served burst", "http", "embedded", 0.7, at_least=True, unit="runs/s"),
+    Row(f"upload of {UPLOAD_MB} MB", "served files", "upload", "", 300.0, at_least=True, unit="MB/s"),
+    Row(f"download of {UPLOAD_MB} MB", "served files", "download", "", 300.0, at_least=True, unit="MB/s"),
+    Row("memory that the server takes more for both", "served files", "memory", "", 16.0, unit="MB"),
     *(Row(f"a turn while a neighbour exceeds: {name}", "neighbour", name, "alone", 2.0) for name in ATTACKS),
 )
 
@@ -86,12 +95,17 @@ def _outcome(row: Row, samples: Samples) -> Outcome:
     ours, theirs = samples.of(row.contest, row.side), samples.of(row.contest, row.other)
     ratio = row.pick(ours) / row.pick(theirs) if ours and theirs else None
     scale = 1e3 if row.unit == "ms" else 1.0
+    if row.over and ratio is not None:
+        ratio = (row.pick(ours) - row.pick(theirs)) * scale
     measured = ratio if row.other else (row.pick(ours) * scale if ours else None)
     sides = (row.side, row.other) if row.other else (row.side,)
     reasons = [reason for side in sides if (reason := samples.why_not(row.contest, side))]
     verdict, limit = "", ""
     if row.limit is not None:
-        limit = f"{'>=' if row.at_least else '<='} {row.limit:g}{'' if row.other else ' ' + row.unit}"
+        bound = (
+            f"+{row.limit:g} {row.unit}" if row.over else f"{row.limit:g}" if row.other else f"{row.limit:g} {row.unit}"
+        )
+        limit = f"{'>=' if row.at_least else '<='} {bound}"
         verdict = "not measured"
         if measured is not None and not reasons:
             verdict = "holds" if (measured >= row.limit if row.at_least else measured <= row.limit) else "MISSED"
@@ -127,10 +141,7 @@ def number(value: float) -> str:
 def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -> str:
     """The whole report."""
     head = ["work", "Cloche", "beside it", "ratio", "limit", ""]
-    cells = [
-        [row.work, row.figure, row.other, "" if row.ratio is None else f"{row.ratio:.3f}", row.limit, row.verdict]
-        for row in rows
-    ]
+    cells = [[row.work, row.figure, row.other, _compared(row), row.limit, row.verdict] for row in rows]
     limited = [row for row in rows if row.limit]
     count = {verdict: sum(row.verdict == verdict for row in limited) for verdict in ("holds", "MISSED", "not measured")}
     notes = [f"- {row.work}: {row.note}" for row in rows if row.note]
@@ -149,6 +160,12 @@ def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -
         f"{count['not measured']} could not be measured.",
     ]
     return "\n\n".join([*parts, *(["\n".join(["Notes:", *notes])] if notes else [])])
+
+
+def _compared(row: Outcome) -> str:
+    if row.ratio is None:
+        return ""
+    return f"{row.ratio:+.2f}" if "+" in row.limit else f"{row.ratio:.3f}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -186,7 +186,7 @@ def test_what_makes_no_sense_is_an_error_that_says_what_to_do(words, code, said)
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["doctor", "--help"], ["demo", "--help"]])
+@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["doctor", "--help"], ["serve", "--help"]])
 def test_help_is_there(words):
     done = cloche(*words)
 
@@ -196,11 +196,3 @@ def test_help_is_there(words):
 
 def test_the_version():
     assert cloche("--version").stdout.startswith("cloche 0.")
-
-
-def test_the_demonstration_shows_what_it_says():
-    done = cloche("demo")
-
-    assert done.returncode == 0
-    for said in ("Hello from Python", "Cairo 35", "Restored", "uid=1000(user)", "no network", "memory", "timeout"):
-        assert said in done.stdout

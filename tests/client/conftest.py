@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.client.wires import Wire
+from tests.places import Server, pytest_runtest_teardown, served
 
 import cloche
-from tests.client.wires import Wire
-from tests.places import Served, pytest_runtest_teardown, served
 
 __all__ = ["pytest_runtest_teardown"]
 
 
 @pytest.fixture
-def server(jail: None, monkeypatch: pytest.MonkeyPatch) -> Served:
+def server(jail: None, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server, which nobody finds by the environment."""
     monkeypatch.delenv("CLOCHE_URL", raising=False)
     monkeypatch.delenv("CLOCHE_API_KEY", raising=False)
@@ -22,14 +22,14 @@ def server(jail: None, monkeypatch: pytest.MonkeyPatch) -> Served:
 
 
 @pytest.fixture
-def wire(server: Served) -> Iterator[Wire]:
+def wire(server: Server) -> Iterator[Wire]:
     """A way to the server that can be cut."""
     with Wire(server.url) as wire:
         yield wire
 
 
 @pytest.fixture
-def there(server: Served) -> Iterator[cloche.Sandbox]:
+def there(server: Server) -> Iterator[cloche.Sandbox]:
     """A fresh sandbox on the server."""
     with cloche.Sandbox(url=server.url, api_key=server.key) as box:
         yield box

@@ -9,23 +9,22 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests.places import Served
+from tests.places import Server
 
 CLOCHE = [sys.executable, "-m", "cloche.cli.main", "run"]
 
 
-def run(server: Served, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
+def run(server: Server, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
     command = [*CLOCHE, "--url", server.url, "--api-key", server.key, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
 
 
-def test_output_errors_and_exit_code_come_back(server: Served) -> None:
+def test_output_errors_and_exit_code_come_back(server: Server) -> None:
     done = run(server, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)")
     assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 7)
 
 
-def test_standard_input_arguments_files_and_environment_go_in(server: Served, tmp_path: Path) -> None:
+def test_standard_input_arguments_files_and_environment_go_in(server: Server, tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("from the host")
     code = "import sys, os; print(sys.stdin.read(), sys.argv[1:], os.environ['NAME'], open('data.txt').read())"
     words = ["--env", "NAME=value", "--file", f"{tmp_path / 'data.txt'}:data.txt", "-c", code, "one", "two"]
@@ -41,13 +40,13 @@ def test_standard_input_arguments_files_and_environment_go_in(server: Served, tm
         ([], "1/0", 1),
     ],
 )
-def test_exit_codes_are_those_of_a_run_on_this_host(server: Served, options: list[str], code: str, status: int) -> None:
+def test_exit_codes_are_those_of_a_run_on_this_host(server: Server, options: list[str], code: str, status: int) -> None:
     assert run(server, *options, "-c", code).returncode == status
     here = subprocess.run([*CLOCHE, *options, "-c", code], capture_output=True, timeout=60)
     assert here.returncode == status
 
 
-def test_output_comes_as_it_happens_and_input_can_be_typed(server: Served) -> None:
+def test_output_comes_as_it_happens_and_input_can_be_typed(server: Server) -> None:
     code = "print('name?', flush=True); print('hello', input())"
     environment = {**os.environ, "CLOCHE_URL": server.url, "CLOCHE_API_KEY": server.key}
     with subprocess.Popen(
@@ -63,7 +62,7 @@ def test_output_comes_as_it_happens_and_input_can_be_typed(server: Served) -> No
         assert process.wait(30) == 0
 
 
-def test_an_interrupt_is_for_the_program(server: Served) -> None:
+def test_an_interrupt_is_for_the_program(server: Server) -> None:
     code = """
 import signal, sys, time
 signal.signal(signal.SIGINT, lambda *_: (print('interrupted', flush=True), sys.exit(3)))
@@ -80,12 +79,13 @@ time.sleep(60)
 
 
 def test_without_a_server_it_fails_with_its_own_code(jail: None) -> None:
-    done = subprocess.run([*CLOCHE, "--url", "http://127.0.0.1:1", "-c", "1"], capture_output=True, text=True, timeout=60)
+    command = [*CLOCHE, "--url", "http://127.0.0.1:1", "-c", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 125
     assert "cloche serve" in done.stderr
 
 
-def test_the_sandbox_ends_with_the_run(server: Served) -> None:
+def test_the_sandbox_ends_with_the_run(server: Server) -> None:
     from cloche.blocking.remote_server import server_at
 
     def alive() -> int:

@@ -6,14 +6,14 @@ import gc
 import time
 
 import pytest
+from tests.places import Server
 
 import cloche
 from cloche.blocking.remote_sandbox import RemoteSandbox
 from cloche.client.sandbox import AsyncRemoteSandbox
-from tests.places import Served
 
 
-def test_it_is_a_sandbox_like_any_other(server: Served, there: cloche.Sandbox) -> None:
+def test_it_is_a_sandbox_like_any_other(server: Server, there: cloche.Sandbox) -> None:
     assert isinstance(there, cloche.Sandbox)
     assert isinstance(there, RemoteSandbox)
     assert isinstance(cloche.AsyncSandbox(url=server.url), AsyncRemoteSandbox)
@@ -23,7 +23,7 @@ def test_it_is_a_sandbox_like_any_other(server: Served, there: cloche.Sandbox) -
     assert isinstance(there.commands.start("true"), cloche.Process)
 
 
-def test_the_environment_says_where(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_says_where(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOCHE_URL", server.url)
     monkeypatch.setenv("CLOCHE_API_KEY", server.key)
     with cloche.Sandbox() as box:
@@ -32,7 +32,7 @@ def test_the_environment_says_where(server: Served, monkeypatch: pytest.MonkeyPa
     assert cloche.run("print(2)").stdout == "2\n"
 
 
-def test_the_empty_address_is_this_host_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch, jail: None) -> None:
+def test_the_empty_address_is_this_host(monkeypatch: pytest.MonkeyPatch, jail: None) -> None:
     monkeypatch.setenv("CLOCHE_URL", "http://127.0.0.1:1")
     with cloche.Sandbox(url="") as box:
         assert not isinstance(box, RemoteSandbox)
@@ -48,7 +48,7 @@ def test_what_only_a_server_has_is_refused_without_one(name: str, monkeypatch: p
         cloche.Sandbox(**{name: values.get(name, "x")})  # type: ignore[arg-type]
 
 
-def test_who_knows_the_id_uses_the_same_sandbox(server: Served, there: cloche.Sandbox) -> None:
+def test_who_knows_the_id_uses_the_same_sandbox(server: Server, there: cloche.Sandbox) -> None:
     there.run("x = 41")
     other_context = there.contexts.create(language="bash")
     there.checkpoint("before")
@@ -63,7 +63,7 @@ def test_who_knows_the_id_uses_the_same_sandbox(server: Served, there: cloche.Sa
     assert there.run("x").text == "41"  # its block has not ended it
 
 
-def test_a_guest_may_end_it_all_the_same(server: Served, there: cloche.Sandbox) -> None:
+def test_a_guest_may_end_it_all_the_same(server: Server, there: cloche.Sandbox) -> None:
     guest = cloche.Sandbox(url=server.url, api_key=server.key, id=there.id)  # type: ignore[attr-defined]
     guest.kill()
     with pytest.raises(cloche.Gone, match="ended by its owner"):
@@ -72,13 +72,13 @@ def test_a_guest_may_end_it_all_the_same(server: Served, there: cloche.Sandbox) 
         cloche.Sandbox(url=server.url, api_key=server.key, id=there.id).open()  # type: ignore[attr-defined]
 
 
-def test_an_id_that_nobody_has_is_told(server: Served) -> None:
+def test_an_id_that_nobody_has_is_told(server: Server) -> None:
     for identity in ("sbx_nobody", "../keys", "a b?c#d%"):
         with pytest.raises(cloche.Gone):
             cloche.Sandbox(url=server.url, api_key=server.key, id=identity).open()
 
 
-def test_a_guest_interrupts_what_the_owner_runs(server: Served, there: cloche.Sandbox) -> None:
+def test_a_guest_interrupts_what_the_owner_runs(server: Server, there: cloche.Sandbox) -> None:
     import threading
 
     there.run("x = 1")
@@ -96,8 +96,9 @@ def test_a_guest_interrupts_what_the_owner_runs(server: Served, there: cloche.Sa
     assert there.run("x").text == "1"
 
 
-def test_metadata_and_lifetimes_are_the_servers(server: Served) -> None:
-    with cloche.Sandbox(url=server.url, api_key=server.key, metadata={"who": "me"}, idle_timeout=77, lifetime=99) as box:
+def test_metadata_and_lifetimes_are_the_servers(server: Server) -> None:
+    options = {"metadata": {"who": "me"}, "idle_timeout": 77, "lifetime": 99}
+    with cloche.Sandbox(url=server.url, api_key=server.key, **options) as box:  # type: ignore[arg-type]
         told = box.call("GET", "")  # type: ignore[attr-defined]
         assert (told["metadata"], told["idle_timeout"]) == ({"who": "me"}, 77)
         assert 90 < told["expires"] - told["created"] < 101
@@ -105,7 +106,7 @@ def test_metadata_and_lifetimes_are_the_servers(server: Served) -> None:
         assert box.call("GET", "")["expires"] > told["expires"] + 300  # type: ignore[attr-defined]
 
 
-def test_a_client_that_forgets_it_leaves_it_to_the_server(server: Served) -> None:
+def test_a_client_that_forgets_it_leaves_it_to_the_server(server: Server) -> None:
     box = cloche.Sandbox(url=server.url, api_key=server.key)
     box.run("x = 7")
     identity = box.id  # type: ignore[attr-defined]
@@ -116,12 +117,12 @@ def test_a_client_that_forgets_it_leaves_it_to_the_server(server: Served) -> Non
         found.kill()
 
 
-def test_the_servers_limits_are_told(server: Served) -> None:
+def test_the_servers_limits_are_told(server: Server) -> None:
     with pytest.raises(cloche.InvalidRun, match="memory"):
         cloche.Sandbox(url=server.url, api_key=server.key, memory="900G").open()
 
 
-def test_one_end_is_told_to_whoever_waits_for_it(server: Served, there: cloche.Sandbox) -> None:
+def test_one_end_is_told_to_whoever_waits_for_it(server: Server, there: cloche.Sandbox) -> None:
     import threading
 
     reasons: list[str] = []

@@ -121,9 +121,8 @@ class Scripted(Listener):
                     return
                 rest += more
             head, _, rest = rest.partition(b"\r\n\r\n")
-            length = next(
-                (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
-            )
+            headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+            length = int(headers.get(b"content-length", 0))
             while len(rest) < length:
                 rest += taken.recv(65536)
             self.requests.append(head + b"\r\n\r\n" + rest[:length])
@@ -137,4 +136,5 @@ class Scripted(Listener):
 def answer(status: int, body: str, headers: str = "") -> bytes:
     """An answer in JSON."""
     data = body.encode()
-    return f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n{headers}\r\n".encode() + data
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n{headers}\r\n"
+    return head.encode() + data

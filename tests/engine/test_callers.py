@@ -74,6 +74,7 @@ def test_a_script_runs_and_leaves_without_a_word() -> None:
     assert script("import cloche; print(cloche.run('print(6*7)').stdout, end='')") == "42\n"
 
 
+@pytest.mark.embedded  # a server's sandbox outlives its client, until its time is up
 def test_a_script_that_closes_nothing_leaves_no_process() -> None:
     mark = unique()
     said = script(f"""
@@ -86,6 +87,7 @@ def test_a_script_that_closes_nothing_leaves_no_process() -> None:
     eventually(lambda: not marked(mark))
 
 
+@pytest.mark.embedded  # a server's sandbox outlives its client, until its time is up
 def test_a_script_that_is_killed_leaves_no_process() -> None:
     mark = unique()
     code = f"import cloche\nbox = cloche.Sandbox()\nbox.commands.start(['sleep', '{mark}'])\nprint('ready')\ninput()"
@@ -189,6 +191,7 @@ def test_a_process_whose_sandbox_is_closed_ends_as_killed() -> None:
     assert result.exit_code == 137
 
 
+@pytest.mark.embedded  # it looks into the process
 def test_a_wait_in_another_thread_ends_with_the_sandbox() -> None:
     box = cloche.Sandbox()
     process = box.commands.start("echo ready; sleep 60")
@@ -199,6 +202,7 @@ def test_a_wait_in_another_thread_ends_with_the_sandbox() -> None:
         assert waiting.result(timeout=20).exit_code == 137
 
 
+@pytest.mark.embedded  # a server's sandbox outlives its client, until its time is up
 def test_a_forgotten_sandbox_ends() -> None:
     mark = unique()
     box = cloche.Sandbox()
@@ -212,6 +216,7 @@ def test_a_forgotten_sandbox_ends() -> None:
     os.close(process)
 
 
+@pytest.mark.embedded  # a server's sandbox outlives its client, until its time is up
 async def test_a_forgotten_asynchronous_sandbox_ends() -> None:
     mark = unique()
     box = cloche.AsyncSandbox()
@@ -414,6 +419,7 @@ def test_a_child_that_exits_does_not_end_the_parents_sandbox() -> None:
     assert said == "b'x'\n"
 
 
+@pytest.mark.embedded  # a server's sandbox outlives its client, until its time is up
 def test_a_forgotten_sandbox_ends_even_if_a_child_was_forked_meanwhile() -> None:
     mark = unique()
     box = cloche.Sandbox()

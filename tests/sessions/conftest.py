@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.places import place, pytest_collection_modifyitems, pytest_runtest_teardown
 
 import cloche
-from tests.places import place, pytest_collection_modifyitems, pytest_runtest_teardown
 
 __all__ = ["place", "pytest_collection_modifyitems", "pytest_runtest_teardown"]
 

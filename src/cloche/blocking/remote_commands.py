@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from _collections_abc import Mapping, Sequence
+from time import monotonic
 
 from cloche.blocking.commands import Commands, Process, command_request, terminal_size
 from cloche.blocking.io import Condition
 from cloche.blocking.remote_feed import Feed
 from cloche.client import shapes
 from cloche.engine.checks import checked_data
+from cloche.engine.judge import Facts, judge
 from cloche.errors import Gone, InvalidRun
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.result import Result
+
+_SIGKILL = 9
+_REASONS = {"its time was up": "timeout", "it needed too much memory": "memory", "ended by its owner": "closed"}
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +89,7 @@ class RemoteProcess(Process):
         self._turn = Condition()
         self._taking = self._cut = False
         self._heard = 0  # bytes of output
+        self._began = monotonic()
         self._missed: deque[Event] = deque()
         self.result: Result | None = None
 
@@ -141,9 +147,12 @@ class RemoteProcess(Process):
 
     def _advance(self) -> Event | None:
         """Take one event."""
-        told = self._told.next()
+        try:
+            told = self._told.next()
+        except Gone as problem:
+            return self._lost(problem)
         if told is None:
-            raise Gone("The program's events ended before it did.")
+            return self._lost(Gone("it was closed"))
         kind, about = told
         if kind == "error":
             self._told.close()
@@ -158,6 +167,17 @@ class RemoteProcess(Process):
             self.result = event.result
             self._told.end()
         return event
+
+    def _lost(self, problem: Gone) -> Event:
+        """Its sandbox is gone, and it with it; what it printed was told as it came."""
+        reason = next((kind for sign, kind in _REASONS.items() if sign in problem.message), "")
+        reason = "closed" if self._box.closed else reason
+        limits = self._box.limits
+        error = judge(Facts(exit_code=-_SIGKILL, lost=not reason, reason=reason), limits)
+        code = 124 if reason == "timeout" else 128 + _SIGKILL
+        self.result = Result("", "", code, monotonic() - self._began, 0.0, 0, error, wall=self._box.wall)
+        self._told.close()
+        return Exit(self.result)
 
     def __del__(self) -> None:
         self._told.close()

@@ -110,7 +110,7 @@ class RemoteSandbox(Sandbox):
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
     @property
-    def ports(self) -> RemotePorts:  # type: ignore[override]
+    def ports(self) -> RemotePorts:
         """Servers inside."""
         from cloche.blocking.remote_ports import RemotePorts  # and with it a WebSocket library
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
-COMMANDS = ("run", "serve", "doctor", "config", "key", "demo")
+COMMANDS = ("run", "serve", "doctor", "config", "key", "mcp")
 OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
 
 

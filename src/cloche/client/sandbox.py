@@ -109,7 +109,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
     @property
-    def ports(self) -> AsyncRemotePorts:  # type: ignore[override]
+    def ports(self) -> AsyncRemotePorts:
         """Servers inside."""
         from cloche.client.ports import AsyncRemotePorts  # and with it a WebSocket library
 

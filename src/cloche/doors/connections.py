@@ -34,7 +34,7 @@ class Connection(HttpToolsProtocol):
         self._in_head, self._in_body = True, False
         self._head_size = 0  # bytes that have come while the head was not complete
         self._bytes = self._count = 0  # of the headers that were found
-        self._too_large = False
+        self._too_large = self._is_websocket = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come."""
@@ -62,12 +62,15 @@ class Connection(HttpToolsProtocol):
         if self._in_head and self._head_size > MAX_HEAD and not self.transport.is_closing():
             self._too_large = True
             self.send_400_response("")
-        if self._timer is None and self.timeout_keep_alive_task is None and not self._is_busy():
+        if self._is_websocket:
+            self._disarm()
+        elif self._timer is None and self.timeout_keep_alive_task is None and not self._is_busy():
             self._arm(HEAD_S, self._head_is_late)  # empty lines, which are no request yet
 
     def handle_websocket_upgrade(self) -> None:
         """From here on it is a WebSocket."""
         self._disarm()
+        self._is_websocket = True
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  (its words are not ours)

@@ -27,6 +27,7 @@ log = logging.getLogger("cloche.server")
 
 BACKLOG = 1024
 MAX_MESSAGE = 16 << 20  # bytes of one WebSocket message
+PING_TIMEOUT_S = 120  # a client is not listened to while a server in a sandbox does not take what it sends
 KEEP_ALIVE_S = 75
 STOP_S = 5  # for clients to take what is left for them
 
@@ -71,6 +72,9 @@ class _Server(uvicorn.Server):
                 http=Connection,
                 ws="websockets-sansio",
                 ws_max_size=MAX_MESSAGE,
+                ws_per_message_deflate=False,  # costs more than it saves on loopback, and a bomb unpacks to nothing
+                ws_per_message_deflate=False,  # it takes time and memory, and most clients are near
+                ws_ping_timeout=PING_TIMEOUT_S,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -83,6 +87,8 @@ class _Server(uvicorn.Server):
             )
         )
         self._service, self._mcp = service, mcp
+        # A server in a sandbox that breaks off is passed on by breaking off: nothing that the operator should hear of.
+        logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing response" not in record.msg)
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

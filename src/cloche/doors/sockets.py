@@ -66,6 +66,7 @@ class Door:
         self._handle = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one."""
         socket = Socket(scope, receive, send)
         try:
             try:

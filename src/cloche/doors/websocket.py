@@ -81,7 +81,7 @@ class _Turn:
         self.run: Run | None = None
         self.has_run = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
-        self.called_off = False
+        self.is_carried_out = self.called_off = False
         self.is_program = not wish.get("session")
         self.pending: list[tuple[bytes, bool]] = []  # input that it has not taken yet, and whether that is all
         self.pending_size = 0
@@ -93,7 +93,7 @@ class _Turn:
         self.called_off = True
         if self.run is not None:
             await self.run.cancel()
-        elif self.task is not None:
+        elif self.task is not None and self.is_carried_out:
             self.task.cancel()
 
 
@@ -159,6 +159,7 @@ class _Conversation:
         turn.task = asyncio.create_task(self._carry_out(turn))
 
     async def _carry_out(self, turn: _Turn) -> None:
+        turn.is_carried_out = True  # a task that was cancelled before this would have told nobody
         turn.news = asyncio.get_running_loop().call_later(FIRST_NEWS_S, self._begin_news, turn)
         try:
             if turn.id is None:
@@ -171,7 +172,7 @@ class _Conversation:
         except asyncio.CancelledError:
             if not turn.called_off or turn.run is not None:
                 raise
-            await self._say(turn.id, _problem(Gone("The run was called off before it began.")))
+            await self._say(turn.id, _problem(_never_begun()))
         finally:
             turn.news.cancel()
             if turn.feeding is not None:
@@ -181,6 +182,8 @@ class _Conversation:
     async def _told(self, turn: _Turn) -> dict[str, Any]:
         """Run it; the message that it comes to."""
         try:
+            if turn.called_off:
+                raise _never_begun()
             turn.run = run = await self._start(turn.wish)
             turn.has_run.set()
             if turn.wish.get("stream"):
@@ -416,6 +419,10 @@ def errors_text(result: Result) -> str:
         reasons.append(f"Hint: {error.hint}")
     lead = "\n" if text and not text.endswith("\n") else ""
     return f"{text}{lead}{chr(10).join(reasons)}\n" if reasons else text
+
+
+def _never_begun() -> Gone:
+    return Gone("The run was called off before it began.")
 
 
 def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:

@@ -79,7 +79,7 @@ async def best_of(
                 candidates, score if score is not None else cast(Any, asked), context=context, timeout=timeout
             )
         found.append(best_json(best))
-        run.say("end", {"best": found[0]})
+        run.say_last("end", {"best": found[0]})
         return best.result or best.candidates[0].result
 
     return await service.sandboxes.run(caller, held, work, "\n".join(candidates), context=context or ""), found

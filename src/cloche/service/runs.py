@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from hashlib import sha256
 from json import dumps
@@ -64,6 +63,7 @@ class Run:
         self._feed = feed
         self._telling = Telling(record.id, record.context)
         self._over = asyncio.Event()
+        self._last: list[tuple[str, dict[str, Any]]] = []
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._called = 0
 
@@ -72,17 +72,22 @@ class Run:
     def tell(self, event: Event | CellEvent) -> None:
         """Something has happened in it."""
         for kind, told in self._telling.tell(event):
-            if kind == "exit":
-                kind = "end"
-                if told["result"]["error"] is not None:
-                    self.say("error", {"error": told["result"]["error"]})
-            self.say(kind, told)
+            if kind == "exit" and told["result"]["error"] is not None:
+                self.say("error", {"error": told["result"]["error"]})
+            if kind in ("exit", "end"):
+                self.say_last("end", told)
+            else:
+                self.say(kind, told)
 
     def say(self, kind: str, told: dict[str, Any]) -> None:
         """Have those who listen know."""
         self.log.add(kind, told)
         if self._feed is not None:
             self._feed(kind, {"run_id": self.id, **told})
+
+    def say_last(self, kind: str, told: dict[str, Any]) -> None:
+        """The same, once the outcome is recorded: what is told is not lost any more."""
+        self._last.append((kind, told))
 
     async def ask(self, kind: str, told: dict[str, Any]) -> Any:
         """Ask the one who follows this run for something, and wait for the answer."""
@@ -146,6 +151,8 @@ class Run:
         """It is over, and recorded."""
         self.record = record
         self.control = self.stop = None
+        for kind, told in self._last:
+            self.say(kind, told)
         self.log.end()
         self._over.set()
 
@@ -176,13 +183,11 @@ class Runs:
         """Begin one, as soon as there is room for it; raises TooMany or Busy when there is none."""
         meter = self._keyring.meter(caller)
         meter.begin_run()
-        waiting = AsyncExitStack()
+        slot = self._admission.slot(caller.key_id, memory_bytes=limits.memory_bytes, cpu=limits.cpu)
         try:
-            await waiting.enter_async_context(
-                self._admission.slot(caller.key_id, memory_bytes=limits.memory_bytes, cpu=limits.cpu)
-            )
+            await self._admission.enter(slot)
         except BaseException:
-            meter.end_run(0.0, 0)
+            meter.end_run()
             raise
         record = RunRecord(
             id=new_id("run"),
@@ -201,21 +206,20 @@ class Runs:
         try:
             self._journal.note(record)
         except BaseException:
-            meter.end_run(0.0, 0)
-            await waiting.aclose()
+            meter.end_run()
+            self._admission.leave(slot)
             raise
         self._active[run.id] = run
 
-        async def go() -> None:
-            current.set(run)
-            try:
-                await self._carry_out(run, work)
-            finally:
-                moved = run.record.bytes_moved
-                meter.end_run(run.record.cpu_time, moved)
-                await waiting.aclose()
+        def over(_: asyncio.Task[None]) -> None:
+            if not run.over:  # it was called off before its first step
+                run.problem = _called_off()
+                self._conclude(run, "interrupted")
+            meter.end_run(run.record.cpu_time, run.record.bytes_moved)
+            self._admission.leave(slot)
 
-        run.task = asyncio.create_task(go())
+        run.task = asyncio.create_task(self._carry_out(run, work))
+        run.task.add_done_callback(over)
         return run
 
     def find(self, owner: str, identity: str) -> Run | None:
@@ -239,11 +243,12 @@ class Runs:
 
     async def _carry_out(self, run: Run, work: Callable[[Run], Awaitable[Result]]) -> None:
         state = "interrupted"
+        current.set(run)
         try:
             run.result = await work(run)
             state = "done" if run.result.error is None else "failed"
         except asyncio.CancelledError:
-            run.problem = Gone("The run was called off.", hint="Run it again.")
+            run.problem = _called_off()
         except ClocheError as problem:
             run.problem, state = problem, "failed"
         except CallerFailed as problem:
@@ -265,8 +270,7 @@ class Runs:
         else:
             assert run.problem is not None
             told = problem_json(run.problem)
-            if not run.log.over:
-                run.say("error", {"error": told})
+            run.say_last("error", {"error": told})
             ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None)
         try:
             self._journal.note(ended)
@@ -287,6 +291,10 @@ class Runs:
         while self._finished_size > MAX_FINISHED or len(self._finished) > MAX_FINISHED_RUNS:
             _, oldest = self._finished.popitem(last=False)
             self._finished_size -= oldest.log.size
+
+
+def _called_off() -> Gone:
+    return Gone("The run was called off.", hint="Run it again.")
 
 
 def _ended(

@@ -452,6 +452,9 @@ class Sandboxes:
     async def _look_after(self, held: Held) -> None:
         try:
             if held.record.expires is not None and time() > held.record.expires:
+                await held.save_if_possible()
+                await held.box.set_lifetime(0.001)  # by the wall: what runs there is told that its time was up
+                await held.box.ended()
                 await self.end(held, "its time was up")
             elif await held.is_idle():
                 await self.end(held, "it was idle")
@@ -489,7 +492,7 @@ def check_mounts(mounts: Mapping[str, str] | Sequence[Mount], allowed: Sequence[
     names = list(mounts) if isinstance(mounts, Mapping) else [mount.source for mount in mounts]
     for name in names:
         real = realpath(str(name))
-        if not any(real == realpath(folder) or real.startswith(realpath(folder) + "/") for folder in allowed):
+        if not any(f"{real}/".startswith(realpath(folder).rstrip("/") + "/") for folder in allowed):
             raise Refused(
                 f"The folder {name} may not be mounted.",
                 hint="The operator names those that may be with `mounts` in the server's configuration.",

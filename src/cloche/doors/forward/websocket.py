@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.types import Scope
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus, ProtocolError
 from websockets.frames import Frame, Opcode
@@ -169,41 +168,39 @@ def _is_tellable(code: int) -> bool:
 
 
 async def tunnel(socket: Socket, connection: AsyncConnection) -> None:
-    """Bytes both ways: binary messages; the text "eof" is the end of one direction."""
-    there, back = asyncio.create_task(_tunnel_there(socket, connection)), asyncio.create_task(_back(socket, connection))
+    """Bytes both ways, as binary messages; the text "eof" is the end of one direction."""
+    said_all = asyncio.Event()
+    there = asyncio.create_task(_tunnel_there(socket, connection, said_all))
+    back = asyncio.create_task(_tunnel_back(socket, connection, said_all))
     try:
         done, _ = await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
-        if there in done and there.result():
-            await back  # the client has said all that it has to say, and listens
-        elif back in done:
-            back.result()
-            await there
-        await socket.close()
+        for task in done:
+            task.result()
     finally:
         for task in (there, back):
             task.cancel()
         await asyncio.gather(there, back, return_exceptions=True)
 
 
-async def _tunnel_there(socket: Socket, connection: AsyncConnection) -> bool:
-    """What the client sends; does it still listen?"""
+async def _tunnel_there(socket: Socket, connection: AsyncConnection, said_all: asyncio.Event) -> None:
     while (message := await socket.receive()) is not None:
-        if isinstance(message, bytes):
-            async with asyncio.timeout(STALLED_S):
-                try:
-                    await connection.send(message)
-                except Gone:
-                    return True
-        elif message == "eof":
+        if message == "eof":
             await connection.send_eof()
-            return True
-    raise ConnectionResetError
+            said_all.set()
+        elif isinstance(message, bytes) and not said_all.is_set():
+            try:
+                async with asyncio.timeout(STALLED_S):
+                    await connection.send(message)
+            except Gone:
+                said_all.set()  # nobody takes it any more; what was sent to us before can still be read
 
 
-async def _back(socket: Socket, connection: AsyncConnection) -> None:
-    async for data in connection:
-        await socket.send(data)
+async def _tunnel_back(socket: Socket, connection: AsyncConnection, said_all: asyncio.Event) -> None:
+    try:
+        async for data in connection:
+            await socket.send(data)
+    except Gone:
+        said_all.set()  # it was cut off
     await socket.send("eof")
-
-
-__all__ = ["Relay", "Scope", "tunnel"]
+    await said_all.wait()
+    await socket.close()

@@ -8,6 +8,7 @@ from starlette.routing import Route
 from cloche import __version__
 from cloche.doors import terminal, websocket
 from cloche.doors.http import commands, files, problems, runs, sandboxes, sessions, system, workspaces
+from cloche.doors.http import ports as ports_http
 from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import Ports
@@ -37,8 +38,9 @@ def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> Fas
         files,
         commands,
         workspaces,
+        ports_http,
     ):  # in the order in which addresses are looked up: what is called most first
         app.include_router(part.router)
-    app.router.routes.extend((*websocket.routes, *terminal.routes))
+    app.router.routes.extend((*websocket.routes, *terminal.routes, *ports_http.routes))
     app.router.routes.append(Route(PATH, mcp, include_in_schema=False))
     return app

@@ -73,6 +73,8 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one request."""
         caller = caller_of(scope)
+        # RFC 9110, 5.5: blanks around a value are not part of it; the SDK compares headers with the body.
+        scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         # With this, the SDK lets a conversation be used by the key alone that began it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.key_id, scopes=[]))
         request = object()

@@ -42,7 +42,8 @@ class CodeArguments(Arguments):
     language: Language = "python"
     """Each language has variables of its own; files are shared."""
     session: str | None = None
-    """The id of a session, from session_create or session_list. Leave it out to use this conversation's own session."""
+    """The id of a session, from an earlier result, session_create or session_list. Leave it out for this conversation's
+    own session; where there is none, a new session is made, and a note tells the id to pass from then on."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds after which the code is interrupted; 60 unless you say otherwise. Variables survive that."""
 

@@ -1,0 +1,73 @@
+"""MCP over stdio: sandboxes of this host for one client, for as long as it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from cloche.configuration import load
+from cloche.doors.mcp.conversation import Conversation
+from cloche.doors.mcp.server import build
+from cloche.service.keys import ANYBODY
+from cloche.service.service import Service
+
+
+def serve() -> int:
+    """Serve until standard input ends, or a signal says so; the exit code."""
+    return run(_serve())
+
+
+async def _serve() -> None:
+    with TemporaryDirectory(prefix="cloche-mcp-") as folder:
+        # Nothing outlives it: a database of its own, whatever the environment says of a server's.
+        settings = load({"data_dir": folder, "database_url": f"sqlite:///{Path(folder) / 'cloche.db'}"}).value
+        service = await Service.open(settings)
+        try:
+            conversation = Conversation(service, ANYBODY, "stdio")
+            await speak(build(service, lambda _: ANYBODY, conversation))
+        finally:
+            await service.close()
+
+
+async def speak(server: Server[Any]) -> None:
+    """Be this server for whoever is at the other end of standard input and output."""
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def run(serving: Coroutine[Any, Any, None]) -> int:
+    """Carry it out; SIGTERM and SIGINT end it as the end of standard input does."""
+    import os
+
+    code = asyncio.run(_until_told(serving))
+    if code:
+        # The thread that waits for standard input cannot be told to stop; all that was to be tidied up has been.
+        os._exit(code)
+    return code
+
+
+async def _until_told(serving: Coroutine[Any, Any, None]) -> int:
+    task = asyncio.create_task(serving)
+    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def stop(number: int) -> None:
+        if not told.done():
+            told.set_result(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    either: set[asyncio.Future[Any]] = {task, told}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if not told.done():
+        await task
+        return 0
+    task.cancel()
+    await asyncio.wait({task}, timeout=10)
+    return told.result()
