@@ -72,7 +72,6 @@ class _Server(uvicorn.Server):
                 http=Connection,
                 ws="websockets-sansio",
                 ws_max_size=MAX_MESSAGE,
-                ws_per_message_deflate=False,  # costs more than it saves on loopback, and a bomb unpacks to nothing
                 ws_per_message_deflate=False,  # it takes time and memory, and most clients are near
                 ws_ping_timeout=PING_TIMEOUT_S,
                 lifespan="off",
