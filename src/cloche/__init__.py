@@ -2,7 +2,11 @@
 
 A run meets these, in this order:
 
-    cli/          the command line (and, later, doors/: HTTP, MCP, E2B)
+    cli/          the command line
+    doors/        the server's doors: HTTP, WebSocket, MCP; each translates, none decides
+    service/      what they share: keys, limits, a queue, runs and sandboxes of many owners
+    store/        what outlives the server: a journal, and SQLite or PostgreSQL
+    client/       the same classes as engine/, for sandboxes on such a server
     engine/       sandboxes, sessions, undo, programs, files: what the caller holds in hands (asyncio)
     blocking/     the same for callers without an event loop, generated from it
     languages/    how source becomes a command

@@ -263,7 +263,8 @@ def test_the_disk_is_told_and_its_limit_kept(http: httpx2.Client, new_sandbox: C
 
 def upload(server: Any, sandbox: str, name: str, headers: str, body: bytes) -> bytes:
     """Send an upload as it is and hang up; whatever came back."""
-    head = f"PUT {sandbox}/files/{name} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX-API-Key: {server.key}\r\n{headers}\r\n"
+    head = f"PUT {sandbox}/files/{name} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    head += f"X-API-Key: {server.key}\r\n{headers}\r\n"
     with socket.create_connection(("127.0.0.1", server.port), 10) as stream:
         stream.sendall(head.encode() + body)
         stream.shutdown(socket.SHUT_WR)

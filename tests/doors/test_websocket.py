@@ -423,9 +423,8 @@ async def test_bytes_are_no_message(client: Client) -> None:
 
 async def test_a_message_that_is_too_large_ends_the_connection_alone(server: Any) -> None:
     async with client_of(server) as client:
-        await client.socket.send("x" * (17 << 20))
         with pytest.raises(ConnectionClosed) as closed:
-            await client.receive()
+            await asyncio.gather(client.socket.send("x" * (17 << 20)), client.receive())
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
     async with client_of(server) as client:

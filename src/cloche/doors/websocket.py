@@ -10,6 +10,7 @@ takes goes on, and its log (`cloche.service.events`) is bounded.
 from __future__ import annotations
 
 import asyncio
+import logging
 from json import dumps, loads
 from time import monotonic
 from typing import Any
@@ -17,8 +18,9 @@ from typing import Any
 from starlette.routing import WebSocketRoute
 
 from cloche.doors.gate import caller_of
+from cloche.doors.http.bodies import given_bytes
 from cloche.doors.sockets import UNWELCOME, Door, Socket
-from cloche.errors import ClocheError, Gone, InvalidRun, Refused
+from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.errors import Busy, TooMany
@@ -28,6 +30,8 @@ from cloche.service.runs import Run
 from cloche.service.sandboxes import Held
 from cloche.service.service import Service
 from cloche.service.shapes import images, plain
+
+log = logging.getLogger("cloche.websocket")
 
 MAX_IN_FLIGHT = 32  # runs of one connection, those that wait included
 MAX_INPUT = 1 << 20  # characters of input that a run has not taken yet
@@ -191,6 +195,11 @@ class _Conversation:
             result = await run.outcome()
         except ClocheError as problem:
             return _problem(problem, "" if turn.run is None else turn.run.id)
+        except OSError:
+            raise  # the client has left
+        except Exception:
+            log.exception("a run that was asked for by WebSocket failed by our own fault")
+            return _problem(SandboxFailed("Something went wrong on our side.", hint="Try again."))
         finally:
             if turn.news is not None:
                 turn.news.cancel()
@@ -198,7 +207,7 @@ class _Conversation:
 
     async def _start(self, wish: dict[str, Any]) -> Run:
         session, stdin = wish.get("session"), wish.get("stdin")
-        data = None if stdin is None else stdin.encode("utf-8", "surrogateescape")
+        data = given_bytes("stdin", stdin, None)
         interactive = bool(wish.get("interactive"))
         if session:
             held = await self._held(session, wish)

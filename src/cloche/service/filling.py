@@ -76,11 +76,11 @@ class Filling:
 
     async def _put(self, path: str) -> None:
         kept = self._tree[path]
-        contents = await asyncio.to_thread(Contents, self._folder, kept.content or "")
+        contents = Contents(self._folder, kept.content or "")
         try:
             async with self._box.files.write_stream(f"/sandbox/{path}", mode=0o600) as writing:
-                while data := await asyncio.to_thread(contents.read):
-                    await writing.write(data)
+                while not contents.over:
+                    await writing.write(await asyncio.to_thread(contents.read))
         finally:
             contents.close()
 

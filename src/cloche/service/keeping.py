@@ -180,8 +180,8 @@ class Keeping:
         pieces: list[bytes] = []
         waiting = 0
         draft: Draft | None = None
+        request = {"method": "contents", "path": path, "offset": 0, "length": size}
         try:
-            request = {"method": "contents", "path": path, "offset": 0, "length": size}
             async with AsyncReading(self._box, request) as reading:
                 async for piece in reading:
                     pieces.append(piece)
@@ -189,14 +189,14 @@ class Keeping:
                     if waiting >= manifest.PIECE:
                         draft = await asyncio.to_thread(_write, draft, self.workspace, pieces)
                         pieces, waiting = [], 0
-            draft = await asyncio.to_thread(_write, draft, self.workspace, pieces)
-            content, is_new = await asyncio.to_thread(draft.keep)
-        finally:
+            content, is_new, length = await asyncio.to_thread(_finish, draft, self.workspace, pieces)
+        except BaseException:
             if draft is not None:
                 draft.drop()
+            raise
         if is_new:
             new.add(content)
-        return content, draft.size
+        return content, length
 
     async def fill(self, mounted: Sequence[str]) -> None:
         """Write what is kept into the sandbox, which is fresh; `mounted` are folders of the host in it."""
@@ -224,6 +224,16 @@ def _write(draft: Draft | None, workspace: Workspace, pieces: list[bytes]) -> Dr
         draft.drop()
         raise
     return draft
+
+
+def _finish(draft: Draft | None, workspace: Workspace, pieces: list[bytes]) -> tuple[str, bool, int]:
+    """Keep what there is and the rest of it; its name, whether that is new, and its size."""
+    draft = _write(draft, workspace, pieces)
+    try:
+        return *draft.keep(), draft.size
+    except BaseException:
+        draft.drop()
+        raise
 
 
 def _measure(tree: dict[str, Kept]) -> tuple[int, int]:

@@ -166,19 +166,21 @@ class Draft:
 
 
 class Contents:
-    """Contents that are kept, read piece by piece and compared with their name."""
+    """Contents that are kept, read piece by piece until they are `over`, and compared with their name."""
 
     def __init__(self, folder: Path, name: str) -> None:
         if not _DIGEST.fullmatch(name):
             raise Damaged("a file of the workspace has no contents")
         self._name, self._digest = name, sha256()
         self._file = open(folder / name, "rb", buffering=0)
+        self.over = False
 
     def read(self) -> bytes:
-        """The next piece; none is left when it is empty."""
+        """The next piece."""
         data = self._file.read(PIECE)
         self._digest.update(data)
-        if not data and self._digest.hexdigest() != self._name:
+        self.over = len(data) < PIECE
+        if self.over and self._digest.hexdigest() != self._name:
             raise Damaged("the contents of a file are not what they were")
         return data
 
