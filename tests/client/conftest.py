@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from tests.client.wires import Wire
-from tests.places import Server, pytest_runtest_teardown, served
+from tests.conftest import Server
+from tests.places import pytest_runtest_teardown, served
 
 import cloche
 

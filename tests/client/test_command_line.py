@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.places import Server
+from tests.conftest import Server
 
 CLOCHE = [sys.executable, "-m", "cloche.cli.main", "run"]
 

@@ -6,7 +6,7 @@ import gc
 import time
 
 import pytest
-from tests.places import Server
+from tests.conftest import Server
 
 import cloche
 from cloche.blocking.remote_sandbox import RemoteSandbox

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.client.wires import Scripted, answer
-from tests.places import Server
+from tests.conftest import Server
 
 import cloche
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.client.wires import Wire
-from tests.places import Server
+from tests.conftest import Server
 
 import cloche
 from cloche.model.events import End, Output
@@ -81,7 +81,7 @@ def test_a_tool_is_called_once_though_the_connection_breaks(server: Server, wire
         return number * 10
 
     with cloche.Sandbox(url=wire.url, api_key=server.key, tools={"look_up": look_up}) as box:
-        result = box.run("import tools\n[tools.look_up(number) for number in range(3)]")
+        result = box.run("[cloche.tools.look_up(number) for number in range(3)]")
         assert result.text == "[0, 10, 20]"
         assert calls == [0, 1, 2]
         assert [call.value for call in result.tool_calls] == [0, 10, 20]

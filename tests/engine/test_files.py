@@ -462,6 +462,7 @@ def test_problems_are_told_when_a_stream_begins_or_ends(box: cloche.Sandbox) -> 
         writing.write("more")
 
 
+@pytest.mark.embedded
 def test_thousands_of_small_files_are_read_and_written(box: cloche.Sandbox) -> None:
     box.files.write("f", "x")
     for number in range(4200):  # more than an agent takes at a time

@@ -137,6 +137,7 @@ def test_300_megabytes_that_are_listened_to_cost_no_memory_either(jail: None) ->
         assert len(process.wait().stdout) == 1 << 20
 
 
+@pytest.mark.embedded  # a server keeps what nobody reads, as much as it has room for
 def test_a_reader_who_does_not_read_holds_the_program_up(box: cloche.Sandbox) -> None:
     process = box.commands.start("head -c 100000000 /dev/zero; touch /sandbox/done")
     before = memory()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cloche.blocking.cells import Cell
-from cloche.blocking.io import Tasks
+from cloche.blocking.io import Lock, Tasks
 from cloche.blocking.remote_feed import Feed
 from cloche.blocking.tools import calling
 from cloche.client import shapes
@@ -30,6 +30,7 @@ class RemoteCell(Cell):
     def __init__(self, box: RemoteSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
         self._run = RemoteRun(box, self)
+        self._beginning = Lock()
         self.abandoned = False  # nobody will ask for its events any more
         self.over = False  # nothing of it runs, or ever will
         self.lost_before = False
@@ -85,11 +86,12 @@ class RemoteCell(Cell):
     def next_event(self) -> CellEvent | None:
         """The next thing that happens; None after the end."""
         try:
-            if not self._run.began:
-                self._run.begin("/run", self._request)
+            self._begin()
             while self.result is None:
                 event = shapes.cell_event(*self._run.next())
                 if isinstance(event, End):
+                    if self.lost_before:
+                        event = End(event.result.replace(restarted=True))
                     self.result, self.over = event.result, True
                     self._run.end()
                     self._box.ran()
@@ -101,7 +103,13 @@ class RemoteCell(Cell):
             raise
         return None
 
+    def _begin(self) -> None:
+        with self._beginning:
+            if not self._run.began:
+                self._run.begin("/run", self._request)
+
     def _write(self, told: dict[str, Any]) -> None:
+        self._begin()
         if self.result is None:
             try:
                 self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)

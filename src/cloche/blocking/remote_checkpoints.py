@@ -28,6 +28,7 @@ class RemoteCheckpoints(Checkpoints):
             raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
         with self._taking, self._quiet():
             taken = self.learn(self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
+            taken.contexts = tuple(context for context in self._box.contexts.list() if context.known)
         if len(self._by_id) > self._most:
             self.refresh()  # the server has made room for it
         return taken
@@ -40,11 +41,19 @@ class RemoteCheckpoints(Checkpoints):
         self._box.contexts.refresh()
         return shapes.restored(told)
 
+    def undo(self) -> Restored:
+        """Go back to before the last run."""
+        with self._quiet():
+            told = self._box.call("POST", "/undo", timeout=None)
+        self._box.contexts.refresh()
+        self.refresh()
+        return shapes.restored(told)
+
     def branch(self, which: str | Checkpoint | None, source: Context, files: str) -> Context:
         """A new context that goes on from a checkpoint's variables, or the live ones."""
         if files not in ("shared", "copy"):
             raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
-        request = {"files": files, "context": source.id if source.known else None}
+        request = {"files": files, "context": None if self._box.is_default(source) else source.id}
         if which is not None:
             request["checkpoint"] = self.get(which).id
             return self._box.contexts.learn(self._box.call("POST", "/fork", request, timeout=None))

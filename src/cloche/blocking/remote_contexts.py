@@ -38,6 +38,10 @@ class RemoteContexts(Contexts):
     _box: RemoteSandbox
     _by_id: dict[str, Context]
 
+    def __init__(self, box: RemoteSandbox) -> None:
+        super().__init__(box)
+        self._ever: dict[str, Context] = {}  # also those that are gone: a restore may bring them back
+
     def create(
         self, *, language: str = "python", cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> Context:
@@ -59,7 +63,7 @@ class RemoteContexts(Contexts):
         """The context that cells of a language run in unless they name one."""
         name = super().default(language).id
         if not isinstance(self._by_id[name], RemoteContext):
-            self._by_id[name] = RemoteContext(self._box, name, languages.find(name), None, {})
+            self._by_id[name] = self._ever[name] = RemoteContext(self._box, name, languages.find(name), None, {})
         return self._by_id[name]
 
     def ensure(self, context: Context) -> None:
@@ -69,10 +73,11 @@ class RemoteContexts(Contexts):
     def learn(self, told: dict[str, Any]) -> Context:
         """What the server tells of one."""
         name = told["id"]
-        context = self._by_id.get(name)
+        context = self._ever.get(name)
         if context is None:
             context = RemoteContext(self._box, name, languages.find(told["language"]), told["cwd"], {})
-            self._by_id[name] = context
+            self._ever[name] = context
+        self._by_id[name], context.removed = context, False
         context.cwd, context.is_branch, context.known = told["cwd"], told["is_branch"], True
         return context
 

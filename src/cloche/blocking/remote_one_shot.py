@@ -47,6 +47,4 @@ class RemoteOneShot(RemoteSandbox):
     def let_go(self) -> None:
         """Done with it: nobody waits for the last traces to be cleared away."""
         if self.id is not None and not self._ended:
-            self._ended = True
-            if not self.server.post("DELETE", self.path("")):
-                self.kill()
+            self.kill()

@@ -105,7 +105,6 @@ class RemoteSandbox(Sandbox):
         self._is_guest = id is not None  # somebody else has made it, and will end it
         self._is_open = self._ended = self.closed = False
         self._opening = Lock()
-        self._later: list[tuple[str, str]] = []  # requests that could not be sent from where nothing can be awaited
         self._undo = undo
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
@@ -126,9 +125,6 @@ class RemoteSandbox(Sandbox):
             with self._opening:
                 if not self._is_open:
                     self._open()
-                    self._is_open = True
-        while self._later:
-            self.server.call(*self._later.pop(), safe=True)
 
     def _open(self) -> None:
         if self.id is None:
@@ -140,6 +136,7 @@ class RemoteSandbox(Sandbox):
                 raise Gone(f"The sandbox has ended: {told['reason'] or told['state']}.", hint="Make a new one.")
         self.id = told["id"]
         self.limits, self.wall, self.metadata = shapes.limits(told["limits"]), told["wall"], told["metadata"]
+        self._is_open = True
         if self._is_guest:
             self._refresh()
 
@@ -172,10 +169,13 @@ class RemoteSandbox(Sandbox):
             while True:
                 event = feed.next()
                 if event is None or event[0] == "sandbox.ended":
-                    reason = str(event[1].get("reason")) if event is not None else ""
-                    return _REASONS.get(reason, reason)
+                    break
+        except Gone:
+            pass  # it has ended already
         finally:
             feed.close()
+        reason = str((self.server.call("GET", self.path("")))["reason"])
+        return _REASONS.get(reason, reason)
 
     # --- sessions
 
@@ -188,11 +188,9 @@ class RemoteSandbox(Sandbox):
 
     def undo(self) -> Restored:
         """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
-        told = self.call("POST", "/undo", timeout=None)
-        self.contexts.refresh()
-        self.checkpoints.refresh()
+        restored = self.checkpoints.undo()
         self._history.append(Moment("undo", time()))
-        return shapes.restored(told)
+        return restored
 
     def attempt(
         self, code: str, *, context: str | Context | None = None, timeout: float | None = None
@@ -217,7 +215,7 @@ class RemoteSandbox(Sandbox):
         where = self._living(context)
         where.take()  # nothing of ours runs in it, not even the code that called the tool that calls this
         where.free(None)
-        return {"context": None if context is None else where.id, "timeout": timeout}
+        return {"context": None if self.is_default(where) else where.id, "timeout": timeout}
 
     def _start(
         self,
@@ -234,7 +232,7 @@ class RemoteSandbox(Sandbox):
         where = self._context(language, context)
         request["timeout"] = timeout
         request["language"] = where.language if language is None else languages.find(language).name
-        if not self._is_default(where):
+        if not self.is_default(where):
             request["context"] = where.id
         if has_input == "interactive":
             request["interactive"] = True
@@ -244,7 +242,8 @@ class RemoteSandbox(Sandbox):
         where.occupy(cell)
         return cell, where
 
-    def _is_default(self, context: Context) -> bool:
+    def is_default(self, context: Context) -> bool:
+        """Is it one that the server makes when it is first wanted?"""
         spoken = languages.find(context.language)
         return context.id == (spoken.context or spoken.name)
 
@@ -373,9 +372,9 @@ class RemoteSandbox(Sandbox):
         return Feed(self.server, answer)
 
     def post_soon(self, method: str, path: str) -> None:
-        """Ask for something from where nothing can be awaited: now, or before what is asked for next."""
-        if not self._ended and not self.server.post(method, path):
-            self._later.append((method, path))
+        """Ask for something from where nothing can be awaited."""
+        if not self._ended:
+            self.server.post(method, path)
 
     def _whole(self, path: str) -> str:
         return path if path.startswith("/v1/") else self.path(path)

@@ -15,7 +15,7 @@ class Tls:
     def __init__(self, stream: Stream, host: str) -> None:
         self._stream = stream
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = _context().wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._tls = trusted().wrap_bio(self._incoming, self._outgoing, server_hostname=host)
         self._lock = allocate_lock()  # one may send while another receives; never held while anything is waited for
 
     def shake_hands(self, timeout: float) -> None:
@@ -77,8 +77,8 @@ class Tls:
 _contexts: list[ssl.SSLContext] = []
 
 
-def _context() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """The certificates that this host trusts; read once, for it takes a while."""
     if not _contexts:
-        _contexts.append(ssl.create_default_context())
+        _contexts.append(ssl.create_defaulttrusted())
     return _contexts[0]

@@ -6,7 +6,7 @@ from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.engine.cells import AsyncCell
 from cloche.engine.checks import checked_data
-from cloche.engine.io import AsyncTasks
+from cloche.engine.io import AsyncLock, AsyncTasks
 from cloche.engine.tools import calling
 from cloche.errors import ClocheError, Gone, SandboxFailed
 from cloche.model.events import CellEvent, End
@@ -29,6 +29,7 @@ class AsyncRemoteCell(AsyncCell):
     def __init__(self, box: AsyncRemoteSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
         self._run = AsyncRemoteRun(box, self)
+        self._beginning = AsyncLock()
         self.abandoned = False  # nobody will ask for its events any more
         self.over = False  # nothing of it runs, or ever will
         self.lost_before = False
@@ -84,11 +85,12 @@ class AsyncRemoteCell(AsyncCell):
     async def next_event(self) -> CellEvent | None:
         """The next thing that happens; None after the end."""
         try:
-            if not self._run.began:
-                await self._run.begin("/run", self._request)
+            await self._begin()
             while self.result is None:
                 event = shapes.cell_event(*await self._run.next())
                 if isinstance(event, End):
+                    if self.lost_before:
+                        event = End(event.result.replace(restarted=True))
                     self.result, self.over = event.result, True
                     await self._run.end()
                     await self._box.ran()
@@ -100,7 +102,13 @@ class AsyncRemoteCell(AsyncCell):
             raise
         return None
 
+    async def _begin(self) -> None:
+        async with self._beginning:
+            if not self._run.began:
+                await self._run.begin("/run", self._request)
+
     async def _write(self, told: dict[str, Any]) -> None:
+        await self._begin()
         if self.result is None:
             try:
                 await self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)

@@ -27,6 +27,7 @@ class AsyncRemoteCheckpoints(AsyncCheckpoints):
             raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
         async with self._taking, self._quiet():
             taken = self.learn(await self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
+            taken.contexts = tuple(context for context in self._box.contexts.list() if context.known)
         if len(self._by_id) > self._most:
             await self.refresh()  # the server has made room for it
         return taken
@@ -39,11 +40,19 @@ class AsyncRemoteCheckpoints(AsyncCheckpoints):
         await self._box.contexts.refresh()
         return shapes.restored(told)
 
+    async def undo(self) -> Restored:
+        """Go back to before the last run."""
+        async with self._quiet():
+            told = await self._box.call("POST", "/undo", timeout=None)
+        await self._box.contexts.refresh()
+        await self.refresh()
+        return shapes.restored(told)
+
     async def branch(self, which: str | AsyncCheckpoint | None, source: AsyncContext, files: str) -> AsyncContext:
         """A new context that goes on from a checkpoint's variables, or the live ones."""
         if files not in ("shared", "copy"):
             raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
-        request = {"files": files, "context": source.id if source.known else None}
+        request = {"files": files, "context": None if self._box.is_default(source) else source.id}
         if which is not None:
             request["checkpoint"] = self.get(which).id
             return self._box.contexts.learn(await self._box.call("POST", "/fork", request, timeout=None))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
 STALLED_S = 60.0  # a server that takes nothing for so long is lost
-FINISH_S = 0.005  # for the last bytes of an answer that has told all it had to tell
 _PIECE = 256 << 10
 _SMALL = 16 << 10  # bodies up to this size go together with the head of the request
 
@@ -102,19 +101,26 @@ class AsyncConnection:
             if self.is_closed():
                 self._close()
 
-    async def is_ready(self) -> bool:
-        """Can the next request go over it?"""
+    async def state(self) -> str:
+        """Can the next request go over it?  "ready"; "answering": not yet; "over": never."""
         answer = self._answer
         if self._closed or monotonic() - self._since > IDLE_S:
-            return False
-        if answer is not None:
+            return "over"
+        if answer is not None and not answer.is_complete():
+            if not self.has_something():
+                return "answering"
             try:
-                await answer.finish(FINISH_S)
+                await answer.take_more()
             except (Broken, OSError):
-                return False
-            if not answer.keeps_alive():
-                return False
-        return not self.has_something()  # whatever comes unasked, it is the end
+                return "over"
+            return await self.state()
+        if answer is not None and not answer.keeps_alive():
+            return "over"
+        return "over" if self.has_something() else "ready"  # whatever comes unasked, it is the end
+
+    def is_free(self) -> bool:
+        """Is it ready, as far as can be told without waiting?"""
+        return not self._closed and (self._answer is None or self._answer.keeps_alive()) and not self.has_something()
 
     def is_closed(self) -> bool:
         """Was it closed, by us?"""
@@ -178,11 +184,14 @@ class AsyncAnswer:
             parts.append(part)
         return b"".join(parts)
 
-    async def finish(self, timeout: float) -> None:
-        """Let the rest come, of which nobody wants to know."""
-        while not self._complete:
-            await self._feed(timeout)
+    async def take_more(self) -> None:
+        """Take what has come of the rest, of which nobody wants to know."""
+        await self._feed(0)
         self._pieces.clear()
+
+    def is_complete(self) -> bool:
+        """Has all of it come?"""
+        return self._complete
 
     def keeps_alive(self) -> bool:
         """May the connection be used again?"""

@@ -37,6 +37,10 @@ class AsyncRemoteContexts(AsyncContexts):
     _box: AsyncRemoteSandbox
     _by_id: dict[str, AsyncContext]
 
+    def __init__(self, box: AsyncRemoteSandbox) -> None:
+        super().__init__(box)
+        self._ever: dict[str, AsyncContext] = {}  # also those that are gone: a restore may bring them back
+
     async def create(
         self, *, language: str = "python", cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> AsyncContext:
@@ -58,7 +62,7 @@ class AsyncRemoteContexts(AsyncContexts):
         """The context that cells of a language run in unless they name one."""
         name = super().default(language).id
         if not isinstance(self._by_id[name], AsyncRemoteContext):
-            self._by_id[name] = AsyncRemoteContext(self._box, name, languages.find(name), None, {})
+            self._by_id[name] = self._ever[name] = AsyncRemoteContext(self._box, name, languages.find(name), None, {})
         return self._by_id[name]
 
     async def ensure(self, context: AsyncContext) -> None:
@@ -68,10 +72,11 @@ class AsyncRemoteContexts(AsyncContexts):
     def learn(self, told: dict[str, Any]) -> AsyncContext:
         """What the server tells of one."""
         name = told["id"]
-        context = self._by_id.get(name)
+        context = self._ever.get(name)
         if context is None:
             context = AsyncRemoteContext(self._box, name, languages.find(told["language"]), told["cwd"], {})
-            self._by_id[name] = context
+            self._ever[name] = context
+        self._by_id[name], context.removed = context, False
         context.cwd, context.is_branch, context.known = told["cwd"], told["is_branch"], True
         return context
 

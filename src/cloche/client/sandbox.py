@@ -104,7 +104,6 @@ class AsyncRemoteSandbox(AsyncSandbox):
         self._is_guest = id is not None  # somebody else has made it, and will end it
         self._is_open = self._ended = self.closed = False
         self._opening = AsyncLock()
-        self._later: list[tuple[str, str]] = []  # requests that could not be sent from where nothing can be awaited
         self._undo = undo
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
 
@@ -125,9 +124,6 @@ class AsyncRemoteSandbox(AsyncSandbox):
             async with self._opening:
                 if not self._is_open:
                     await self._open()
-                    self._is_open = True
-        while self._later:
-            await self.server.call(*self._later.pop(), safe=True)
 
     async def _open(self) -> None:
         if self.id is None:
@@ -139,6 +135,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
                 raise Gone(f"The sandbox has ended: {told['reason'] or told['state']}.", hint="Make a new one.")
         self.id = told["id"]
         self.limits, self.wall, self.metadata = shapes.limits(told["limits"]), told["wall"], told["metadata"]
+        self._is_open = True
         if self._is_guest:
             await self._refresh()
 
@@ -171,10 +168,13 @@ class AsyncRemoteSandbox(AsyncSandbox):
             while True:
                 event = await feed.next()
                 if event is None or event[0] == "sandbox.ended":
-                    reason = str(event[1].get("reason")) if event is not None else ""
-                    return _REASONS.get(reason, reason)
+                    break
+        except Gone:
+            pass  # it has ended already
         finally:
             feed.close()
+        reason = str((await self.server.call("GET", self.path("")))["reason"])
+        return _REASONS.get(reason, reason)
 
     # --- sessions
 
@@ -187,11 +187,9 @@ class AsyncRemoteSandbox(AsyncSandbox):
 
     async def undo(self) -> Restored:
         """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
-        told = await self.call("POST", "/undo", timeout=None)
-        await self.contexts.refresh()
-        await self.checkpoints.refresh()
+        restored = await self.checkpoints.undo()
         self._history.append(Moment("undo", time()))
-        return shapes.restored(told)
+        return restored
 
     async def attempt(
         self, code: str, *, context: str | AsyncContext | None = None, timeout: float | None = None
@@ -216,7 +214,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         where = await self._living(context)
         await where.take()  # nothing of ours runs in it, not even the code that called the tool that calls this
         await where.free(None)
-        return {"context": None if context is None else where.id, "timeout": timeout}
+        return {"context": None if self.is_default(where) else where.id, "timeout": timeout}
 
     async def _start(
         self,
@@ -233,7 +231,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         where = self._context(language, context)
         request["timeout"] = timeout
         request["language"] = where.language if language is None else languages.find(language).name
-        if not self._is_default(where):
+        if not self.is_default(where):
             request["context"] = where.id
         if has_input == "interactive":
             request["interactive"] = True
@@ -243,7 +241,8 @@ class AsyncRemoteSandbox(AsyncSandbox):
         where.occupy(cell)
         return cell, where
 
-    def _is_default(self, context: AsyncContext) -> bool:
+    def is_default(self, context: AsyncContext) -> bool:
+        """Is it one that the server makes when it is first wanted?"""
         spoken = languages.find(context.language)
         return context.id == (spoken.context or spoken.name)
 
@@ -372,9 +371,9 @@ class AsyncRemoteSandbox(AsyncSandbox):
         return AsyncFeed(self.server, answer)
 
     def post_soon(self, method: str, path: str) -> None:
-        """Ask for something from where nothing can be awaited: now, or before what is asked for next."""
-        if not self._ended and not self.server.post(method, path):
-            self._later.append((method, path))
+        """Ask for something from where nothing can be awaited."""
+        if not self._ended:
+            self.server.post(method, path)
 
     def _whole(self, path: str) -> str:
         return path if path.startswith("/v1/") else self.path(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
+from _thread import start_new_thread
 from json import loads
 from time import monotonic
 from urllib.parse import urlsplit
@@ -12,7 +14,7 @@ from cloche import __version__
 from cloche.client import shapes
 from cloche.client.connection import AsyncAnswer, AsyncConnection, Broken
 from cloche.client.io import connect, pause
-from cloche.client.tls import AsyncTls
+from cloche.client.tls import AsyncTls, trusted
 from cloche.engine.io import AsyncStream
 from cloche.errors import ClocheError, InvalidRun, Misconfigured, SandboxFailed
 
@@ -128,16 +130,26 @@ class AsyncServer:
         how = "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n"
         return AsyncUpload(self, connection, self.head(method, path, how))
 
-    def post(self, method: str, path: str) -> bool:
-        """Send a request from where nothing can be awaited, over a connection that is there; was there one?"""
+    def post(self, method: str, path: str) -> None:
+        """Send a request from where nothing can be awaited: over a connection that is free, or by a thread."""
         head = self._head(method, path, b"", "application/json", "application/json", "")
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.post(head):
-                self._idle.append(connection)
-                return True
-            connection.close()
-        return False
+        for connection in list(self._idle):
+            if connection.is_free() and connection.post(head):
+                return
+        start_new_thread(self._post_alone, (head,))
+
+    def _post_alone(self, head: bytes) -> None:
+        try:
+            with socket.create_connection((self.host, self.port), CONNECT_S) as sock:
+                if self.is_sealed:
+                    with trusted().wrap_socket(sock, server_hostname=self.host) as sealed:
+                        sealed.sendall(head)
+                        sealed.recv(1)
+                else:
+                    sock.sendall(head)
+                    sock.recv(1)  # by then it was heard
+        except OSError:
+            pass  # nobody would be told anyway
 
     def done_with(self, answer: AsyncAnswer) -> None:
         """All that matters of an answer has been read: keep its connection for the next request."""
@@ -194,19 +206,22 @@ class AsyncServer:
         return answer
 
     async def _connection(self) -> AsyncConnection:
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                break  # another thread was faster
-            try:
-                is_ready = await connection.is_ready()
-            except BaseException:
-                connection.close()
-                raise
-            if is_ready:
-                return connection
-            connection.close()
+        answering = []  # their answers have told all that matters, but not ended
+        try:
+            while self._idle:
+                try:
+                    connection = self._idle.pop()
+                except IndexError:
+                    break  # another thread was faster
+                state = await connection.state()
+                if state == "ready":
+                    return connection
+                if state == "answering":
+                    answering.append(connection)
+                else:
+                    connection.close()
+        finally:
+            self._idle.extend(answering)
         return AsyncConnection(*await self.open_stream())
 
     async def error(self, answer: AsyncAnswer) -> ClocheError:
@@ -335,6 +350,9 @@ def _retry_after(answer: AsyncAnswer, error: ClocheError, safe: bool) -> float |
 
 
 def _said(problem: BaseException) -> str:
+    number = getattr(problem, "errno", None)
+    if isinstance(problem, ConnectionError) and isinstance(number, int):
+        return os.strerror(number)
     text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
     return str(text).rstrip(".")
 

@@ -23,6 +23,7 @@ class AsyncStream:
         self._socket = sock
         self._rest = memoryview(b"")  # what is being sent
         self._unsent = bytearray()  # what comes after it
+        self._waiting: tuple[asyncio.AbstractEventLoop, int, asyncio.Future[None]] | None = None
 
     async def receive(self, size: int, timeout: float | None = None) -> bytes:
         """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
@@ -32,7 +33,20 @@ class AsyncStream:
                 try:
                     return self._socket.recv(size)
                 except BlockingIOError:
-                    await _readable(self._socket.fileno())
+                    await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for something to read; who closes it meanwhile takes it off the loop: its number is soon another's."""
+        loop, fd = asyncio.get_running_loop(), self._socket.fileno()
+        future: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(fd, _wake, future)
+        self._waiting = (loop, fd, future)
+        try:
+            await future
+        finally:
+            if self._waiting is not None and self._waiting[2] is future:
+                self._waiting = None
+                loop.remove_reader(fd)
 
     async def readable(self) -> None:
         """Wait until there is something to receive, or it is closed at the other end; take nothing."""
@@ -98,7 +112,12 @@ class AsyncStream:
             pass  # it is closed already
 
     def close(self) -> None:
-        """Close it; nobody may wait on it any more."""
+        """Close it; whoever waits for something is told so."""
+        if self._waiting is not None:
+            (loop, fd, future), self._waiting = self._waiting, None
+            if not loop.is_closed():
+                loop.remove_reader(fd)
+                _wake(future)
         self._socket.close()
 
 

@@ -128,7 +128,10 @@ class Run:
         if self._over.is_set():
             return
         if self.stop is not None:
-            await self.stop()
+            try:
+                await self.stop()
+            except Gone:
+                pass  # its sandbox has ended meanwhile, and it with it
         elif self.task is not None:
             self.task.cancel()  # it has not even started
 
@@ -274,7 +277,7 @@ class Runs:
             ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None)
         try:
             self._journal.note(ended)
-            self._journal.note(_audit(ended))
+            self._journal.note(audit_of(ended))
         except ClocheError as problem:  # the disk is full: the outcome stays known to this process alone
             log.error("the outcome of run %s could not be recorded: %s", run.id, problem.message)
             if run.result is None:
@@ -317,7 +320,8 @@ def _ended(
     )
 
 
-def _audit(record: RunRecord) -> AuditRecord:
+def audit_of(record: RunRecord) -> AuditRecord:
+    """A run that is over, as the audit log has it: once, however often it is told."""
     details = {
         "sandbox": record.sandbox,
         "language": record.language,
@@ -328,7 +332,8 @@ def _audit(record: RunRecord) -> AuditRecord:
         "exit_code": record.exit_code,
     }
     assert record.ended is not None
-    return AuditRecord(new_id("audit", record.ended), record.ended, record.owner, record.key, "run", record.id, details)
+    name = f"audit_{record.id.removeprefix('run_')}"
+    return AuditRecord(name, record.ended, record.owner, record.key, "run", record.id, details)
 
 
 def recorded(result: Result, run_id: str, context: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
@@ -12,7 +13,7 @@ from cloche.configuration import Configuration
 from cloche.errors import ClocheError
 from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
-from cloche.service.runs import Runs
+from cloche.service.runs import Runs, audit_of
 from cloche.service.sandboxes import Sandboxes
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
@@ -52,7 +53,7 @@ class Service:
         service = cls(configuration, store)
         try:
             await service.journal.start()
-            await store.recover(time())
+            await service._recover()
             await service.keyring.load()
             service.admin_key = await service.keyring.ensure_admin(folder / "key")
             await service._load_usage()
@@ -82,6 +83,13 @@ class Service:
         except ClocheError as problem:
             log.error("not all could be written to the database, the journal keeps it: %s", problem.message)
         await self.store.close()
+
+    async def _recover(self) -> None:
+        """What the last server had under way when it was killed has its outcome now, also in the audit log."""
+        now = time()
+        for left in await self.store.unsettled():
+            self.journal.note(audit_of(replace(left, state="interrupted", error_kind="lost", ended=now)))
+        await self.store.recover(now)
 
     async def _load_usage(self) -> None:
         """What keys have used today counts, whoever served them."""

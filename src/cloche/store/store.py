@@ -191,6 +191,12 @@ class Store:
             if sandboxes:
                 await self._label(connection, sorted(sandboxes))
 
+    async def unsettled(self) -> list[RunRecord]:
+        """Runs without an outcome; before `recover`, those that a server left which stopped without a word."""
+        runs = tables.runs
+        is_running = runs.c.state == literal_column(f"'{RUNNING}'")
+        return [RunRecord(**each) for each in await self._rows(select(*_columns(runs, RunRecord)).where(is_running))]
+
     async def recover(self, now: float) -> list[SandboxRecord]:
         """Settle what a server left that stopped without a word; to be called once the journal has been replayed."""
         sandboxes, runs = tables.sandboxes, tables.runs

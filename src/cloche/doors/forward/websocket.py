@@ -78,7 +78,7 @@ class Relay:
         if isinstance(problem, InvalidStatus):
             status = problem.response.status_code
             raise self._refusal(status if 400 <= status <= 599 else 502, f"refuses WebSockets here (status {status})")
-        if self._protocol.state is not State.OPEN:
+        if problem is not None or self._protocol.state is State.CONNECTING:
             raise self._refusal(502, "does not speak WebSocket")
 
     def _refusal(self, status: int, what: str) -> Unwelcome:
