@@ -534,6 +534,13 @@ def test_service_workers_are_not_served_below_our_origin(below: httpx2.Client, v
     assert visitor.get("/sw.js", headers={"Service-Worker": "script"}).status_code == 200
 
 
+def test_a_page_of_ours_cannot_be_made_to_load_a_script_from_there(below: httpx2.Client) -> None:
+    ours = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "script", "Sec-Fetch-Mode": "no-cors"}
+    assert below.get("x.js", headers=ours).status_code == 403
+    assert below.get("x.js", headers={**ours, "Sec-Fetch-Site": "cross-site"}).status_code == 200  # a page from there
+    assert below.get("", headers={**ours, "Sec-Fetch-Dest": "iframe"}).status_code == 200
+
+
 def test_cookies_on_an_own_origin_are_for_that_alone(visitor: Visitor) -> None:
     told = headers_of(visitor, "/headers", {"Set-Cookie": "a=1; Domain=localhost; Path=/; HttpOnly"})
     assert told["set-cookie"] == "a=1; Path=/; HttpOnly"
@@ -792,13 +799,25 @@ def _await_file(http: httpx2.Client, place: Place, name: str) -> bytes:
     return answer.content
 
 
-def test_a_sandbox_whose_server_is_used_is_not_idle(server: Any, http: httpx2.Client) -> None:
-    made = http.post("/v1/sandboxes", json={"idle_timeout": 1}).json()["id"]
-    http.post(f"/v1/sandboxes/{made}/commands", json={"code": SIMPLE})
-    for _ in range(60):  # longer than it may be idle
-        assert http.get(f"/v1/sandboxes/{made}/ports/8000/").status_code == 200
-        http.get(f"/v1/sandboxes/{made}/ports/8001?wait=0.05")
-    http.delete(f"/v1/sandboxes/{made}")
+async def test_a_sandbox_whose_server_is_connected_to_is_not_idle(server: Any, http: httpx2.Client) -> None:
+    def make() -> str:
+        identity: str = http.post("/v1/sandboxes", json={"idle_timeout": 1}).json()["id"]
+        http.post(f"/v1/sandboxes/{identity}/commands", json={"code": SIMPLE, "timeout": 600})
+        assert http.get(f"/v1/sandboxes/{identity}/ports/8000?wait=20").json()["listening"]
+        return identity
+
+    async def until_ended(identity: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while (await asyncio.to_thread(http.get, f"/v1/sandboxes/{identity}")).json()["state"] == "alive":
+                await asyncio.sleep(0.05)
+
+    used = await asyncio.to_thread(make)
+    address = f"{server.url.replace('http', 'ws')}/v1/sandboxes/{used}/tunnel?port=8000"
+    async with connect(address, additional_headers={"Authorization": f"Bearer {server.key}"}, proxy=None):
+        unused = await asyncio.to_thread(make)
+        await until_ended(unused)
+        assert http.get(f"/v1/sandboxes/{used}").json()["state"] == "alive"
+    await until_ended(used)
 
 
 # --- WebSockets
@@ -856,6 +875,9 @@ async def test_subprotocols_are_the_applications(place: Place) -> None:
         assert place.server.key not in str(await socket.recv())
     async with connect(f"{base}/hello", subprotocols=offered[:2], proxy=None) as socket:
         assert socket.subprotocol == "cloche"
+    twice = {"Authorization": f"Bearer {place.server.key}"}
+    async with connect(f"{base}/hello", subprotocols=offered, additional_headers=twice, proxy=None) as socket:
+        assert place.server.key not in str(await socket.recv())
 
 
 async def test_pieces_and_pings_of_the_server(place: Place) -> None:

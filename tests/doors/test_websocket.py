@@ -454,7 +454,7 @@ async def test_who_does_not_read_holds_nobody_up(server: Any, client: Client) ->
             code = "print('x' * 4_000_000)"
             await lazy.send(type="execute", code=code, id=number, stream=True)
         assert (await client.run("print(1)"))["output"] == "1\n"
-        ended = set()
+        ended: set[int] = set()
         while len(ended) < 8:
             told = await lazy.until("result")
             assert len(told["output"]) == 4_000_001

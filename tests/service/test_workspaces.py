@@ -221,13 +221,14 @@ def test_a_change_that_hardly_shows_is_seen(http: httpx2.Client, change: str) ->
 
 
 def test_more_files_than_one_listing_tells(http: httpx2.Client) -> None:
+    """And more than an agent has operations at a time: each that is over must be forgotten."""
     first = Box(http, persistent=True)
-    first.run("import os\nfor i in range(4000):\n    os.close(os.open(f'data/{i:0250}', os.O_CREAT))")
+    first.run("import os\nfor i in range(4200):\n    os.close(os.open(f'data/{i:0250}', os.O_CREAT))")
     assert http.get(f"{first.path}/files", params={"depth": 2}).json()["truncated"] is True
-    assert http.get(f"/v1/workspaces/{first.workspace}").json()["files"] == 4000
+    assert http.get(f"/v1/workspaces/{first.workspace}").json()["files"] == 4200
     first.end()
     second = Box(http, workspace=first.workspace)
-    assert second.run("import os; print(len(os.listdir('data')))") == "4000\n"
+    assert second.run("import os; print(len(os.listdir('data')))") == "4200\n"
     second.end()
 
 

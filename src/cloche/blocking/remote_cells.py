@@ -86,7 +86,7 @@ class RemoteCell(Cell):
     def next_event(self) -> CellEvent | None:
         """The next thing that happens; None after the end."""
         try:
-            self._begin()
+            self._see_it_begin()
             while self.result is None:
                 event = shapes.cell_event(*self._run.next())
                 if isinstance(event, End):
@@ -103,13 +103,13 @@ class RemoteCell(Cell):
             raise
         return None
 
-    def _begin(self) -> None:
+    def _see_it_begin(self) -> None:
         with self._beginning:
             if not self._run.began:
                 self._run.begin("/run", self._request)
 
     def _write(self, told: dict[str, Any]) -> None:
-        self._begin()
+        self._see_it_begin()
         if self.result is None:
             try:
                 self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)

@@ -172,8 +172,8 @@ class Server:
             raise Unreachable(problem, may_pass=isinstance(problem, ConnectionError | TimeoutError)) from problem
         if not self.is_sealed:
             return stream, sock
-        tls = Tls(stream, self.host)
         try:
+            tls = Tls(stream, self.host)
             tls.shake_hands(CONNECT_S)
         except BaseException as problem:
             stream.close()

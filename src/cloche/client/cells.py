@@ -85,7 +85,7 @@ class AsyncRemoteCell(AsyncCell):
     async def next_event(self) -> CellEvent | None:
         """The next thing that happens; None after the end."""
         try:
-            await self._begin()
+            await self._see_it_begin()
             while self.result is None:
                 event = shapes.cell_event(*await self._run.next())
                 if isinstance(event, End):
@@ -102,13 +102,13 @@ class AsyncRemoteCell(AsyncCell):
             raise
         return None
 
-    async def _begin(self) -> None:
+    async def _see_it_begin(self) -> None:
         async with self._beginning:
             if not self._run.began:
                 await self._run.begin("/run", self._request)
 
     async def _write(self, told: dict[str, Any]) -> None:
-        await self._begin()
+        await self._see_it_begin()
         if self.result is None:
             try:
                 await self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)

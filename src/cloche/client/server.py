@@ -171,8 +171,8 @@ class AsyncServer:
             raise Unreachable(problem, may_pass=isinstance(problem, ConnectionError | TimeoutError)) from problem
         if not self.is_sealed:
             return stream, sock
-        tls = AsyncTls(stream, self.host)
         try:
+            tls = AsyncTls(stream, self.host)
             await tls.shake_hands(CONNECT_S)
         except BaseException as problem:
             stream.close()

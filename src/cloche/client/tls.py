@@ -79,5 +79,5 @@ _contexts: list[ssl.SSLContext] = []
 def trusted() -> ssl.SSLContext:
     """The certificates that this host trusts; read once, for it takes a while."""
     if not _contexts:
-        _contexts.append(ssl.create_defaulttrusted())
+        _contexts.append(ssl.create_default_context())
     return _contexts[0]

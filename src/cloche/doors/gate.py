@@ -140,8 +140,8 @@ class Gate:
 
     def _check_visitor(self, headers: Headers, host: str) -> None:
         """A server in a sandbox, below a path of ours: its token is the key, and its pages have no origin."""
-        origin = headers.get("origin", "null").lower()
-        if origin != "null" and not self._is_ours(origin, host):
+        origins = [origin.lower() for origin in headers.getlist("origin")]
+        if not all(origin == "null" or self._is_ours(origin, host) for origin in origins):
             raise Unwelcome(403, "forbidden", "Pages of other sites may not use this server.")
 
     def _is_ours(self, origin: str, host: str) -> bool:
@@ -151,7 +151,7 @@ class Gate:
         state = scope.setdefault("state", {})
         if scope["path"] in PUBLIC:
             return
-        found = self._by_key(headers) or self._by_subprotocol(scope) or self._by_cookie(headers)
+        found = self._by_subprotocol(scope) or self._by_key(headers) or self._by_cookie(headers)
         caller = found if self._service.configuration.auth else ANYBODY
         if caller is None:
             raise Unwelcome(

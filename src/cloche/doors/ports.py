@@ -37,6 +37,9 @@ MAX_CONNECTIONS = 100  # to the servers of one sandbox
 MAX_TOKENS = 200  # of one sandbox
 START_S = 2.0  # that we wait for a server that is just being started
 _TOKEN_BYTES = 20  # 160 bits, 32 characters
+_ACTIVE = frozenset(
+    "script style worker sharedworker serviceworker object embed audioworklet paintworklet xslt manifest".split()
+)
 _PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em"><h1>{title}</h1><p>{hint}</p>"""
 _PAGE_HEADERS = {
@@ -147,8 +150,8 @@ class Ports:
         try:
             if scope["method"] in ("CONNECT", "TRACE"):
                 raise Unwelcome(405, "invalid", "This method is not passed on.")
-            if way.is_shared and "service-worker" in headers:
-                raise Unwelcome(403, "forbidden", "There are no service workers below this path.")
+            if way.is_shared and _is_part_of_ours(headers):
+                raise Unwelcome(403, "forbidden", "Our own pages use nothing of a server in a sandbox.")
             async with self.connected(held, port) as connection:
                 exchange = Exchange(scope, receive, send, connection, way)
                 try:
@@ -199,6 +202,12 @@ class Ports:
 def is_alive(held: Held) -> bool:
     """Has the sandbox not ended yet?"""
     return held.record.state == "alive" and not held.feed.over
+
+
+def _is_part_of_ours(headers: Headers) -> bool:
+    """Would it become a part of a page of our origin?  A page of the server's own has no origin, and says so."""
+    same = headers.get("sec-fetch-site") == "same-origin"
+    return "service-worker" in headers or (same and headers.get("sec-fetch-dest", "") in _ACTIVE)
 
 
 def _scheme(scope: Scope) -> str:

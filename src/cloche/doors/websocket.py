@@ -326,9 +326,10 @@ class _Conversation:
                 await turn.run.cancel()
         if self._own:
             try:
-                await self._service.sandboxes.kill(self._caller, self._own)
+                held = self._service.sandboxes.find(self._caller, self._own)
+                await self._service.sandboxes.end(held, "its connection was closed")
             except Gone:
-                pass
+                pass  # it has ended before
 
 
 # --- what is received

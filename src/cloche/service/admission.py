@@ -71,6 +71,10 @@ class Admission:
         by_key = {key: len(slots) for key, slots in self._turns.items()}
         return State(self._running, self._waiting, by_key, self._cpu)
 
+    def is_full(self) -> bool:
+        """Would somebody who came now have to wait?"""
+        return self._waiting > 0 or not self._has_room(Slot(self, "", _LIKELY, 0.0))
+
     def close(self) -> None:
         """Let nobody in any more; who waits is handed back with `Busy`."""
         self._closed = True

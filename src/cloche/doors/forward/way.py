@@ -50,6 +50,8 @@ class Way:
         before, *after = re.split(r"([?#])", told, maxsplit=1)
         told = before.replace("\\", "/") + "".join(after)  # as browsers understand it
         try:
+            if not self.is_shared and not urlsplit(told).netloc:
+                return told  # on its own origin, wherever that is
             to = urlsplit(urljoin(f"http://{self.inner}{path}", told))
             name, port = to.hostname or "", to.port
         except ValueError:
@@ -57,7 +59,8 @@ class Way:
         if to.scheme not in ("http", "https"):
             return None if self.is_shared else told
         if not name or self._is_inner(name, port or 80) or (self.is_shared and self._is_ours(to)):
-            return f"{self.prefix or self.origin}{_straight(to.path)}" + (f"?{to.query}" if to.query else "")
+            rest = (f"?{to.query}" if to.query else "") + (f"#{to.fragment}" if to.fragment else "")
+            return f"{self.prefix or self.origin}{_straight(to.path)}{rest}"
         return None if self.is_shared and _is_odd(name) else told
 
     def _is_inner(self, name: str, port: int) -> bool:

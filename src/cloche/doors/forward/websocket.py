@@ -15,7 +15,7 @@ from cloche.doors.forward.headers import Headers
 from cloche.doors.forward.http import ANSWER_S
 from cloche.doors.forward.way import Way
 from cloche.doors.http.problems import Unwelcome
-from cloche.doors.sockets import Socket
+from cloche.doors.sockets import SUBPROTOCOL, Socket
 from cloche.engine.ports import AsyncConnection
 from cloche.errors import ClocheError, Gone
 
@@ -39,7 +39,7 @@ class Relay:
         """Connect both, and pass on until one of them closes."""
         scope = self._socket.scope
         path, _, query = target.decode("latin-1").partition("?")
-        offered = [Subprotocol(one) for one in scope.get("subprotocols", ()) if one != "cloche"]
+        offered = [Subprotocol(one) for one in scope.get("subprotocols", ()) if not _is_ours(one)]
         self._protocol = ClientProtocol(
             WebSocketURI(False, "localhost", self._way.port, path, query),
             subprotocols=offered or None,
@@ -161,6 +161,10 @@ class Relay:
                         await self._connection.send(data)
                 else:
                     await self._connection.send_eof()
+
+
+def _is_ours(subprotocol: str) -> bool:
+    return subprotocol == SUBPROTOCOL or subprotocol.startswith(f"{SUBPROTOCOL}-key.")
 
 
 def _is_tellable(code: int) -> bool:

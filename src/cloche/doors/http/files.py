@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -19,7 +21,7 @@ from cloche.doors.http.problems import ALWAYS, Unsatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
 from cloche.engine.transfers import AsyncReading
-from cloche.errors import ClocheError, InvalidRun
+from cloche.errors import InvalidRun
 from cloche.model.files import Entry
 from cloche.service.meter import Meter
 from cloche.service.sandboxes import Held
@@ -46,12 +48,21 @@ _PATH = {"name": "path", "in": "query", "schema": {"type": "string", "default": 
 _HEARTBEAT_S = 15.0
 
 
+class _AnyPath(PathConvertor):
+    """A path as a file may have it: with line breaks, too."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("file", _AnyPath())
+
+
 @router.get(
-    "/files/{path:path}",
+    "/files/{path:file}",
     responses={200: {"content": _BYTES}, 206: {"content": _BYTES, "description": "a part of it"}, 304: {}},
     response_class=Response,
 )
-@router.head("/files/{path:path}", include_in_schema=False)
+@router.head("/files/{path:file}", include_in_schema=False)
 async def read(request: Request, held: TheSandbox, service: TheService, caller: TheCaller, path: str) -> Response:
     """A file's contents, or a range of them."""
     name = path_in(request, "/files/") or path
@@ -112,7 +123,7 @@ def _range(request: Request, size: int, tag: str) -> tuple[int, int, int]:
     return start, end - start + 1, 206
 
 
-@router.put("/files/{path:path}", responses={200: {"model": EntryAnswer}}, response_class=Response, openapi_extra=_BODY)
+@router.put("/files/{path:file}", responses={200: {"model": EntryAnswer}}, response_class=Response, openapi_extra=_BODY)
 async def write(
     request: Request,
     held: TheSandbox,
@@ -152,7 +163,7 @@ async def _store(
     return entry
 
 
-@router.delete("/files/{path:path}", status_code=204, response_class=Response)
+@router.delete("/files/{path:file}", status_code=204, response_class=Response)
 async def remove(request: Request, held: TheSandbox, path: str) -> Response:
     """Remove a file, or a folder with all that is in it."""
     name = path_in(request, "/files/") or path
@@ -162,7 +173,7 @@ async def remove(request: Request, held: TheSandbox, path: str) -> Response:
     return Response(status_code=204)
 
 
-@router.patch("/files/{path:path}", responses={200: {"model": EntryAnswer}}, response_class=Response)
+@router.patch("/files/{path:file}", responses={200: {"model": EntryAnswer}}, response_class=Response)
 async def rename(request: Request, held: TheSandbox, path: str, body: RenameBody) -> Response:
     """Rename or move a file or folder."""
     name = path_in(request, "/files/") or path
@@ -268,14 +279,14 @@ async def watch(request: Request, held: TheSandbox, recursive: bool = False) -> 
         number = 1
         yield event(number, "ready", {})
         while not held.feed.over:
-            try:
-                change = await watching.next_change(_HEARTBEAT_S)
-            except ClocheError:
+            begin = monotonic()
+            change = await watching.next_change(_HEARTBEAT_S)
+            if change is not None:
+                number += 1
+                yield event(number, "change", {"kind": change.kind, "path": change.path})
+            elif monotonic() < begin + _HEARTBEAT_S / 2:
                 return  # the sandbox has ended
-            if change is None:
+            else:
                 yield b": \n\n"
-                continue
-            number += 1
-            yield event(number, "change", {"kind": change.kind, "path": change.path})
 
     return EventStream(lines(), watching.close)

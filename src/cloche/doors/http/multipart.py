@@ -23,7 +23,10 @@ async def parts(request: Request) -> AsyncIterator[tuple[str, AsyncIterator[byte
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:
         raise InvalidRun("This is not multipart/form-data.", hint=_HINT)
-    reader = _Reader(request, boundary)
+    try:
+        reader = _Reader(request, boundary)
+    except Exception as problem:  # a boundary that is too long
+        raise InvalidRun(f"The upload is malformed: {problem}"[:300], hint=_HINT) from None
     found = 0
     while (name := await reader.next_part()) is not None:
         found += 1

@@ -13,7 +13,7 @@ from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS, Unwelcome
-from cloche.doors.http.streams import of_log, position, unless_left, wants_events
+from cloche.doors.http.streams import accepted, of_log, position, unless_left, wants_events
 from cloche.errors import Gone
 from cloche.model.result import Result
 from cloche.service.programs import run_program
@@ -40,7 +40,7 @@ async def run(request: Request, body: RunBody, service: TheService, caller: TheC
     body.check_network()
     events = wants_events(request)
     files = {path: _contents(path, data) for path, data in (body.files or {}).items()}
-    started = await run_program(
+    starting = run_program(
         service,
         caller,
         body.code,
@@ -55,6 +55,7 @@ async def run(request: Request, body: RunBody, service: TheService, caller: TheC
         interactive=body.interactive,
         listened=events or body.interactive,
     )
+    started = await accepted(request, service, starting)
     if events:
         return of_log(started.log, 0, started.cancel)
     return await answer(request, started, body, view, started.cancel)

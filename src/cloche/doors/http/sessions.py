@@ -31,7 +31,7 @@ from cloche.doors.http.bodies import (
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
-from cloche.doors.http.streams import of_log, unless_left, wants_events
+from cloche.doors.http.streams import accepted, of_log, unless_left, wants_events
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
 from cloche.service import attempts
@@ -49,7 +49,7 @@ async def run(
     """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
     stdin = given_bytes("stdin", body.stdin, body.stdin_base64)
     events = wants_events(request)
-    started = await service.sandboxes.run_cell(
+    starting = service.sandboxes.run_cell(
         caller,
         held,
         body.code,
@@ -61,6 +61,7 @@ async def run(
         interactive=body.interactive,
         keep=held.limits.output_bytes if body.keep is None and not events else body.keep,
     )
+    started = await accepted(request, service, starting)
     if events:
         return of_log(started.log, run_id=started.id)
     return await answer(request, started, body, view, _nothing)

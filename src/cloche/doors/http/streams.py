@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from json import dumps
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from cloche.doors.http.problems import Unwelcome
 from cloche.errors import InvalidRun
 from cloche.service.events import EventLog, Happened
+from cloche.service.service import Service
+
+T = TypeVar("T")
 
 HEARTBEAT_S = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -88,6 +92,24 @@ async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Calla
         return await task
     finally:
         gone.cancel()
+
+
+async def accepted(request: Request, service: Service, starting: Coroutine[Any, Any, T]) -> T:
+    """Wait until a run has its turn; a client that leaves before gives it up."""
+    if not service.admission.is_full():
+        return await starting
+    task = asyncio.ensure_future(starting)
+
+    async def give_up() -> None:
+        task.cancel()
+
+    try:
+        found: T = await unless_left(request, task, give_up)
+    except asyncio.CancelledError:
+        if task.cancelled():
+            raise Unwelcome(499, "gone", "The client has left.") from None  # which nobody reads
+        raise
+    return found
 
 
 async def _left(request: Request) -> None:
