@@ -10,8 +10,12 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.conftest import Server
 
 import cloche
 from cloche.blocking.commands import Commands, Process
@@ -199,13 +203,25 @@ def test_the_readme_example_runs_as_printed(jail: None) -> None:
 
 
 def test_the_readme_commands_run_as_printed(jail: None) -> None:
-    (session,) = [text for text in blocks(page("README.md"), "console") if ".venv/bin/cloche" in text]
+    (session,) = [text for text in blocks(page("README.md"), "console") if ".venv/bin/cloche run" in text]
     folder = os.path.dirname(sys.executable)
     for step in re.split(r"^\$ ", session, flags=re.M)[1:]:
         command, _, printed = step.partition("\n")
         command = command.replace(".venv/bin/", f"{folder}/")
         done = subprocess.run(["sh", "-c", f"exec 2>&1; {command}"], capture_output=True, text=True, timeout=60)
         assert done.stdout == printed, command
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/http.md"])
+def test_the_request_is_answered_as_printed(server: Server, name: str) -> None:
+    (session,) = [text for text in blocks(page(name), "console") if "curl" in text]
+    command = "\n".join(line[2:] for line in session.splitlines() if line.startswith("$ "))
+    command = command.replace(".venv/bin/", f"{os.path.dirname(sys.executable)}/").replace("7500", str(server.port))
+    environment = {**os.environ, "CLOCHE_DATA_DIR": str(server.folder / "data")}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, env=environment)
+    printed = session.splitlines()[-1]
+    assert printed.endswith("…}")
+    assert done.stdout.startswith(printed.removesuffix("…}")), done.stderr
 
 
 @pytest.mark.parametrize("name", ["docs/api.md", "docs/sessions.md"])

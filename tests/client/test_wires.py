@@ -106,7 +106,7 @@ def test_turns_share_a_connection(server: Server, wire: Wire) -> None:
             assert box.run(f"{number}").text == str(number)
         box.files.write("a", "b")
         assert box.files.read("a") == b"b"
-    assert wire.connections <= 3  # the last bytes of an answer may come too late for the next request
+    assert wire.connections <= 5  # the last bytes of an answer may come too late for the next request
 
 
 async def test_one_loop_after_another_uses_the_same_connections(server: Server, wire: Wire) -> None:

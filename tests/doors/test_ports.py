@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import random
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import Any
 
@@ -149,6 +150,8 @@ def serve(peer):
                 endless(peer)
             elif name == "informational":
                 endless_informational(peer)
+            elif name.startswith("hex-"):
+                peer.sendall(bytes.fromhex(name[4:]))
             elif name == "silent":
                 time.sleep(60)
             else:
@@ -208,6 +211,9 @@ def serve(peer):
             peer.sendall(frame(1, b"one ", False) + frame(9, b"ping") + frame(0, b"two ", False) + frame(0, b"three"))
         elif path.startswith("/bye"):
             peer.sendall(frame(8, struct.pack(">H", 4321) + b"farewell"))
+        elif path.startswith("/hex-"):
+            peer.sendall(bytes.fromhex(path[5:]))
+            return
         elif path.startswith("/cut"):
             return
         elif path.startswith("/bad-text"):
@@ -739,6 +745,29 @@ def test_what_is_only_odd_is_mended(place: Place, name: str, body: bytes) -> Non
     assert "x-a" not in answer.headers
 
 
+def test_whatever_a_server_sends_a_client_gets_http(place: Place) -> None:
+    chance = random.Random(6)
+    whole = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\nLocation: /x\r\n\r\n"
+    whole += b"5\r\nhello\r\n0\r\n\r\n"
+    statuses = set()
+    for _ in range(200):
+        sent = bytearray(whole)
+        for _ in range(chance.randrange(4)):
+            at = chance.randrange(len(sent))
+            sent[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(4))
+        try:
+            answer = place.http.get(f"{place.url}/ports/{RAW}/hex-{sent.hex()}")
+        except httpx2.RemoteProtocolError:
+            continue  # broken off
+        statuses.add(answer.status_code)
+        if answer.status_code == 200:
+            assert any(one.startswith("sandbox ") for one in answer.headers.get_list("content-security-policy"))
+        else:
+            assert "error" in answer.json()
+    assert {200, 502} <= statuses
+    assert "Traceback" not in place.server.log.read_text()
+
+
 def test_a_flood_of_interim_answers_is_no_answer(place: Place) -> None:
     assert place.http.get(f"{place.url}/ports/{RAW}/informational").status_code == 502
 
@@ -899,6 +928,25 @@ async def test_how_the_server_closes_is_told(place: Place, path: str, code: int)
         assert closed.value.rcvd.code == code
 
 
+async def test_whatever_a_server_sends_a_client_gets_a_websocket(place: Place) -> None:
+    chance = random.Random(7)
+    whole = b"\x81\x05hello\x89\x01p\x02\x02ab\x80\x01c\x88\x02\x03\xe8"
+    codes = set()
+    for _ in range(100):
+        sent = bytearray(whole)
+        for _ in range(chance.randrange(4)):
+            at = chance.randrange(len(sent))
+            sent[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(4))
+        async with opened(place, "key", f"/hex-{sent.hex()}") as socket, asyncio.timeout(PATIENCE_S):
+            with suppress(ConnectionClosed):
+                async for _ in socket:
+                    pass
+            codes.add(socket.close_code)
+    assert {1000, 1002} <= codes
+    assert not codes & {None, 1005, 1006, 1011}
+    assert "Traceback" not in place.server.log.read_text()
+
+
 async def test_how_the_client_closes_is_told(place: Place) -> None:
     async with opened(place, "token", "/noting") as socket:
         await socket.close(3210, "bye")
@@ -969,6 +1017,17 @@ async def test_a_tunnel_carries_bytes_and_the_end_of_each_direction(server: Any,
         assert socket.close_code == 1000
     finally:
         await asyncio.to_thread(http.delete, fresh.url)
+
+
+async def test_what_goes_through_counts_for_the_key(server: Any, http: httpx2.Client) -> None:
+    made = http.post("/v1/keys", json={"owner": "mover", "name": "test", "limits": {"bytes_per_day": 1 << 20}}).json()
+    with server.client(made["key"]) as client:
+        fresh = await asyncio.to_thread(Place, server, client)
+        await asyncio.to_thread(fresh.serve, APPLICATION, APP)
+        assert client.get(f"{fresh.url}/ports/{APP}/big?size=1000").status_code == 200
+        assert client.get(f"{fresh.url}/ports/{APP}/big?size={1 << 20}").status_code == 200
+        assert client.get(f"{fresh.url}/ports/{APP}/").status_code == 429
+        client.delete(fresh.url)
 
 
 async def test_there_is_a_limit_to_the_connections_of_one_sandbox(server: Any, http: httpx2.Client) -> None:

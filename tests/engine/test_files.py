@@ -380,6 +380,7 @@ def test_a_closed_watch_tells_nothing(box: cloche.Sandbox) -> None:
     assert list(watch) == []
 
 
+@pytest.mark.embedded  # a server reads them
 def test_a_flood_of_changes_that_nobody_reads_ends_in_an_overflow(box: cloche.Sandbox) -> None:
     watch = box.files.watch("data")
     result = box.run_program("for n in range(60_000): open(f'data/{n % 50}', 'w').close()", timeout=60)
@@ -483,6 +484,7 @@ def test_a_reading_that_is_given_up_leaves_the_sandbox_free(box: cloche.Sandbox)
     assert box.files.read("big", offset=(50 << 20) - 1) == b"\0"
 
 
+@pytest.mark.embedded  # a server notices a moment later
 def test_an_aborted_upload_leaves_all_as_it_was(box: cloche.Sandbox) -> None:
     box.files.write("old", "as it was", mode=0o640)
     before = everything(box)

@@ -203,6 +203,7 @@ async def test_fifty_connections_at_once(async_box: cloche.AsyncSandbox) -> None
     assert answers == [f"{number}-".encode() * 10_000 for number in range(50)]
 
 
+@pytest.mark.embedded  # a server has a bound of its own
 async def test_there_is_a_bound_and_closing_makes_room(async_box: cloche.AsyncSandbox) -> None:
     listening = "import socket, time\nserver = socket.create_server(('127.0.0.1', 7000), backlog=400)\ntime.sleep(60)"
     async with served(async_box, listening):
@@ -259,6 +260,7 @@ second.close()
             assert await received(connection) == b"heard still here"
 
 
+@pytest.mark.embedded  # a tunnel tells its end, not how it came
 async def test_a_connection_that_is_reset_is_told(async_box: cloche.AsyncSandbox) -> None:
     rude = (
         "import socket, struct\nserver = socket.create_server(('127.0.0.1', 7000))\nc = server.accept()[0]\nc.recv(1)\n"

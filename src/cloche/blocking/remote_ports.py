@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
+from json import loads
 from time import monotonic
 
 from websockets.client import ClientProtocol
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from cloche.blocking.ports import MAX_WAIT_S, Connection, Ports, checked_port
+from cloche.client import shapes
 from cloche.engine.checks import checked_data
-from cloche.errors import Gone
+from cloche.errors import Gone, SandboxFailed
 from cloche.model.files import Port
 from cloche.model.limits import within
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _WAIT_S = 25.0  # that one request waits for a port; then another does
 _PIECE = 256 << 10
 _HANDSHAKE_S = 30.0
+_NOBODY = 502  # the status for a port on which nothing listens
 
 
 class RemotePorts(Ports):
@@ -61,7 +64,7 @@ class RemotePorts(Ports):
         self._box.open()
         server = self._box.server
         stream, _ = server.open_stream()
-        connection = RemoteConnection(stream)
+        connection = RemoteConnection(self._box, stream)
         try:
             is_open = connection.shake_hands(
                 f"ws://{server.host}:{server.port}{server.prefix}{self._box.path(f'/tunnel?port={number}')}",
@@ -72,16 +75,17 @@ class RemotePorts(Ports):
             raise
         if not is_open:
             stream.close()
-            self._box.call("GET", f"/ports/{number}?wait=0")  # raises when it is the sandbox that is gone
-            raise _nothing(number)
+            raise connection.refusal(number)
         return connection
 
 
 class RemoteConnection(Connection):
     """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    _box: RemoteSandbox
+
+    def __init__(self, box: RemoteSandbox, stream: Any) -> None:
+        self._box, self._stream = box, stream
         self._protocol: Any = None
         self._events: deque[bytes] = deque()
         self._ended = self._eof_sent = self._closed = False
@@ -96,22 +100,41 @@ class RemoteConnection(Connection):
         while self._protocol.state is State.CONNECTING and self._protocol.handshake_exc is None:
             self._take(_HANDSHAKE_S)
             if self._ended:
-                return False
+                break
         return self._protocol.state is State.OPEN
+
+    def refusal(self, port: int) -> Exception:
+        """Why it has not."""
+        refused = self._protocol.handshake_exc
+        if not isinstance(refused, InvalidStatus):
+            return SandboxFailed(f"No connection can be made: {refused}.", "Look at the server's log.")
+        try:
+            told = loads(refused.response.body or b"")
+        except ValueError:
+            told = None
+        status = refused.response.status_code
+        return _nothing(port) if status == _NOBODY else shapes.error(status, told, self._box.server.url)
 
     def receive(self) -> bytes:
         """What comes next, as soon as there is something; nothing (`b""`) at the end."""
         while not self._events and not self._ended and not self._closed:
             self._take(None)
-        return self._events.popleft() if self._events else b""
+        if self._events:
+            data: bytes = self._events.popleft()
+            return data
+        if self._box.closed and not self._closed:
+            raise _ended()
+        return b""
 
     def send(self, data: str | bytes | bytearray | memoryview) -> None:
         """Send all of it; waits while the server does not read."""
         rest = memoryview(checked_data("data", data))
+        if self._box.closed:
+            raise _ended()
         if self._eof_sent or self._closed:
             raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
         for start in range(0, len(rest), _PIECE):
-            if self._ended or self._protocol.state is not State.OPEN:
+            if self._protocol.state is not State.OPEN:
                 raise Gone("The server in the sandbox has closed the connection.")
             self._protocol.send_binary(bytes(rest[start : start + _PIECE]))
             self._flush()
@@ -164,6 +187,10 @@ class RemoteConnection(Connection):
                     self._stream.send(data, 60)
         except (OSError, WebSocketException):
             self._ended = True
+
+
+def _ended() -> Gone:
+    return Gone("The sandbox has ended: it was closed.", hint="Make a new one.")
 
 
 def _nothing(port: int) -> Gone:

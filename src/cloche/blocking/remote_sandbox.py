@@ -163,7 +163,10 @@ class RemoteSandbox(Sandbox):
 
     def ended(self) -> str:
         """Wait until it has ended, for whatever reason, and tell it."""
-        self.open()
+        if self.id is None:
+            if self.closed:
+                return "closed"
+            self.open()
         feed = Feed(self.server, again=self.path("/events"))
         try:
             while True:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
 STALLED_S = 60.0  # a server that takes nothing for so long is lost
-_PIECE = 256 << 10
+_PIECE = 128 << 10
 _SMALL = 16 << 10  # bodies up to this size go together with the head of the request
 
 
@@ -213,7 +213,6 @@ class AsyncAnswer:
         except HttpParserError as problem:
             raise Broken(f"the answer is no HTTP: {problem}", True) from problem
         if self._complete:
-            self._keeps_alive = self._parser.should_keep_alive()
             self._parser = None  # they refer to each other
 
     def _over(self) -> None:
@@ -231,6 +230,7 @@ class AsyncAnswer:
     def on_headers_complete(self) -> None:
         """The last of them."""
         self.status = self._parser.get_status_code()
+        self._keeps_alive = self._parser.should_keep_alive()  # later, the parser would not know any more
         self._headed = True
 
     def on_body(self, body: bytes) -> None:

@@ -162,7 +162,10 @@ class AsyncRemoteSandbox(AsyncSandbox):
 
     async def ended(self) -> str:
         """Wait until it has ended, for whatever reason, and tell it."""
-        await self.open()
+        if self.id is None:
+            if self.closed:
+                return "closed"
+            await self.open()
         feed = AsyncFeed(self.server, again=self.path("/events"))
         try:
             while True:

@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.forward.headers import inward
 from cloche.doors.forward.http import Exchange
 from cloche.doors.forward.way import Way
-from cloche.doors.forward.websocket import Relay, tunnel
+from cloche.doors.forward.websocket import Relay, Tunnel
 from cloche.doors.http.problems import Ended, Unwelcome, answer
 from cloche.doors.sockets import Door, Socket
 from cloche.engine.ports import AsyncConnection
@@ -37,9 +37,7 @@ MAX_CONNECTIONS = 100  # to the servers of one sandbox
 MAX_TOKENS = 200  # of one sandbox
 START_S = 2.0  # that we wait for a server that is just being started
 _TOKEN_BYTES = 20  # 160 bits, 32 characters
-_ACTIVE = frozenset(
-    "script style worker sharedworker serviceworker object embed audioworklet paintworklet xslt manifest".split()
-)
+_PASSIVE = frozenset(("", "document", "empty", "iframe", "frame", "image", "audio", "video", "font", "track"))
 _PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em"><h1>{title}</h1><p>{hint}</p>"""
 _PAGE_HEADERS = {
@@ -165,7 +163,11 @@ class Ports:
         """Raw bytes, to and from a server."""
         async with self.connected(held, port) as connection:
             await socket.accept()
-            await tunnel(socket, connection)
+            passing = Tunnel(socket, connection)
+            try:
+                await passing.carry_out()
+            finally:
+                held.meter.use(0.0, passing.moved)
 
     @asynccontextmanager
     async def connected(self, held: Held, port: int) -> AsyncIterator[AsyncConnection]:
@@ -207,7 +209,7 @@ def is_alive(held: Held) -> bool:
 def _is_part_of_ours(headers: Headers) -> bool:
     """Would it become a part of a page of our origin?  A page of the server's own has no origin, and says so."""
     same = headers.get("sec-fetch-site") == "same-origin"
-    return "service-worker" in headers or (same and headers.get("sec-fetch-dest", "") in _ACTIVE)
+    return "service-worker" in headers or (same and headers.get("sec-fetch-dest", "") not in _PASSIVE)
 
 
 def _scheme(scope: Scope) -> str:

@@ -171,8 +171,9 @@ class _Conversation:
                     await self._say(None, await self._told(turn))
             else:
                 await self._say(turn.id, await self._told(turn))
-        except OSError:
-            pass  # the client has left
+        except OSError:  # the client has left
+            if turn.is_program and turn.run is not None:
+                await turn.run.cancel()
         except asyncio.CancelledError:
             if not turn.called_off or turn.run is not None:
                 raise

@@ -373,6 +373,7 @@ class Sandboxes:
         keep: int | None = None,
     ) -> Run:
         """Run a cell in a session; it goes on whoever listens."""
+        self.check_timeout(timeout)
         events = held.box.stream(
             code,
             language=language,
@@ -407,6 +408,11 @@ class Sandboxes:
         spoken = languages.find(language or "python")
         where = context or spoken.context or spoken.name
         return await self.run(caller, held, work, code, spoken.name, where, len(stdin or b""))
+
+    def check_timeout(self, timeout: float | None) -> None:
+        """A run cannot take longer than the operator allows."""
+        if timeout is not None and timeout > self._configuration.max_timeout:
+            raise _beyond("timeout", self._configuration.max_timeout)
 
     async def run(
         self,
@@ -482,7 +488,11 @@ def check_limits(limits: Limits, settings: Configuration) -> None:
     }
     for name, (asked, most) in bounds.items():
         if asked is None or asked > most:
-            raise InvalidRun(f"{name} may be at most {most:g} on this server.", hint=f"Ask for less {name}.")
+            raise _beyond(name, most)
+
+
+def _beyond(name: str, most: float) -> InvalidRun:
+    return InvalidRun(f"{name} may be at most {most:g} on this server.", hint=f"Ask for less {name}.")
 
 
 def check_mounts(mounts: Mapping[str, str] | Sequence[Mount], allowed: Sequence[str]) -> None:

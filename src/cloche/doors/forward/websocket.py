@@ -171,40 +171,46 @@ def _is_tellable(code: int) -> bool:
     return code in _TELLABLE or 3000 <= code < 5000
 
 
-async def tunnel(socket: Socket, connection: AsyncConnection) -> None:
+class Tunnel:
     """Bytes both ways, as binary messages; the text "eof" is the end of one direction."""
-    said_all = asyncio.Event()
-    there = asyncio.create_task(_tunnel_there(socket, connection, said_all))
-    back = asyncio.create_task(_tunnel_back(socket, connection, said_all))
-    try:
-        done, _ = await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in (there, back):
-            task.cancel()
-        await asyncio.gather(there, back, return_exceptions=True)
 
+    def __init__(self, socket: Socket, connection: AsyncConnection) -> None:
+        self._socket, self._connection = socket, connection
+        self._said_all = asyncio.Event()  # the client has sent all that it will
+        self.moved = 0  # bytes, both ways
 
-async def _tunnel_there(socket: Socket, connection: AsyncConnection, said_all: asyncio.Event) -> None:
-    while (message := await socket.receive()) is not None:
-        if message == "eof":
-            await connection.send_eof()
-            said_all.set()
-        elif isinstance(message, bytes) and not said_all.is_set():
-            try:
-                async with asyncio.timeout(STALLED_S):
-                    await connection.send(message)
-            except Gone:
-                said_all.set()  # nobody takes it any more; what was sent to us before can still be read
+    async def carry_out(self) -> None:
+        """Pass on until both have said all, or the client leaves."""
+        there, back = asyncio.create_task(self._there()), asyncio.create_task(self._back())
+        try:
+            done, _ = await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (there, back):
+                task.cancel()
+            await asyncio.gather(there, back, return_exceptions=True)
 
+    async def _there(self) -> None:
+        while (message := await self._socket.receive()) is not None:
+            if message == "eof":
+                await self._connection.send_eof()
+                self._said_all.set()
+            elif isinstance(message, bytes) and not self._said_all.is_set():
+                self.moved += len(message)
+                try:
+                    async with asyncio.timeout(STALLED_S):
+                        await self._connection.send(message)
+                except Gone:
+                    self._said_all.set()  # nobody takes it any more; what came before can still be read
 
-async def _tunnel_back(socket: Socket, connection: AsyncConnection, said_all: asyncio.Event) -> None:
-    try:
-        async for data in connection:
-            await socket.send(data)
-    except Gone:
-        said_all.set()  # it was cut off
-    await socket.send("eof")
-    await said_all.wait()
-    await socket.close()
+    async def _back(self) -> None:
+        try:
+            async for data in self._connection:
+                self.moved += len(data)
+                await self._socket.send(data)
+        except Gone:
+            self._said_all.set()  # it was cut off
+        await self._socket.send("eof")
+        await self._said_all.wait()
+        await self._socket.close()

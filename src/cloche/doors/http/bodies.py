@@ -27,6 +27,9 @@ def _any_text(value: Any) -> Any:
 Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
 
 
+ToolName = Annotated[str, Field(max_length=200)]
+
+
 class Body(BaseModel):
     """What every body has in common: no field that we do not know."""
 
@@ -127,7 +130,9 @@ class SandboxBody(WhereBody):
     metadata: dict[str, str] | None = None
     ttl: float | None = Field(None, description="seconds that it lives; it can be extended")
     idle_timeout: float | None = Field(None, description="seconds without any work after which it ends")
-    tools: list[str] | None = Field(None, description="functions of the caller's that code inside may call")
+    tools: list[ToolName] | None = Field(
+        None, max_length=500, description="functions of the caller's that code inside may call"
+    )
     undo: bool = False
     checkpoints: int = 16
     persistent: bool = Field(False, description="its files outlive it, as a workspace")

@@ -42,13 +42,14 @@ async def start(
     """Start a command, or a program in some language; with `wait`, answer when it has ended."""
     if (body.command is None) == (body.code is None):
         raise InvalidRun("Give either a command, or the code of a program.")
+    service.sandboxes.check_timeout(body.timeout)
     if not body.wait:
         held.commands.check_room()
         process = await _start(held, body, stdin=body.stdin is not False)
-        command = held.commands.add(process, _words(body), body.pty)
         data = _input(body)
         if data is not None:
-            await process.feed(data)
+            await process.feed(data)  # before anybody else listens, and feeds it, too
+        command = held.commands.add(process, _words(body), body.pty)
         return Json(_json(command), 201)
     data = _input(body)
 

@@ -21,7 +21,6 @@ from cloche.doors.http.problems import ALWAYS, Unsatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
 from cloche.engine.transfers import AsyncReading
-from cloche.errors import InvalidRun
 from cloche.model.files import Entry
 from cloche.service.meter import Meter
 from cloche.service.sandboxes import Held
@@ -46,6 +45,7 @@ _MULTIPART = {
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _PATH = {"name": "path", "in": "query", "schema": {"type": "string", "default": "."}, "description": "in the sandbox"}
 _HEARTBEAT_S = 15.0
+_ANY = 1 << 30  # bytes of a file whose size the kernel does not tell
 
 
 class _AnyPath(PathConvertor):
@@ -70,13 +70,16 @@ async def read(request: Request, held: TheSandbox, service: TheService, caller: 
     meter.check_day()
     entry = await held.box.files.stat(name)
     if entry.kind not in ("file", "symlink"):
-        raise InvalidRun(f"{entry.path} is a {entry.kind}.", hint="GET …/files?path= lists a folder.")
+        await _size(held, name)  # raises what is wrong with it
     size = await _size(held, name) if entry.kind == "symlink" else entry.size
     # A link does not tell when what it points to was changed, so it has no tag.
     tag = "" if entry.kind == "symlink" else f'"{size:x}-{int(entry.modified * 1e6):x}"'
     headers = {**INERT, "Accept-Ranges": "bytes", **({"ETag": tag} if tag else {})}
     if tag and _is_known(request, tag):
         return Response(status_code=304, headers=headers)
+    if not size and entry.path.startswith(("/proc/", "/sys/")):
+        reading = held.box.files.read_stream(name)
+        return StreamingResponse(_contents(held, reading, _ANY), 200, headers, media_type="application/octet-stream")
     start, length, status = _range(request, size, tag)
     if status == 206:
         headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{size}"

@@ -18,7 +18,6 @@ from cloche.service.keys import Caller
 from cloche.service.sandboxes import Held
 from cloche.service.service import Service
 
-
 # These are coroutines although they wait for nothing: FastAPI would call plain functions in a thread.
 
 

@@ -107,10 +107,10 @@ def serve(url: str, key: str) -> int:
     return run(_serve(url, key))
 
 
-async def _serve(url: str, key: str) -> None:
+async def _serve(url: str, key: str) -> int:
     remote = Remote(url, key)
     try:
-        await speak(_server(remote))
+        return await speak(_server(remote))
     finally:
         await remote.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
@@ -24,37 +25,21 @@ def serve() -> int:
     return run(_serve())
 
 
-async def _serve() -> None:
+async def _serve() -> int:
     with TemporaryDirectory(prefix="cloche-mcp-") as folder:
         # Nothing outlives it: a database of its own, whatever the environment says of a server's.
         settings = load({"data_dir": folder, "database_url": f"sqlite:///{Path(folder) / 'cloche.db'}"}).value
         service = await Service.open(settings)
         try:
             conversation = Conversation(service, ANYBODY, "stdio")
-            await speak(build(service, lambda _: ANYBODY, conversation))
+            return await speak(build(service, lambda _: ANYBODY, conversation))
         finally:
             await service.close()
 
 
-async def speak(server: Server[Any]) -> None:
-    """Be this server for whoever is at the other end of standard input and output."""
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-def run(serving: Coroutine[Any, Any, None]) -> int:
-    """Carry it out; SIGTERM and SIGINT end it as the end of standard input does."""
-    import os
-
-    code = asyncio.run(_until_told(serving))
-    if code:
-        # The thread that waits for standard input cannot be told to stop; all that was to be tidied up has been.
-        os._exit(code)
-    return code
-
-
-async def _until_told(serving: Coroutine[Any, Any, None]) -> int:
-    task = asyncio.create_task(serving)
+async def speak(server: Server[Any]) -> int:
+    """Be this server for whoever is at the other end of standard input, until they leave or a signal comes."""
+    task = asyncio.create_task(_speak(server))
     told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
@@ -65,9 +50,25 @@ async def _until_told(serving: Coroutine[Any, Any, None]) -> int:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     either: set[asyncio.Future[Any]] = {task, told}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    if not told.done():
-        await task
-        return 0
-    task.cancel()
-    await asyncio.wait({task}, timeout=10)
-    return told.result()
+    if told.done():
+        return told.result()
+    await task
+    return 0
+
+
+async def _speak(server: Server[Any]) -> None:
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def run(serving: Coroutine[Any, Any, int]) -> int:
+    """Carry it out; the exit code."""
+
+    async def to_the_end() -> int:
+        code = await serving
+        if code:
+            # The thread that waits for standard input cannot be told to stop; all that was to be tidied up has been.
+            os._exit(code)
+        return code
+
+    return asyncio.run(to_the_end())
