@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import time
 
@@ -132,3 +133,26 @@ def test_one_end_is_told_to_whoever_waits_for_it(server: Server, there: cloche.S
     cloche.Sandbox(url=server.url, api_key=server.key, id=there.id).kill()  # type: ignore[attr-defined]
     thread.join(20)
     assert reasons == ["closed"]
+
+
+async def is_sleeping(box: cloche.AsyncSandbox) -> bool:
+    return "sleep 66" in (await box.commands.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).stdout
+
+
+@pytest.mark.parametrize("what", ["commands.run", "run", "run_program"])
+async def test_what_is_called_off_is_ended_there(server: Server, what: str) -> None:
+    codes = {"commands.run": "sleep 66", "run": "!sleep 66", "run_program": "import os; os.system('sleep 66')"}
+    async with cloche.AsyncSandbox(url=server.url, api_key=server.key) as box:
+        await box.run("1")
+        act = {"commands.run": box.commands.run, "run": box.run, "run_program": box.run_program}[what]
+        running = asyncio.create_task(act(codes[what]))
+        async with asyncio.timeout(20):
+            while not await is_sleeping(box):
+                await asyncio.sleep(0.01)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with asyncio.timeout(20):
+            while await is_sleeping(box):
+                await asyncio.sleep(0.01)
+        assert (await box.run("2")).text == "2"

@@ -253,6 +253,7 @@ def test_bad_options_of_a_sandbox_are_refused_at_once(options: dict[str, Any]) -
         cloche.AsyncSandbox(**options)
 
 
+@pytest.mark.embedded  # connections to a server are kept
 def test_a_run_leaves_no_descriptor_behind() -> None:
     def descriptors() -> int:
         gc.collect()

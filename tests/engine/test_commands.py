@@ -428,6 +428,7 @@ async def test_the_same_with_await(async_box: cloche.AsyncSandbox) -> None:
     assert (await process.wait()).stdout == "hello"
 
 
+@pytest.mark.embedded  # a server notices a moment later: tests/client/test_sandbox.py
 async def test_a_cancelled_run_is_ended_in_the_sandbox(async_box: cloche.AsyncSandbox) -> None:
     import asyncio
 

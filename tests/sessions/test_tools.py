@@ -344,6 +344,7 @@ def test_a_forged_call_of_a_tool_that_is_offered_is_a_call_like_any_other():
         assert box.run("cloche.tools.echo('next')").ok
 
 
+@pytest.mark.embedded  # over HTTP, the engine is another process
 def test_calls_without_end_do_not_fill_the_engine():
     def used() -> int:
         with open("/proc/self/statm") as file:

@@ -20,6 +20,7 @@ from cloche.blocking.remote_commands import RemoteCommands, RemoteProcess
 from cloche.blocking.remote_contexts import RemoteContexts
 from cloche.blocking.remote_feed import Feed
 from cloche.blocking.remote_files import RemoteFiles
+from cloche.blocking.remote_io import pause
 from cloche.blocking.remote_server import Server, checked_key, server_at
 from cloche.blocking.sandbox import MAX_HISTORY, Sandbox
 from cloche.blocking.tools import Tools
@@ -177,8 +178,9 @@ class RemoteSandbox(Sandbox):
             pass  # it has ended already
         finally:
             feed.close()
-        reason = str((self.server.call("GET", self.path("")))["reason"])
-        return _REASONS.get(reason, reason)
+        while (told := self.server.call("GET", self.path("")))["state"] == "alive":
+            pause(0.02)  # it is about to end
+        return _REASONS.get(told["reason"], str(told["reason"]))
 
     # --- sessions
 

@@ -103,13 +103,13 @@ class AsyncFeed:
 
 
 class Lines:
-    """Events from the lines of which they are made."""
+    """Events from the lines of which they are made; as bytes, for an event may be large, and so is each copy."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._searched = 0  # of the rest, without a line's end
         self._number, self._kind = 0, ""
-        self._data: list[str] = []
+        self._data = b""
 
     def feed(self, piece: bytes) -> list[tuple[int, str, Any]]:
         """The events that are whole now."""
@@ -117,30 +117,32 @@ class Lines:
         events = []
         begin = 0
         while (end := self._rest.find(b"\n", max(begin, self._searched))) >= 0:
-            event = self._line(self._rest[begin:end].decode(errors="replace").removesuffix("\r"))
-            if event is not None:
-                events.append(event)
+            if end == begin or (end == begin + 1 and self._rest[begin] == ord("\r")):
+                event = self._event()
+                if event is not None:
+                    events.append(event)
+            else:
+                self._line(begin, end)
             begin = end + 1
         del self._rest[:begin]
         self._searched = len(self._rest)
         return events
 
-    def _line(self, line: str) -> tuple[int, str, Any] | None:
-        if not line:
-            return self._event()
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            self._data.append(value)
-        elif field == "event":
-            self._kind = value
-        elif field == "id" and value.isdecimal():
+    def _line(self, begin: int, end: int) -> None:
+        if self._rest.startswith(b"data:", begin):
+            with memoryview(self._rest) as rest:
+                more = bytes(rest[begin + 5 : end])  # JSON minds neither a space before it nor a \r after it
+            self._data = self._data + b"\n" + more if self._data else more
+            return
+        field, _, value = self._rest[begin:end].decode(errors="replace").partition(":")
+        if field == "event":
+            self._kind = value.strip()
+        elif field == "id" and value.strip().isdecimal():
             self._number = int(value)
-        return None
 
     def _event(self) -> tuple[int, str, Any] | None:
-        number, kind, data = self._number, self._kind, "\n".join(self._data)
-        self._number, self._kind, self._data = 0, "", []
+        number, kind, data = self._number, self._kind, self._data
+        self._number, self._kind, self._data = 0, "", b""
         if not data:
             return None  # only a heartbeat
         try:

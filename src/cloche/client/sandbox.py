@@ -16,6 +16,7 @@ from cloche.client.commands import AsyncRemoteCommands, AsyncRemoteProcess
 from cloche.client.contexts import AsyncRemoteContexts
 from cloche.client.feed import AsyncFeed
 from cloche.client.files import AsyncRemoteFiles
+from cloche.client.io import pause
 from cloche.client.server import AsyncServer, checked_key, server_at
 from cloche.engine.box import AsyncEvents, checked_mounts
 from cloche.engine.checkpoints import MAX_CHECKPOINTS
@@ -176,8 +177,9 @@ class AsyncRemoteSandbox(AsyncSandbox):
             pass  # it has ended already
         finally:
             feed.close()
-        reason = str((await self.server.call("GET", self.path("")))["reason"])
-        return _REASONS.get(reason, reason)
+        while (told := await self.server.call("GET", self.path("")))["state"] == "alive":
+            await pause(0.02)  # it is about to end
+        return _REASONS.get(told["reason"], str(told["reason"]))
 
     # --- sessions
 

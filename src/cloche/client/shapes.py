@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ERRORS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)
 }
+_SHORT = 64 << 10  # bytes
 _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on the server."
 
 
@@ -163,10 +164,12 @@ def error(status: int, told: Any, url: str = "") -> ClocheError:
 
 
 def given(name: str, data: Data | None) -> dict[str, str]:
-    """Input, as a text where it is one: `stdin`, or else `stdin_base64`."""
+    """Input, as a text where it is a short one: `stdin`, or else `stdin_base64`."""
     if data is None:
         return {}
     try:
+        if len(data) > _SHORT:
+            return {f"{name}_base64": base64(data)}  # as a text it could be six times as long
         return {name: str(data, "utf-8")}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64(data)}

@@ -15,8 +15,12 @@ _CODES: tuple[tuple[type[ClocheError], int], ...] = ((Gone, 4404), (InvalidRun, 
 _LONGEST_REASON = 120  # bytes; a close frame has room for 123
 
 
+class Left(ConnectionError):
+    """The client is gone."""
+
+
 class Socket:
-    """One WebSocket; sending raises OSError once the client has left."""
+    """One WebSocket; sending raises Left once the client has."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self._receive, self._send = scope, receive, send
@@ -43,7 +47,10 @@ class Socket:
 
     async def send(self, message: str | bytes) -> None:
         """Send a message; waits while the client takes nothing."""
-        await self._send({"type": "websocket.send", "text" if isinstance(message, str) else "bytes": message})
+        try:
+            await self._send({"type": "websocket.send", "text" if isinstance(message, str) else "bytes": message})
+        except OSError:
+            raise Left from None
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close it."""

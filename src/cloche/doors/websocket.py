@@ -19,7 +19,7 @@ from starlette.routing import WebSocketRoute
 
 from cloche.doors.gate import caller_of
 from cloche.doors.http.bodies import given_bytes
-from cloche.doors.sockets import UNWELCOME, Door, Socket
+from cloche.doors.sockets import UNWELCOME, Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.result import Result
@@ -171,7 +171,7 @@ class _Conversation:
                     await self._say(None, await self._told(turn))
             else:
                 await self._say(turn.id, await self._told(turn))
-        except OSError:  # the client has left
+        except Left:
             if turn.is_program and turn.run is not None:
                 await turn.run.cancel()
         except asyncio.CancelledError:
@@ -196,8 +196,8 @@ class _Conversation:
             result = await run.outcome()
         except ClocheError as problem:
             return _problem(problem, "" if turn.run is None else turn.run.id)
-        except OSError:
-            raise  # the client has left
+        except Left:
+            raise
         except Exception:
             log.exception("a run that was asked for by WebSocket failed by our own fault")
             return _problem(SandboxFailed("Something went wrong on our side.", hint="Try again."))
@@ -294,7 +294,7 @@ class _Conversation:
                 turn.pending.pop(0)
                 turn.pending_size -= len(data)
         except ClocheError:
-            turn.pending.clear()  # it has ended: nobody wants it any more
+            turn.pending, turn.pending_size = [], 0  # it has ended: nobody wants it any more
 
     # --- what is said
 
@@ -312,8 +312,8 @@ class _Conversation:
             text = f"Running for {lasted}." if turn.run is not None else f"Waiting for {lasted}: others are running."
             try:
                 await self._say(turn.id, {"type": "progress", "message": text})
-            except OSError:
-                return  # the client has left
+            except Left:
+                return
             await asyncio.sleep(NEWS_S)
 
     async def _end(self) -> None:

@@ -20,6 +20,23 @@ class Happened(NamedTuple):
     data: str
 
 
+class Encoded(str):
+    """JSON already: what is large is turned into it once, however many are told."""
+
+    __slots__ = ()
+
+
+def encode(told: dict[str, Any]) -> str:
+    """What an event tells, as JSON."""
+    for value in told.values():
+        if type(value) is Encoded:
+            break
+    else:
+        return dumps(told, separators=(",", ":"))
+    parts = (f"{dumps(name)}:{value if type(value) is Encoded else dumps(value)}" for name, value in told.items())
+    return f"{{{','.join(parts)}}}"
+
+
 class EventLog:
     """Events, numbered from 1; past `most` characters the oldest are dropped, and whoever wants them is told so."""
 
@@ -34,7 +51,7 @@ class EventLog:
     def add(self, kind: str, told: dict[str, Any]) -> Happened:
         """Something has happened."""
         self.last += 1
-        happened = Happened(self.last, kind, dumps(told, separators=(",", ":")))
+        happened = Happened(self.last, kind, encode(told))
         self._kept.append(happened)
         self.size += len(happened.data)
         self._told += len(happened.data)

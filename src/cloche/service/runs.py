@@ -13,14 +13,14 @@ from time import time
 from typing import Any, Protocol
 
 from cloche.errors import ClocheError, Gone, InvalidRun, SandboxFailed
-from cloche.model.events import CellEvent, Event
+from cloche.model.events import CellEvent, End, Event, Exit
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.admission import Admission
-from cloche.service.events import EventLog
+from cloche.service.events import Encoded, EventLog
 from cloche.service.identity import new_id
 from cloche.service.keys import Caller, Keyring
-from cloche.service.shapes import Telling, problem_json, result_json
+from cloche.service.shapes import Telling, plain, problem_json, result_json
 from cloche.store.journal import Journal
 from cloche.store.records import AuditRecord, RunRecord
 
@@ -56,6 +56,7 @@ class Run:
         self.id, self.owner = record.id, record.owner
         self.log = EventLog(MAX_LOG)
         self.result: Result | None = None
+        self.told = ""  # the same as JSON, once it is over
         self.problem: ClocheError | None = None  # why there is no result
         self.control: Control | None = None
         self.stop: Callable[[], Awaitable[None]] | None = None
@@ -71,12 +72,13 @@ class Run:
 
     def tell(self, event: Event | CellEvent) -> None:
         """Something has happened in it."""
-        for kind, told in self._telling.tell(event):
-            if kind == "exit" and told["result"]["error"] is not None:
-                self.say("error", {"error": told["result"]["error"]})
-            if kind in ("exit", "end"):
-                self.say_last("end", told)
-            else:
+        if isinstance(event, End | Exit):  # told when it is recorded: see `conclude`
+            for kind, told in self._telling.rest():
+                self.say(kind, told)
+            if isinstance(event, Exit) and event.result.error is not None:
+                self.say("error", {"error": plain(event.result.error)})
+        else:
+            for kind, told in self._telling.tell(event):
                 self.say(kind, told)
 
     def say(self, kind: str, told: dict[str, Any]) -> None:
@@ -154,6 +156,8 @@ class Run:
         """It is over, and recorded."""
         self.record = record
         self.control = self.stop = None
+        if self.result is not None and not self._last:
+            self._last.append(("end", {"result": Encoded(self.told)}))
         for kind, told in self._last:
             self.say(kind, told)
         self.log.end()
@@ -269,12 +273,13 @@ class Runs:
         if result is not None:
             moved = record.bytes_moved + len(result.stdout_bytes) + len(result.stderr_bytes)
             error = None if result.error is None else result.error.kind
-            ended = _ended(record, state, result.exit_code, error, moved, result)
+            run.told = dumps(result_json(result, record.id, record.context), separators=(",", ":"))
+            ended = _ended(record, state, result.exit_code, error, moved, result, run.told)
         else:
             assert run.problem is not None
             told = problem_json(run.problem)
             run.say_last("error", {"error": told})
-            ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None)
+            ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None, "")
         try:
             self._journal.note(ended)
             self._journal.note(audit_of(ended))
@@ -301,7 +306,13 @@ def _called_off() -> Gone:
 
 
 def _ended(
-    record: RunRecord, state: str, exit_code: int | None, error: str | None, moved: int, result: Result | None
+    record: RunRecord,
+    state: str,
+    exit_code: int | None,
+    error: str | None,
+    moved: int,
+    result: Result | None,
+    told: str,
 ) -> RunRecord:
     from dataclasses import replace
 
@@ -316,7 +327,7 @@ def _ended(
         duration=now - record.started if result is None else result.duration,
         cpu_time=0.0 if result is None else result.cpu_time,
         memory_peak=0 if result is None else result.memory_peak,
-        result=None if result is None else recorded(result, record.id, record.context),
+        result=None if result is None else recorded(result, told, record),
     )
 
 
@@ -336,9 +347,11 @@ def audit_of(record: RunRecord) -> AuditRecord:
     return AuditRecord(name, record.ended, record.owner, record.key, "run", record.id, details)
 
 
-def recorded(result: Result, run_id: str, context: str) -> str:
+def recorded(result: Result, as_told: str, record: RunRecord) -> str:
     """What the store keeps of a result: all that is small."""
-    told = result_json(result, run_id, context)
+    if len(as_told) <= MAX_RECORDED:
+        return as_told
+    told = result_json(result, record.id, record.context)
     told["logs"], told["tool_calls"] = [], []
     told.pop("stdout_base64", None)
     told.pop("stderr_base64", None)
@@ -348,6 +361,7 @@ def recorded(result: Result, run_id: str, context: str) -> str:
             told["truncated"] = True
     room = 4 * MAX_RECORDED
     for shown in told["results"]:
+        shown["mime"] = dict(shown["mime"])  # it is the result's own
         for mime, value in list(shown["mime"].items()):
             size = len(value) if isinstance(value, str) else len(dumps(value))
             room -= size

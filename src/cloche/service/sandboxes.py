@@ -446,6 +446,7 @@ class Sandboxes:
     async def _notice(self, held: Held) -> None:
         """Wait until it ends by itself."""
         reason = await held.box.ended()
+        await self._last_words(held)  # before it is closed: what runs there tells why it was ended, not that it was
         await self.end(held, {"memory": "it needed too much memory", "timeout": "its time was up"}.get(reason, reason))
 
     async def _reap(self) -> None:
@@ -460,8 +461,7 @@ class Sandboxes:
             if held.record.expires is not None and time() > held.record.expires:
                 await held.save_if_possible()
                 await held.box.set_lifetime(0.001)  # by the wall: what runs there is told that its time was up
-                await held.box.ended()
-                await self.end(held, "its time was up")
+                await held.gone.wait()
             elif await held.is_idle():
                 await self.end(held, "it was idle")
         except Exception:

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from cloche import __version__
 from cloche.doors import terminal, websocket
-from cloche.doors.http import commands, files, problems, runs, sandboxes, sessions, system, workspaces
+from cloche.doors.http import commands, containers, files, problems, runs, sandboxes, sessions, system, workspaces
 from cloche.doors.http import ports as ports_http
 from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
@@ -37,6 +37,7 @@ def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> Fas
         sandboxes,
         files,
         commands,
+        containers,
         workspaces,
         ports_http,
     ):  # in the order in which addresses are looked up: what is called most first

@@ -70,8 +70,8 @@ async def start(
     language = body.language if body.code is not None else "command"
     starting = service.sandboxes.run(caller, held, work, code, language, bytes_moved=len(data or b""))
     run = await accepted(request, service, starting)
-    result = await unless_left(request, run.outcome(), run.cancel)
-    return Json(result_json(result, run.id))
+    await unless_left(request, run.outcome(), run.cancel)
+    return Response(run.told, media_type=Json.media_type)
 
 
 async def _start(held: Held, body: CommandBody, stdin: bool, whole: bool = False) -> AsyncProcess:

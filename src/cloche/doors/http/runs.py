@@ -13,23 +13,21 @@ from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS, Unwelcome
-from cloche.doors.http.streams import accepted, of_log, position, unless_left, wants_events
+from cloche.doors.http.streams import STREAMED, accepted, of_log, position, unless_left, wants_events
 from cloche.errors import Gone
 from cloche.model.result import Result
 from cloche.service.programs import run_program
 from cloche.service.runs import Run
-from cloche.service.shapes import model_json, result_json
+from cloche.service.shapes import model_json
 from cloche.store.records import RunRecord
 
 router = APIRouter(responses=ALWAYS, tags=["runs"])
 
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}, "text/plain": {"schema": {"type": "string"}}}
+_STREAM = {**STREAMED, "text/plain": {"schema": {"type": "string"}}}
 RESULT: dict[int | str, dict[str, Any]] = {
     200: {"model": ResultAnswer | ModelAnswer, "description": "what it came to", "content": _STREAM}
 }
-EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-}
+EVENTS: dict[int | str, dict[str, Any]] = {200: {"description": "server-sent events", "content": STREAMED}}
 View = Annotated[Literal["full", "model"] | None, Query(description="`model`: what a model should read of it")]
 RunId = Annotated[str, Path(max_length=200)]
 
@@ -149,7 +147,7 @@ async def answer(request: Request, run: Run, body: ViewBody, view: str | None, o
     """Wait for a run's end, and tell its result in the form that was asked for."""
     result: Result = await unless_left(request, run.outcome(), on_leave)
     if (body.view or view) != "model":
-        return Json(result_json(result, run.id, run.record.context))
+        return Response(run.told, media_type=Json.media_type)
     if "text/plain" in request.headers.get("accept", ""):
         return PlainTextResponse(result.for_model(body.budget or 2000))
     return Json(model_json(result, run.id, body.budget or 2000))

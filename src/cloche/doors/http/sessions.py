@@ -31,7 +31,7 @@ from cloche.doors.http.bodies import (
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
-from cloche.doors.http.streams import accepted, of_log, unless_left, wants_events
+from cloche.doors.http.streams import STREAMED, accepted, of_log, unless_left, wants_events
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
 from cloche.service import attempts
@@ -177,7 +177,7 @@ async def history(held: TheSandbox, limit: Limit = 100, after: After = None) -> 
 @router.post(
     "/attempts",
     status_code=201,
-    responses={201: {"model": AttemptAnswer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={201: {"model": AttemptAnswer}, 200: {"content": STREAMED, "description": "the same as events"}},
     response_class=Response,
 )
 async def attempt(
@@ -208,7 +208,7 @@ async def discard(held: TheSandbox, attempt: Name) -> Response:
 
 @router.post(
     "/best_of",
-    responses={200: {"model": BestAnswer, "content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"model": BestAnswer, "content": STREAMED}},
     response_class=Response,
 )
 async def best_of(

@@ -21,6 +21,16 @@ T = TypeVar("T")
 HEARTBEAT_S = 15.0
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
+# As the OpenAPI description tells them: the form of one event.
+STREAMED = {
+    MEDIA_TYPE: {
+        "schema": {
+            "type": "object",
+            "description": "server-sent events: `id` counts from 1, `event` is the kind, `data` is JSON",
+            "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
+        }
+    }
+}
 
 
 def wants_events(request: Request) -> bool:

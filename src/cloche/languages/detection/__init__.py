@@ -1,0 +1,36 @@
+"""What typical code of each language looks like: one file of marks per language, read when there is only text to go by.
+
+A mark is a row of tokens, as `cloche.languages.detection.tokens` makes them, and its weight.  Words and signs stand for
+themselves, capitals for a kind of token (`NAME`, `NUMBER`, `STRING` …) or for something about the whole text (`HAS …`,
+`NO …`).  `BOL` and `EOL` are a line's ends.  A mark with `…` starts a line, and has the rest later in it, in this order.
+"""
+
+from __future__ import annotations
+
+NAMES = (
+    "bash",
+    "c",
+    "cpp",
+    "go",
+    "java",
+    "javascript",
+    "julia",
+    "lua",
+    "perl",
+    "php",
+    "python",
+    "r",
+    "ruby",
+    "rust",
+    "sql",
+    "typescript",
+)
+EXTENDS = {"typescript": "javascript", "cpp": "c"}
+"""Whose code is a language's code, too: it is told from that one by its own marks alone."""
+
+
+def marks(name: str) -> dict[str, float]:
+    """The marks of a language, each with its weight."""
+    module = __import__(f"cloche.languages.detection.{name}", fromlist=["MARKS"])
+    found: dict[str, float] = module.MARKS
+    return found
