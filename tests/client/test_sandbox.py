@@ -145,7 +145,7 @@ async def test_what_is_called_off_is_ended_there(server: Server, what: str) -> N
     async with cloche.AsyncSandbox(url=server.url, api_key=server.key) as box:
         await box.run("1")
         act = {"commands.run": box.commands.run, "run": box.run, "run_program": box.run_program}[what]
-        running = asyncio.create_task(act(codes[what]))
+        running = asyncio.ensure_future(act(codes[what]))  # type: ignore[operator]
         async with asyncio.timeout(20):
             while not await is_sleeping(box):
                 await asyncio.sleep(0.01)

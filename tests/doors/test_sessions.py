@@ -188,7 +188,7 @@ def test_best_of_asks_the_caller(http: httpx2.Client, sandbox: str, value: Any, 
 def test_tools_of_the_caller(http: httpx2.Client, new_sandbox: NewSandbox) -> None:
     sandbox = new_sandbox(tools=["look_up"])
     code = """
-from tools import look_up
+from cloche.tools import look_up
 print(look_up('a', deep=[1]))
 try: look_up('bad')
 except Exception as problem: print(type(problem).__name__, problem)

@@ -18,21 +18,26 @@ from cloche.service.keys import Caller
 from cloche.service.sandboxes import Held
 from cloche.service.service import Service
 
+
+def visit(request: HTTPConnection) -> tuple[Service, Caller]:
+    """Who came, and to whom."""
+    return request.app.state.service, caller_of(request.scope)
+
+
 # These are coroutines although they wait for nothing: FastAPI would call plain functions in a thread.
 
 
 async def _service(request: HTTPConnection) -> Service:
-    service: Service = request.app.state.service
-    return service
+    return visit(request)[0]
 
 
 async def _caller(request: HTTPConnection) -> Caller:
-    return caller_of(request.scope)
+    return visit(request)[1]
 
 
 async def held_of(request: HTTPConnection, sandbox_id: str) -> Held:
     """The caller's sandbox of this id."""
-    service, caller = await _service(request), await _caller(request)
+    service, caller = visit(request)
     try:
         return service.sandboxes.find(caller, sandbox_id)
     except Gone:

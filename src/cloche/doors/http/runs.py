@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService
+from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, visit
 from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.http.streams import STREAMED, accepted, of_log, position, unless_left, wants_events
 from cloche.errors import Gone
@@ -33,8 +33,9 @@ RunId = Annotated[str, Path(max_length=200)]
 
 
 @router.post("/v1/run", responses=RESULT, response_class=Response)
-async def run(request: Request, body: RunBody, service: TheService, caller: TheCaller, view: View = None) -> Response:
+async def run(request: Request, body: RunBody, view: View = None) -> Response:
     """Run a program in a sandbox of its own; as server-sent events when the client accepts those."""
+    service, caller = visit(request)  # not by FastAPI's dependencies: they take longer than all the rest here
     body.check_network()
     events = wants_events(request)
     files = {path: _contents(path, data) for path, data in (body.files or {}).items()}

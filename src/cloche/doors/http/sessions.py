@@ -28,7 +28,7 @@ from cloche.doors.http.bodies import (
     ForkBody,
     given_bytes,
 )
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
+from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, held_of, page, visit
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import STREAMED, accepted, of_log, unless_left, wants_events
@@ -43,10 +43,9 @@ Name = Annotated[str, Path(max_length=300)]
 
 
 @router.post("/run", responses=RESULT, response_class=Response)
-async def run(
-    request: Request, body: CellBody, held: TheSandbox, service: TheService, caller: TheCaller, view: View = None
-) -> Response:
+async def run(request: Request, sandbox_id: str, body: CellBody, view: View = None) -> Response:
     """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
+    (service, caller), held = visit(request), await held_of(request, sandbox_id)
     stdin = given_bytes("stdin", body.stdin, body.stdin_base64)
     events = wants_events(request)
     starting = service.sandboxes.run_cell(
