@@ -89,7 +89,8 @@ class Wire(Listener):
             if self._tls is None:
                 self._pass_on(taken, server)
             else:
-                with self._tls.wrap_socket(taken, server_side=True) as sealed:
+                with self._tls.wrap_socket(taken, server_side=True) as sealed:  # which takes its place
+                    self._open.append(sealed)
                     self._pass_on(sealed, server)
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:

@@ -282,6 +282,10 @@ class Sandboxes:
         held = self._held.get(identity)
         if held is not None and held.owner == caller.owner:
             return held.record
+        leaving = self._leaving.get(identity)
+        if leaving is not None and leaving.owner == caller.owner:
+            await leaving.gone.wait()
+            return leaving.record
         await self._journal.flush()
         known = await self._store.sandbox(caller.owner, identity)
         if known is None:
@@ -336,14 +340,16 @@ class Sandboxes:
             held.meter.end_sandbox()
             held.record = replace(held.record, state="ended", ended=time(), reason=reason)
             self._note(held.record)
-            await self._last_words(held)
-            if held.keeping is not None:
-                await held.keeping.close()
-                await self._workspaces.release(held.keeping.workspace)
-            held.happened("sandbox.ended", {"reason": reason})
-            held.feed.end()
-            self._leaving.pop(held.id, None)
-            held.gone.set()
+            try:
+                await self._last_words(held)
+                if held.keeping is not None:
+                    await held.keeping.close()
+                    await self._workspaces.release(held.keeping.workspace)
+            finally:
+                held.happened("sandbox.ended", {"reason": reason})
+                held.feed.end()
+                self._leaving.pop(held.id, None)
+                held.gone.set()
 
     async def _last_words(self, held: Held) -> None:
         """What still runs there is told its end, and tells it: before the feed is over."""

@@ -42,8 +42,7 @@ async def held_of(request: HTTPConnection, sandbox_id: str) -> Held:
         return service.sandboxes.find(caller, sandbox_id)
     except Gone:
         record = await service.sandboxes.record(caller, sandbox_id)  # raises the same when it never was
-        reason = record.reason or ("it was just ended" if record.state == "alive" else record.state)
-        raise Ended(f"The sandbox has ended: {reason}.", hint="Make a new one.") from None
+        raise Ended(f"The sandbox has ended: {record.reason or record.state}.", hint="Make a new one.") from None
 
 
 TheService = Annotated[Service, Depends(_service)]
