@@ -21,9 +21,7 @@ def database() -> Iterator[databases.PostgreSQL]:
 
 
 @pytest.mark.timeout(120)
-def test_a_database_that_goes_away_is_no_outage(
-    database: databases.PostgreSQL, serve: Callable[..., Server]
-) -> None:
+def test_a_database_that_goes_away_is_no_outage(database: databases.PostgreSQL, serve: Callable[..., Server]) -> None:
     url = database.url(asyncio.run(database.create()))
     server = serve(env={"CLOCHE_DATABASE_URL": url}, folder="one")
     with server.client() as http:
