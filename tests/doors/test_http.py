@@ -384,3 +384,12 @@ def test_a_usage_stream_ends_with_its_sandbox(http: httpx2.Client, server: Any, 
         list(coming)
     assert "Traceback" not in server.log.read_text()
     assert all_events(http, "POST", "/v1/run", json={"code": "1"})[-1].kind == "end"
+
+
+def test_numbers_that_are_none_are_null(http: httpx2.Client) -> None:
+    box = http.post("/v1/sandboxes", json={}).json()["id"]
+    code = "from IPython.display import JSON, display\ndisplay(JSON({'a': [float('nan'), float('inf'), 1.5]}))"
+    answer = http.post(f"/v1/sandboxes/{box}/run", json={"code": code})
+    assert "NaN" not in answer.text
+    assert answer.json()["results"][0]["mime"]["application/json"] == {"a": [None, None, 1.5]}
+    http.delete(f"/v1/sandboxes/{box}")

@@ -141,7 +141,12 @@ def _address(host: str, port: int) -> str:
 
 def run(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
     """The same for whoever has no event loop."""
+    import resource
+
     import uvloop
 
+    # The usual 1,024 descriptors are for programs that use select(); sandboxes have limits of their own.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     uvloop.run(serve(configuration, ready))

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from json import dumps
 from typing import Any, NamedTuple
 
+from cloche.service.shapes import to_json
+
 STUCK_S = 30.0  # one who takes nothing for so long is not waited for
 GAP = "gap"  # the kind of event that stands for those that were dropped
 
@@ -32,8 +34,8 @@ def encode(told: dict[str, Any]) -> str:
         if type(value) is Encoded:
             break
     else:
-        return dumps(told, separators=(",", ":"))
-    parts = (f"{dumps(name)}:{value if type(value) is Encoded else dumps(value)}" for name, value in told.items())
+        return to_json(told)
+    parts = (f"{dumps(name)}:{value if type(value) is Encoded else to_json(value)}" for name, value in told.items())
     return f"{{{','.join(parts)}}}"
 
 

@@ -20,7 +20,7 @@ from cloche.service.admission import Admission
 from cloche.service.events import Encoded, EventLog
 from cloche.service.identity import new_id
 from cloche.service.keys import Caller, Keyring
-from cloche.service.shapes import Telling, plain, problem_json, result_json
+from cloche.service.shapes import Telling, plain, problem_json, result_json, to_json
 from cloche.store.journal import Journal
 from cloche.store.records import AuditRecord, RunRecord
 
@@ -273,7 +273,7 @@ class Runs:
         if result is not None:
             moved = record.bytes_moved + len(result.stdout_bytes) + len(result.stderr_bytes)
             error = None if result.error is None else result.error.kind
-            run.told = dumps(result_json(result, record.id, record.context), separators=(",", ":"))
+            run.told = to_json(result_json(result, record.id, record.context))
             ended = _ended(record, state, result.exit_code, error, moved, result, run.told)
         else:
             assert run.problem is not None
@@ -373,4 +373,4 @@ def recorded(result: Result, as_told: str, record: RunRecord) -> str:
         for name in ("message", "traceback"):
             if told["error"][name] is not None:
                 told["error"][name] = told["error"][name][:MAX_RECORDED]
-    return dumps(told)
+    return to_json(told)

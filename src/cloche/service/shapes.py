@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 from codecs import getincrementaldecoder
+from json import dumps
+from math import isfinite
 from typing import Any
 
 from cloche.errors import ClocheError, FileProblem
@@ -14,6 +16,24 @@ from cloche.model.plain import Plain
 from cloche.model.result import Error, Result
 
 _utf8 = getincrementaldecoder("utf-8")
+
+
+def to_json(value: Any) -> str:
+    """JSON that every reader takes: numbers that are none are null, odd bytes in names are lone surrogates."""
+    try:
+        return dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return dumps(_without_nan(value), separators=(",", ":"))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return value
 
 
 def plain(value: Any) -> Any:

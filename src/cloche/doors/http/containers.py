@@ -12,7 +12,7 @@ from starlette.responses import Response
 from cloche import languages
 from cloche.doors.http.answers import Page
 from cloche.doors.http.bodies import Body, Size, Text
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
+from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, held_of, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.streams import unless_left
 from cloche.engine.commands import AsyncProcess
@@ -109,7 +109,7 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
     """Run a command in one, and wait for its end; who leaves ends it."""
     if (body.command is None) == (body.code is None):
         raise InvalidRun("Give either a command, or the code of a program.")
-    held = service.sandboxes.find(caller, body.id)
+    held = await held_of(request, body.id)
 
     async def work(run: Run) -> Result:
         async with held.used():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from json import dumps
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -17,6 +16,7 @@ from cloche.errors import Gone
 from cloche.service.keys import Caller
 from cloche.service.sandboxes import Held
 from cloche.service.service import Service
+from cloche.service.shapes import to_json
 
 
 def visit(request: HTTPConnection) -> tuple[Service, Caller]:
@@ -28,7 +28,8 @@ def visit(request: HTTPConnection) -> tuple[Service, Caller]:
 
 
 async def _service(request: HTTPConnection) -> Service:
-    return visit(request)[0]
+    service: Service = request.app.state.service  # not `visit`: who asks whether we are ready may be nobody
+    return service
 
 
 async def _caller(request: HTTPConnection) -> Caller:
@@ -59,7 +60,7 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         """As bytes."""
-        return dumps(content, separators=(",", ":")).encode()
+        return to_json(content).encode()
 
 
 def page(items: Sequence[Any], limit: int, after: str | None) -> dict[str, Any]:

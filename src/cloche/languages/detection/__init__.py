@@ -2,7 +2,7 @@
 
 A mark is a row of tokens, as `cloche.languages.detection.tokens` makes them, and its weight.  Words and signs stand for
 themselves, capitals for a kind of token (`NAME`, `NUMBER`, `STRING` …) or for something about the whole text (`HAS …`,
-`NO …`).  `BOL` and `EOL` are a line's ends.  A mark with `…` starts a line, and has the rest later in it, in this order.
+`LACKS …`, `LOOKS like …`, `COMMENT…`, `IN…` a string).  `BOL` and `EOL` are a line's ends.  A mark with `…` starts a line, and has the rest later in it, in this order.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ EXTENDS = {"typescript": "javascript", "cpp": "c"}
 """Whose code is a language's code, too: it is told from that one by its own marks alone."""
 
 
+
+
 def marks(name: str) -> dict[str, float]:
     """The marks of a language, each with its weight."""
-    module = __import__(f"cloche.languages.detection.{name}", fromlist=["MARKS"])
-    found: dict[str, float] = module.MARKS
-    return found
+    own: dict[str, float] = __import__(f"cloche.languages.detection.{name}", fromlist=["MARKS"]).MARKS
+    return {**marks(EXTENDS[name]), **own} if name in EXTENDS else own

@@ -22,29 +22,28 @@ _TOKEN = re.compile(
   | (?P<space>[^\S\n]+|\\(?=\n)|[\x00-\x08\x0e-\x1f])
   | (?P<url>\b(?:https?|ftp|postgres|postgresql|redis)://[^\s"'`)>]{0,400}+)
   | (?P<block>/\*|<!--|--\[=*\[|\#=(?=\s)|\"\"\"|'''|<<[-~]?["']?[A-Z_]{2,40}["']?)
-  | (?P<directive>\#\s?(?:include|define|ifdef|ifndef|if|elif|else|endif|pragma|undef|error)\b(?![^\n]{0,200}:\s*\n))
-  | (?P<comment>\#(?=[\s!]|$)|\#(?=\#|-)|(?<![^\n\s])\#(?=\w)(?<=^\#)|//(?!=)|--(?=\s|$))
+  | (?P<directive>\#(?:include|define|ifdef|ifndef|if|elif|else|endif|pragma|undef|error)\b)
+  | (?P<comment>\#(?=[\s!\#-]|$)|//(?!=)|--(?=\s|$))
+  | (?P<lifetime>(?<=[&<])'[a-z_]\w{0,20}\b(?!'))
   | (?P<string>[rbfuRBFU]{0,2}"(?:[^"\\\n]|\\.){0,300}+"|(?:\b[rbfuRBFU]{1,2}|(?<!\w))'(?:[^'\\\n]|\\.){0,300}+')
   | (?P<template>`[^`]{0,1000}+`)
-  | (?P<lifetime>'[a-z_]\w{0,20}(?!'))
   | (?P<variable>\$\w+)
   | (?P<at>@@?\w+(?:\.\w+){0,5})
   | (?P<symbol>(?<=[\s(,\[{|&]):[A-Za-z_]\w*[?!]?)
   | (?P<flag>(?<=\s)--?[A-Za-z][\w-]*)
   | (?P<macro>[A-Za-z_]\w{0,60}!(?=[(\[{]))
   | (?P<question>[A-Za-z_]\w{0,60}\?(?=[\s)]|$))
+  | (?P<redirect>2>(?:&1|/dev/null)|>&2|>[ ]?/dev/null)
   | (?P<number>\d\w*(?:\.\d\w*)?)
   | (?P<word>[^\W\d]\w*)
-  | (?P<sign><\?php|<\?=|\?>|\#!?\[|\#\{|\$\(\(|[$][({]|[@%]\{|\$[@\#?!$*&;,/\\]|@_|===|!==|<=>|<<<|<<=|>>=|>>>|\.\.\.|\.\.=|
-      \|\|=|\?\?=|&&=|\*\*|->>|->|=>|<-|:=|::|&&|\|\||\?\?|\?\.|\+\+|--|\+=|-=|\*=|/=|%=|\^=|==|!=|~=|=~|!~|<=|>=|
-      <<|>>|%>%|%in%|%\*%|%/%|%%|\|>|<:|\.[-+*/^](?=[\s(\w])|;;|\.\.|\[\[|\]\]|&>|2>|</|/>|.)
+  | (?P<sign><\?php|<\?=|\?>|\#!?\[|\#\{|\$\(\(|[$][({]|[@%]\{|\$[@\#?!$*&;,/\\]|===|!==|<=>|<<<|<<=|>>=|>>>|
+      \.\.\.|\.\.=|\|\|=|\?\?=|&&=|\*\*|->|=>|<-|:=|::|&&|\|\||\?\?|\?\.|\+\+|--|\+=|-=|\*=|/=|%=|\^=|==|!=|~=|=~|!~|
+      <=|>=|<<|>>|%>%|%in%|%\*%|%/%|%%|\|>|<:|\.[-+*/^](?=[\s(\w])|;;|\.\.|\[\[|\]\]|</|/>|.)
     """,
     re.VERBOSE | re.MULTILINE,
 )
 _KINDS = {
     "url": "STRING",
-    "string": "STRING",
-    "template": "TEMPLATE",
     "lifetime": "LIFETIME",
     "variable": "$NAME",
     "at": "@NAME",
@@ -55,78 +54,87 @@ _KINDS = {
     "number": "NUMBER",
     "word": "NAME",
     "directive": "#NAME",
+    "redirect": "",
+    "sign": "",
 }
-_CLOSES = {"/*": "*/", "<!--": "-->", '"""': '"""', "'''": "'''", "#=": "=#"}
-_INSIDE = re.compile(r"(#\{)|(\$\w)|(\$\{)|(\$\()|(%[-0-9.]*l*[dsufxcg]\b)|(\{\w*(?::[^}\s]{0,10})?\})|([@%]\{)")
-_INSIDE_NAMES = ("IN#{", "IN$NAME", "IN${", "IN$(", "IN%d", "IN{}", "IN@{")
+KINDS = frozenset(("BOL", "EOL", "TRIPLE", "HEREDOC", "STRING", "fSTRING", "TEMPLATE", *_KINDS.values())) - {""}
+_BLOCKS = {
+    "/*": ("*/", "COMMENT/*"),
+    "<!--": ("-->", "COMMENT<!"),
+    "#=": ("=#", "COMMENT#="),
+    '"""': ('"""', "TRIPLE"),
+    "'''": ("'''", "TRIPLE"),
+}
+_IN_STRING = re.compile(r"(#\{)|(\$\w)|(\$\{)|(\$\()|(%[-0-9.]*l*[dsufxcg]\b)|(\{\w*(?::[^}\s]{0,10})?\})|([@%]\{)")
+_IN_STRING_NAMES = ("IN#{", "IN$NAME", "IN${", "IN$(", "IN%d", "IN{}", "IN@{")
 
 
-def lines_of(code: str) -> Iterator[list[Token]]:
-    """The lines that say something, each as its tokens between `BOL` and `EOL`."""
-    text = code[:LOOK_AT].removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    line: list[Token] = []
-    for found in _tokens(text):
-        if found[1] != "newline":
-            line.append(found)
-        elif line:
-            yield [("", "BOL"), *line, ("", "EOL")]
-            line = []
-    if line:
-        yield [("", "BOL"), *line, ("", "EOL")]
+class Reading:
+    """The tokens of a text, by line, and notes on its comments and on what its strings contain."""
 
+    def __init__(self, code: str) -> None:
+        self.lines: list[list[Token]] = []
+        self.notes: dict[str, int] = {}
+        self._unclosed: set[str] = set()
+        text = code[:LOOK_AT].removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        self._read(text)
 
-def _tokens(text: str) -> Iterator[Token]:
-    place, unclosed = 0, set[str]()
-    for _ in range(MOST_TOKENS):
-        found = _TOKEN.match(text, place)
-        if found is None:
-            return
-        name, said = found.lastgroup or "", found[0]
-        place = found.end()
-        if name == "newline":
-            yield "", "newline"
-        elif name == "comment":
-            end = text.find("\n", place)
-            place = end if end >= 0 else len(text)
-            yield said, "COMMENT" + said[:2].replace("##", "#").replace("#-", "#")
-        elif name == "block":
-            token, place = _block(text, said, place, unclosed)
-            yield token
-        elif name in ("string", "template"):
-            yield from _string(said, name)
-        elif name in _KINDS:
-            yield said.replace(" ", ""), _KINDS[name]
-        elif name == "sign":
-            yield said, ""
+    def _read(self, text: str) -> None:
+        line: list[Token] = []
+        place = 0
+        for _ in range(MOST_TOKENS):
+            found = _TOKEN.match(text, place)
+            if found is None:
+                break
+            name, said = found.lastgroup or "", found[0]
+            place = found.end()
+            if name == "comment" or (said == "#" and not line and text[place : place + 1].isalnum()):
+                end = text.find("\n", place)
+                place = end if end >= 0 else len(text)
+                self._note(f"COMMENT{said}")
+            elif name == "newline":
+                self._end(line)
+                line = []
+            elif name == "block":
+                kind, place = self._block(text, said, place)
+                if kind.startswith("COMMENT"):
+                    self._note(kind)
+                else:
+                    line.append((said, kind))
+            elif name in ("string", "template"):
+                line.append((said, self._string(said)))
+            elif name in _KINDS:
+                line.append((said, _KINDS[name]))
+        self._end(line)
 
+    def _end(self, line: list[Token]) -> None:
+        if line:
+            self.lines.append([("", "BOL"), *line, ("", "EOL")])
 
-def _block(text: str, opened: str, place: int, unclosed: set[str]) -> tuple[Token, int]:
-    """What stands from here to its closing mark as one token, and where to go on."""
-    kind = "COMMENT"
-    if opened[0] in "\"'":
-        kind = "TRIPLE"
-    elif opened.startswith("<<"):
-        kind = "HEREDOC"
-    closing = _CLOSES.get(opened) or ("]" + "=" * (len(opened) - 4) + "]" if opened[0] == "-" else "")
-    if kind == "HEREDOC":
-        closing, place = "\n" + opened.strip("<-~\"'"), max(text.find("\n", place), place)
-    end = -1 if closing in unclosed else text.find(closing, place)
-    if end < 0:
-        unclosed.add(closing)
-        return (opened, kind if kind != "COMMENT" else ""), place
-    named = {"/*": "COMMENT/*", "<!--": "COMMENT<!", "#=": "COMMENT#="}
-    return (opened, named.get(opened, "COMMENT--" if kind == "COMMENT" else kind)), end + len(closing)
+    def _block(self, text: str, opened: str, place: int) -> tuple[str, int]:
+        """The kind of what is opened here, and the place behind its closing mark."""
+        if opened.startswith("<<"):
+            closing, kind = "\n" + opened.strip("<-~\"'"), "HEREDOC"
+        elif opened.startswith("--"):
+            closing, kind = "]" + opened[3:-1] + "]", "COMMENT--"
+        else:
+            closing, kind = _BLOCKS[opened]
+        end = -1 if closing in self._unclosed else text.find(closing, place)
+        if end >= 0:
+            return kind, end + len(closing)
+        self._unclosed.add(closing)
+        return (kind if kind in ("HEREDOC", "TRIPLE") else ""), place
 
+    def _string(self, said: str) -> str:
+        """The kind of a string; what is in it is noted."""
+        if said[0] == "`":
+            if "${" in said:
+                self._note("IN`${")
+            return "TEMPLATE"
+        if said[0] == '"':
+            for found in _IN_STRING.finditer(said):
+                self._note(_IN_STRING_NAMES[(found.lastindex or 1) - 1])
+        return "fSTRING" if said[0] in "fF" or said[1] in "fF" and said[0] in "rR" else "STRING"
 
-def _string(said: str, name: str) -> Iterator[Token]:
-    if name == "template":
-        yield said, "TEMPLATE"
-        if "${" in said:
-            yield "", "IN`${"
-        return
-    quote = said[-1]
-    prefix = said[: said.index(quote)].lower()
-    yield said, "fSTRING" if "f" in prefix else "STRING"
-    if quote == '"' and not prefix:
-        for number in {found.lastindex or 0 for found in _INSIDE.finditer(said)}:
-            yield "", _INSIDE_NAMES[number - 1]
+    def _note(self, name: str) -> None:
+        self.notes[name] = self.notes.get(name, 0) + 1

@@ -1,0 +1,69 @@
+"""What can be said of a text as a whole: how its lines end, whether it is data or prose."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cloche.languages.detection.tokens import Reading, Token
+
+_JSON_SIGNS = frozenset("{}[],:-")
+_JSON_WORDS = frozenset(("true", "false", "null"))
+_PROSE_SIGNS = frozenset(".,;:!?'-()\u2014\u2013\u2019")
+
+
+def about(reading: Reading) -> Iterator[str]:
+    """The marks of the whole text, as often as they count."""
+    for note, times in reading.notes.items():
+        yield from [note] * min(times, 4)
+    lines = [line[1:-1] for line in reading.lines]
+    ended = sum(line[-1][0] == ";" for line in lines)
+    if lines and ended >= 0.3 * len(lines):
+        yield "HAS semicolons"
+    if len(lines) > 1 and not ended:
+        yield "LACKS semicolons"
+    for name, looks in (("JSON", _json), ("prose", _prose), ("table", _table), ("log", _log), ("settings", _settings)):
+        if lines and looks(lines):
+            yield f"LOOKS like {name}"
+
+
+def _json(lines: list[list[Token]]) -> bool:
+    tokens = [token for line in lines for token in line]
+    return tokens[0][0] in ("{", "[", "[[") and all(
+        kind in ("STRING", "NUMBER") or said in _JSON_WORDS or (not kind and set(said) <= _JSON_SIGNS)
+        for said, kind in tokens
+    )
+
+
+def _prose(lines: list[list[Token]]) -> bool:
+    """Words beside words, and few signs but those of prose."""
+    words = pairs = signs = 0
+    for line in lines:
+        kinds = [kind for _, kind in line]
+        words += kinds.count("NAME")
+        pairs += sum(a == b == "NAME" for a, b in zip(kinds, kinds[1:], strict=False))
+        signs += sum(not kind and said not in _PROSE_SIGNS for said, kind in line)
+    return words >= 5 and pairs >= 0.6 * words and signs <= 0.05 * words
+
+
+def _table(lines: list[list[Token]]) -> bool:
+    """The same number of commas in each line, and no other signs."""
+    commas = {sum(said == "," for said, _ in line) for line in lines}
+    plain = all(kind in ("NAME", "NUMBER", "STRING") or said in (",", "-", ".", ":", "/") for line in lines for said, kind in line)
+    return len(lines) > 1 and len(commas) == 1 and commas != {0} and plain
+
+
+def _log(lines: list[list[Token]]) -> bool:
+    """Most lines start with a date or a time."""
+    dated = 0
+    for line in lines:
+        start = [token for token in line[:6] if token[0] != "["]
+        dated += [kind for _, kind in start[:4:2]] == ["NUMBER", "NUMBER"] and start[1][0] in ("-", ":", "/", ".")
+    return len(lines) > 1 and dated > 0.5 * len(lines)
+
+
+def _settings(lines: list[list[Token]]) -> bool:
+    """Names in capitals that are set, and nothing else."""
+    names = [line[0][0] for line in lines if len(line) > 2 and line[1][0] == "=" and not line[2][0].startswith("$")]
+    return len(names) == len(lines) > 1 and all(name.isupper() for name in names)
