@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from json import dumps
-from typing import Any, NamedTuple
+from typing import Any
 
 from cloche.service.shapes import to_json
 
@@ -14,12 +14,33 @@ STUCK_S = 30.0  # one who takes nothing for so long is not waited for
 GAP = "gap"  # the kind of event that stands for those that were dropped
 
 
-class Happened(NamedTuple):
-    """An event: its number, its kind, and what it tells, as JSON."""
+class Happened:
+    """An event: its number, its kind, and what it tells; that becomes JSON when somebody wants it."""
 
-    number: int
-    kind: str
-    data: str
+    __slots__ = ("_data", "_told", "kind", "number", "size")
+
+    def __init__(self, number: int, kind: str, told: dict[str, Any]) -> None:
+        self.number, self.kind, self._told = number, kind, told
+        self.size = _size(told)
+        self._data = ""
+
+    @property
+    def data(self) -> str:
+        """What it tells, as JSON."""
+        if not self._data:
+            self._data, self._told = encode(self._told), {}
+        return self._data
+
+
+def _size(value: Any) -> int:
+    """Characters, more or less."""
+    if isinstance(value, str):
+        return len(value) + 8
+    if isinstance(value, dict):
+        return 8 + sum(len(name) + _size(one) for name, one in value.items())
+    if isinstance(value, list):
+        return 8 + sum(map(_size, value))
+    return 16
 
 
 class Encoded(str):
@@ -53,12 +74,12 @@ class EventLog:
     def add(self, kind: str, told: dict[str, Any]) -> Happened:
         """Something has happened."""
         self.last += 1
-        happened = Happened(self.last, kind, encode(told))
+        happened = Happened(self.last, kind, told)
         self._kept.append(happened)
-        self.size += len(happened.data)
-        self._told += len(happened.data)
+        self.size += happened.size
+        self._told += happened.size
         while self.size > self._most and len(self._kept) > 1:
-            self.size -= len(self._kept.popleft().data)
+            self.size -= self._kept.popleft().size
         self._wake()
         return happened
 
@@ -101,7 +122,7 @@ class EventLog:
     def _since(self, after: int) -> list[Happened]:
         first = self._kept[0].number if self._kept else self.last + 1
         if after + 1 < first:
-            missed = Happened(first - 1, GAP, dumps({"from": after + 1, "to": first - 1}))
+            missed = Happened(first - 1, GAP, {"from": after + 1, "to": first - 1})
             return [missed, *self._kept]
         return [self._kept[index] for index in range(after + 1 - first, len(self._kept))]
 

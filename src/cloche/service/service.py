@@ -13,10 +13,11 @@ from cloche.configuration import Configuration
 from cloche.errors import ClocheError
 from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
-from cloche.service.runs import Runs, audit_of
+from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
+from cloche.store.records import audit_of
 from cloche.store.store import Store
 
 log = logging.getLogger("cloche.service")

@@ -86,3 +86,19 @@ class Usage:
 
 
 Fact = RunRecord | SandboxRecord | AuditRecord
+
+
+def audit_of(record: RunRecord) -> AuditRecord:
+    """A run that is over, as the audit log has it: once, however often it is told."""
+    details = {
+        "sandbox": record.sandbox,
+        "language": record.language,
+        "code_sha256": record.code_sha256,
+        "limits": record.limits,
+        "outcome": record.state,
+        "error": record.error_kind,
+        "exit_code": record.exit_code,
+    }
+    assert record.ended is not None
+    name = f"audit_{record.id.removeprefix('run_')}"
+    return AuditRecord(name, record.ended, record.owner, record.key, "run", record.id, details)

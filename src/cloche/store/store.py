@@ -14,7 +14,7 @@ from cloche.store import tables
 from cloche.store.database import Database
 from cloche.store.migrate import migrate
 from cloche.store.pages import cursor, page
-from cloche.store.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, Usage
+from cloche.store.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, Usage, audit_of
 from cloche.store.trim import trim
 from cloche.store.upserts import ALIVE, HOUR_S, NAMES, RUNNING, Upserts, label, row, settled
 
@@ -173,6 +173,8 @@ class Store:
         for fact in facts:
             if isinstance(fact, RunRecord):
                 runs.append(fact)
+                if fact.ended is not None:
+                    audit.append(row(audit_of(fact)))
             elif isinstance(fact, SandboxRecord):
                 sandboxes.setdefault(fact.id, []).append(fact)
             else:

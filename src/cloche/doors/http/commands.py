@@ -13,7 +13,7 @@ from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalB
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
-from cloche.doors.http.streams import accepted, of_log, position, unless_left
+from cloche.doors.http.streams import accepted, of_log, outcome, position
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
@@ -70,7 +70,7 @@ async def start(
     language = body.language if body.code is not None else "command"
     starting = service.sandboxes.run(caller, held, work, code, language, bytes_moved=len(data or b""))
     run = await accepted(request, service, starting)
-    await unless_left(request, run.outcome(), run.cancel)
+    await outcome(request, run, run.cancel)
     return Response(run.told, media_type=Json.media_type)
 
 

@@ -13,7 +13,7 @@ from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, visit
 from cloche.doors.http.problems import ALWAYS, Unwelcome
-from cloche.doors.http.streams import STREAMED, accepted, of_log, position, unless_left, wants_events
+from cloche.doors.http.streams import STREAMED, accepted, of_log, outcome, position, wants_events
 from cloche.errors import Gone
 from cloche.model.result import Result
 from cloche.service.programs import run_program
@@ -146,7 +146,7 @@ def _living(service: TheService, caller: TheCaller, run_id: str) -> Run:
 
 async def answer(request: Request, run: Run, body: ViewBody, view: str | None, on_leave: Any) -> Response:
     """Wait for a run's end, and tell its result in the form that was asked for."""
-    result: Result = await unless_left(request, run.outcome(), on_leave)
+    result: Result = await outcome(request, run, on_leave)
     if (body.view or view) != "model":
         return Response(run.told, media_type=Json.media_type)
     if "text/plain" in request.headers.get("accept", ""):

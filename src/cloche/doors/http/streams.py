@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from json import dumps
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -13,12 +12,15 @@ from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.problems import Unwelcome
 from cloche.errors import InvalidRun
+from cloche.model.result import Result
 from cloche.service.events import EventLog, Happened
+from cloche.service.runs import Run
 from cloche.service.service import Service
 
 T = TypeVar("T")
 
 HEARTBEAT_S = 15.0
+_WHILE_S = 0.05
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
 # As the OpenAPI description tells them: the form of one event.
@@ -88,7 +90,7 @@ def line(happened: Happened) -> bytes:
 
 def event(number: int, kind: str, told: dict[str, Any]) -> bytes:
     """One event that is in no log."""
-    return line(Happened(number, kind, dumps(told, separators=(",", ":"))))
+    return line(Happened(number, kind, told))
 
 
 async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Callable[[], Awaitable[None]]) -> Any:
@@ -102,6 +104,16 @@ async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Calla
         return await task
     finally:
         gone.cancel()
+
+
+async def outcome(request: Request, run: Run, on_leave: Callable[[], Awaitable[None]]) -> Result:
+    """Wait for a run's outcome on a client's behalf; whether the client leaves is looked at when it takes a while."""
+    try:
+        async with asyncio.timeout(_WHILE_S):
+            return await run.outcome()
+    except TimeoutError:
+        result: Result = await unless_left(request, run.outcome(), on_leave)
+        return result
 
 
 async def accepted(request: Request, service: Service, starting: Coroutine[Any, Any, T]) -> T:
