@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -51,6 +52,8 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
             server = _Server(service, lambda: port, mcp)
             task = asyncio.create_task(server.serve([listening]))
             await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
+            gc.collect()
+            gc.freeze()  # what was loaded by now stays: a collector that looks through all of it makes everybody wait
             if not task.done():
                 ready(_address(configuration.host, port), service)
             await task
