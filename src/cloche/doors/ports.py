@@ -29,7 +29,7 @@ from cloche.engine.ports import AsyncConnection
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.service.errors import Busy
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 from cloche.service.service import Service
 
 COOKIE = "cloche_session"  # as in gate.py

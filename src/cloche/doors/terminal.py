@@ -20,7 +20,7 @@ from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
 from cloche.service.commands import Command
 from cloche.service.events import Happened
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 
 MAX_REPLAY = 256 << 10  # bytes of what was shown before, for a client that comes back
 MAX_TYPED = 1 << 20  # bytes that the shell has not taken yet

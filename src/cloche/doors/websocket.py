@@ -24,10 +24,10 @@ from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.errors import Busy, TooMany
+from cloche.service.held import Held
 from cloche.service.keys import Caller
 from cloche.service.programs import run_program
 from cloche.service.runs import Run
-from cloche.service.sandboxes import Held
 from cloche.service.service import Service
 from cloche.service.shapes import images, plain
 

@@ -14,7 +14,7 @@ from cloche.service.identity import new_id
 from cloche.service.shapes import Telling, problem_json
 
 if TYPE_CHECKING:
-    from cloche.service.sandboxes import Held
+    from cloche.service.held import Held
 
 MAX_LOG = 16 << 20  # characters of one command's events
 MAX_FINISHED = 50  # commands that are over and still known, in one sandbox

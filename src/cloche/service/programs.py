@@ -15,7 +15,7 @@ from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.runs import Run
-from cloche.service.sandboxes import check_limits, check_mounts
+from cloche.service.wishes import check_limits, check_mounts
 
 if TYPE_CHECKING:
     from cloche.service.keys import Caller

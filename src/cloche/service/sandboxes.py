@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from time import monotonic, time
+from time import time
 from typing import Any
 
 from cloche import languages
 from cloche.configuration import Configuration
 from cloche.engine import default
-from cloche.engine.attempts import AsyncAttempt
 from cloche.engine.box import checked_mounts
 from cloche.engine.sandbox import AsyncSandbox
-from cloche.errors import ClocheError, Gone, InvalidRun, Refused
-from cloche.model.files import Mount
-from cloche.model.limits import Limits, within
+from cloche.errors import ClocheError, Gone
 from cloche.model.result import Result
-from cloche.service.commands import Commands
 from cloche.service.errors import Busy
-from cloche.service.events import EventLog
+from cloche.service.held import Held
 from cloche.service.identity import new_id
 from cloche.service.keeping import Keeping
 from cloche.service.keys import Caller, Keyring
-from cloche.service.meter import Meter
-from cloche.service.runs import Run, Runs, current
+from cloche.service.runs import Run, Runs
+from cloche.service.wishes import beyond, check_limits, check_mounts, checked_duration, checked_metadata, tool_of_caller
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.records import AuditRecord, SandboxRecord
@@ -35,107 +30,9 @@ from cloche.store.store import Store
 
 log = logging.getLogger("cloche.sandboxes")
 
-MAX_FEED = 4 << 20  # characters of what has happened in a sandbox lately
-FOLLOWED_S = 60.0  # output goes into the feed while somebody follows it, and for so long afterwards
 _LOOK_S = 1.0  # how often lifetimes are looked at
 _FULL_S = 5.0  # when to ask again for a sandbox
 _LAST_WORDS_S = 2.0  # for runs and commands to notice that their sandbox has ended
-
-
-class Held:
-    """A sandbox that is alive, and all that the server knows of it."""
-
-    def __init__(self, box: AsyncSandbox, record: SandboxRecord, idle_timeout: float, meter: Meter) -> None:
-        self.box, self.record, self.idle_timeout, self.meter = box, record, idle_timeout, meter
-        self.id, self.owner = record.id, record.owner
-        self.feed = EventLog(MAX_FEED)
-        self.commands = Commands(self)
-        self.attempts: dict[str, AsyncAttempt] = {}
-        self.ending: asyncio.Task[None] | None = None
-        self.keeping: Keeping | None = None  # of a persistent one
-        self.saver: asyncio.Task[None] | None = None
-        self._uses = 0
-        self._idle_since = monotonic()
-        self._followed = -FOLLOWED_S
-        self._followers = 0
-        self._cpu_seen = 0.0
-        self._measured = 0.0  # when that was
-        self.gone = asyncio.Event()
-        self.looking: asyncio.Task[None] | None = None
-
-    @asynccontextmanager
-    async def used(self, *, saves: bool = True) -> AsyncIterator[AsyncSandbox]:
-        """While something is done with it: not idle; then a persistent one's files are saved, if it `saves`."""
-        self._uses += 1
-        try:
-            yield self.box
-            if saves:
-                await self.save()
-        finally:
-            self._uses -= 1
-            self._idle_since = monotonic()
-
-    async def save(self) -> None:
-        """Before anything is acknowledged: have a persistent one's files where a crash does not reach them."""
-        if self.keeping is not None:
-            await self.keeping.save()
-
-    async def save_after(self, result: Result) -> None:
-        """The same after a run; one that has ended the sandbox tells so itself."""
-        try:
-            await self.save()
-        except Gone:
-            if result.error is None:
-                raise
-
-    async def save_if_possible(self) -> None:
-        """The same where nobody waits for it; whoever follows the sandbox learns of problems."""
-        if self.keeping is not None:
-            await self.keeping.save_if_possible()
-
-    def is_busy(self) -> bool:
-        """Is something being done in it?"""
-        return bool(self._uses or self.commands.running())
-
-    @asynccontextmanager
-    async def followed(self) -> AsyncIterator[EventLog]:
-        """While somebody follows all that happens in it."""
-        self._followers += 1
-        try:
-            yield self.feed
-        finally:
-            self._followers -= 1
-            self._followed = monotonic()
-
-    def happened(self, kind: str, told: dict[str, Any]) -> None:
-        """Have those who follow it know; what programs print only if there is somebody."""
-        if kind.endswith((".stdout", ".stderr")) and not self._followers and monotonic() > self._followed + FOLLOWED_S:
-            return
-        self.feed.add(kind, {"kind": kind, "time": time(), **told})
-
-    async def is_idle(self) -> bool:
-        """Has nothing been done with it, nor by it, for its time?"""
-        is_fresh = self._measured < self._idle_since
-        if self._uses or (not is_fresh and monotonic() < self._idle_since + self.idle_timeout):
-            return False
-        try:
-            used = (await self.box.usage()).cpu_time
-            # A program that works, or waits for something, is work; a server that nobody uses is not.
-            busy = is_fresh or used > self._cpu_seen + 0.01 * self.idle_timeout
-            busy = busy or (bool(self.commands.running()) and not await self.box.ports.list())
-        except ClocheError:
-            return True
-        if not busy:
-            return not self._uses
-        self._cpu_seen, self._measured = used, monotonic()
-        if not is_fresh:
-            self._idle_since = self._measured
-        return False
-
-    @property
-    def limits(self) -> Limits:
-        """What it may use."""
-        return self.box.limits
 
 
 class Sandboxes:
@@ -203,13 +100,13 @@ class Sandboxes:
 
     async def _create(self, caller: Caller, wish: dict[str, Any]) -> SandboxRecord:
         settings = self._configuration
-        ttl = _duration("ttl", wish.pop("ttl", None), settings.ttl, settings.max_ttl)
-        idle = _duration("idle_timeout", wish.pop("idle_timeout", None), settings.idle_timeout, settings.max_ttl)
+        ttl = checked_duration("ttl", wish.pop("ttl", None), settings.ttl, settings.max_ttl)
+        idle = checked_duration("idle_timeout", wish.pop("idle_timeout", None), settings.idle_timeout, settings.max_ttl)
         metadata = checked_metadata(wish.pop("metadata", None))
         persistent = bool(wish.pop("persistent", False))
         workspace = wish.pop("workspace", None)
         names = wish.pop("tools", None) or []
-        tools = {name: _tool(name) for name in names}
+        tools = {name: tool_of_caller(name) for name in names}
         check_mounts(wish.get("mounts") or (), settings.mounts)
         box = AsyncSandbox(tools=tools, wall=default.wall(), **wish)
         check_limits(box.limits, settings)
@@ -306,10 +203,12 @@ class Sandboxes:
         if "metadata" in changes:
             record = replace(record, metadata=checked_metadata(changes["metadata"]))
         if "ttl" in changes:
-            ttl = _duration("ttl", changes["ttl"], settings.max_ttl, settings.max_ttl)
+            ttl = checked_duration("ttl", changes["ttl"], settings.max_ttl, settings.max_ttl)
             record = replace(record, expires=time() + ttl)
         if "idle_timeout" in changes:
-            held.idle_timeout = _duration("idle_timeout", changes["idle_timeout"], settings.max_ttl, settings.max_ttl)
+            held.idle_timeout = checked_duration(
+                "idle_timeout", changes["idle_timeout"], settings.max_ttl, settings.max_ttl
+            )
         held.record = record
         self._note(record)
         return record
@@ -418,7 +317,7 @@ class Sandboxes:
     def check_timeout(self, timeout: float | None) -> None:
         """A run cannot take longer than the operator allows."""
         if timeout is not None and timeout > self._configuration.max_timeout:
-            raise _beyond("timeout", self._configuration.max_timeout)
+            raise beyond("timeout", self._configuration.max_timeout)
 
     async def run(
         self,
@@ -481,64 +380,3 @@ class Sandboxes:
 
     def _audit(self, caller: Caller, action: str, target: str, details: dict[str, Any]) -> None:
         self._journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
-
-
-def check_limits(limits: Limits, settings: Configuration) -> None:
-    """A caller cannot have more than the operator allows."""
-    bounds = {
-        "timeout": (limits.timeout_s, settings.max_timeout),
-        "memory": (limits.memory_bytes, settings.max_memory),
-        "disk": (limits.disk_bytes, settings.max_disk),
-        "processes": (limits.processes, settings.max_processes),
-        "output": (limits.output_bytes, settings.max_output),
-    }
-    for name, (asked, most) in bounds.items():
-        if asked is None or asked > most:
-            raise _beyond(name, most)
-
-
-def _beyond(name: str, most: float) -> InvalidRun:
-    return InvalidRun(f"{name} may be at most {most:g} on this server.", hint=f"Ask for less {name}.")
-
-
-def check_mounts(mounts: Mapping[str, str] | Sequence[Mount], allowed: Sequence[str]) -> None:
-    """Folders of the host are the operator's to give."""
-    from os.path import realpath
-
-    names = list(mounts) if isinstance(mounts, Mapping) else [mount.source for mount in mounts]
-    for name in names:
-        real = realpath(str(name))
-        if not any(f"{real}/".startswith(realpath(folder).rstrip("/") + "/") for folder in allowed):
-            raise Refused(
-                f"The folder {name} may not be mounted.",
-                hint="The operator names those that may be with `mounts` in the server's configuration.",
-            )
-
-
-def checked_metadata(metadata: Any) -> dict[str, str]:
-    """A few short texts by short names."""
-    told = metadata or {}
-    if not isinstance(told, dict) or len(told) > 50:
-        raise InvalidRun("metadata is an object of at most 50 texts.")
-    for name, value in told.items():
-        if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= 100 or len(value) > 1000:
-            raise InvalidRun("metadata is an object of texts: names up to 100 characters, values up to 1,000.")
-    return dict(told)
-
-
-def _duration(name: str, asked: Any, usual: float, most: float) -> float:
-    if asked is None:
-        return min(usual, most)
-    return within(name, asked, 0.001, most, "seconds")
-
-
-def _tool(name: str) -> Callable[..., Awaitable[Any]]:
-    """A function of a caller who is somewhere else."""
-
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        run = current.get(None)
-        if run is None:
-            raise RuntimeError("nobody follows this code")
-        return await run.ask("tool", {"name": name, "args": list(args), "kwargs": kwargs})
-
-    return call

@@ -15,7 +15,7 @@ from posixpath import normpath, relpath
 
 from cloche.errors import ClocheError
 from cloche.model.files import Entry
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can tell
 

@@ -18,8 +18,8 @@ from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
 from cloche.service.commands import Command
+from cloche.service.held import Held
 from cloche.service.runs import Run
-from cloche.service.sandboxes import Held
 from cloche.service.shapes import result_json
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}/commands", responses=ALWAYS, tags=["commands"])

@@ -18,8 +18,8 @@ from cloche.doors.http.streams import unless_left
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
+from cloche.service.held import Held
 from cloche.service.runs import Run
-from cloche.service.sandboxes import Held
 from cloche.store.records import SandboxRecord
 
 router = APIRouter(prefix="/containers", responses=ALWAYS, tags=["containers"])

@@ -17,7 +17,7 @@ from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import STREAMED, EventStream, event, of_log, position, wants_events
 from cloche.errors import ClocheError
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 from cloche.service.service import Service
 from cloche.service.shapes import plain
 from cloche.store.records import SandboxRecord

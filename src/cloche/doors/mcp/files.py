@@ -18,7 +18,7 @@ from cloche.errors import InvalidRun
 from cloche.model.files import Entry
 from cloche.results.cleaning import clean
 from cloche.results.values import size as size_text
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 
 MAX_LISTED = 500
 USUAL_READ = 50_000  # bytes

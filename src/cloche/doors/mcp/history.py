@@ -13,7 +13,7 @@ from cloche.doors.mcp.tool import Answer, Tool, success
 from cloche.errors import Gone
 from cloche.model.history import Restored
 from cloche.results.cleaning import clean
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 
 
 class CheckpointArguments(SessionArguments):

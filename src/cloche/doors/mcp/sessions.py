@@ -11,7 +11,7 @@ from pydantic import Field
 from cloche.doors.mcp.conversation import Visit, create
 from cloche.doors.mcp.tool import Answer, Arguments, Tool, success
 from cloche.results.cleaning import clean
-from cloche.service.sandboxes import Held
+from cloche.service.held import Held
 
 MAX_LISTED = 100
 

@@ -1,8 +1,9 @@
-"""What typical code of each language looks like: one file of marks per language, read when there is only text to go by.
+"""What typical code of each language looks like: a file of marks per language, for when there is only text to go by.
 
 A mark is a row of tokens, as `cloche.languages.detection.tokens` makes them, and its weight.  Words and signs stand for
-themselves, capitals for a kind of token (`NAME`, `NUMBER`, `STRING` …) or for something about the whole text (`HAS …`,
-`LACKS …`, `LOOKS like …`, `COMMENT…`, `IN…` a string).  `BOL` and `EOL` are a line's ends.  A mark with `…` starts a line, and has the rest later in it, in this order.
+themselves, capitals for a kind of token (`NAME`, `NUMBER`, `STRING` …), `BOL` and `EOL` for the ends of a line.  A mark
+with `…` starts a line and has the rest later in it.  Some are about the whole text: `HAS …`, `LACKS …`, `LOOKS like …`,
+`COMMENT…` (how comments start) and `IN…` (what strings contain).
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ NAMES = (
 )
 EXTENDS = {"typescript": "javascript", "cpp": "c"}
 """Whose code is a language's code, too: it is told from that one by its own marks alone."""
-
-
 
 
 def marks(name: str) -> dict[str, float]:

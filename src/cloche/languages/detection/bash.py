@@ -1,29 +1,39 @@
 """Bash and its relatives."""
 
-COMMANDS = """
-    apt apt-get awk bash brew bundle bun cargo cat cd chmod chown cmake composer conda cp crontab curl cut deno df diff
-    dig dnf docker du echo env export find gcc gem git go grep groupadd gunzip gzip head helm hostname ifconfig ip jq
-    journalctl kill killall kubectl less ln ls lsof make mkdir mount mv mvn mysql nano nc netstat node npm npx nvm nohup
-    openssl pacman pip pip3 pnpm poetry printenv ps psql pushd popd pwd python python3 pytest read rm rmdir rsync ruby
-    rustup scp sed sort ssh sudo sysctl systemctl tail tar tee terraform tmux top touch tr ufw umask uname uniq unset
-    unzip useradd uv uvicorn vim virtualenv watch wc wget whoami xargs yarn yum zip
-""".split()
+_COMMANDS = """
+    apt apt-get awk bash brew bun bundle cargo cat cd chmod chown cmake composer conda cp crontab curl cut deno df
+    diff dig dnf docker du echo env export find gcc gem git go grep groupadd gunzip gzip head helm hostname ifconfig
+    ip journalctl jq kill killall kubectl less ln ls lsof make mkdir mount mv mvn mysql nano nc netstat node nohup
+    npm npx nvm openssl pacman pip pip3 pnpm poetry popd printenv ps psql pushd pwd pytest python python3 read rm
+    rmdir rsync ruby rustup scp sed sort ssh sudo sysctl systemctl tail tar tee terraform tmux top touch tr ufw
+    umask uname uniq unset unzip useradd uv uvicorn vim virtualenv watch wc wget whoami xargs yarn yum zip
+""".split()  # noqa: SIM905  (a list of words is easier to read as one)
+_RUNNERS = ("python", "python3", "node", "ruby", "perl", "php", "bash", "sh", "deno", "bun", "java", "lua", "Rscript")
 # These are words of other languages, too, or of prose.
-_COMMON = ("cat", "cd", "cut", "diff", "df", "env", "export", "find", "go", "head", "history", "ip", "kill", "less")
-_COMMON += ("make", "mount", "node", "read", "sort", "split", "tail", "top", "touch", "tr", "watch", "python", "ruby")
-_COMMON += ("echo", "tee", "test", "cargo", "unset", "poetry", "brew", "bun", "find", "zip", "git", "docker", "ps")
+_COMMON = """
+    brew bun cargo cat cd cut df diff docker echo env export find git go head ip kill less make mount node poetry ps
+    python read ruby sort tail tee top touch tr unset watch zip
+""".split()  # noqa: SIM905
 
 MARKS: dict[str, float] = {
-    **{f"BOL {name} NAME": 0.8 if name in _COMMON else 2 for name in COMMANDS},
-    **{f"BOL {name} -FLAG": 3 for name in COMMANDS},
-    **{f"BOL {name} /": 2 for name in COMMANDS},
+    **{f"BOL {name} NAME": 0.8 if name in _COMMON else 2 for name in _COMMANDS},
+    **{f"BOL {name} -FLAG": 3 for name in _COMMANDS},
+    **{f"BOL {name} /": 2 for name in _COMMANDS},
     **{f"BOL {name} .": 1.5 for name in ("cd", "ls", "find", "cp", "mv", "cat", "source", "rm", "tree", "docker")},
     **{f"BOL {name} ~": 2 for name in ("cd", "ls", "cp", "mv", "cat", "source", "rm")},
     **{f"BOL {name} STRING": 1 for name in ("cd", "rm", "mkdir", "cp", "mv", "cat", "grep", "sed", "awk", "touch")},
-    **{f"| {name}": 2.5 for name in COMMANDS},
-    **{f"&& {name}": 1.5 for name in COMMANDS},
-    **{f"$( {name}": 2 for name in COMMANDS},
-    **{f"BOL {name} EOL": 2.5 for name in ("ls", "pwd", "whoami", "top", "clear", "df", "ps", "uname", "env", "make")},
+    **{f"| {name}": 2.5 for name in _COMMANDS},
+    **{f"&& {name}": 1.5 for name in _COMMANDS},
+    **{f"$( {name}": 2 for name in _COMMANDS},
+    **{f"BOL {name} EOL": 2.5 for name in ("ls", "pwd", "whoami", "top", "clear", "ps", "uname", "env", "make")},
+    **{f"BOL {name} NAME . NAME": 2.5 for name in _RUNNERS},
+    **{f"BOL {name} NAME . NAME EOL": 1 for name in _RUNNERS},
+    **{f"go {name}": 3 for name in ("build", "run", "mod", "test", "get", "install", "fmt", "vet")},
+    **{f"cargo {name}": 3 for name in ("build", "run", "new", "add", "test", "init", "install", "check", "clippy")},
+    "BOL cd ..": 4,
+    "BOL ./ NAME": 2.5,
+    "&& ./": 3,
+    "BOL chmod +": 4,
     "BOL $ NAME": 3,
     "BOL sudo NAME": 3,
     "BOL pip install": 4,
@@ -47,12 +57,6 @@ MARKS: dict[str, float] = {
     "docker compose": 3,
     "python -FLAG": 2,
     "python3 -FLAG": 3,
-    "go build": 3,
-    "go run": 3,
-    "go mod": 3,
-    "cargo build": 3,
-    "cargo run": 3,
-    "cargo new": 3,
     "BOL source NAME": 1,
     "BOL source ~": 3,
     "BOL source .": 3,
@@ -62,7 +66,7 @@ MARKS: dict[str, float] = {
     "BOL export PATH": 4,
     "BOL echo STRING EOL": 2.5,
     "BOL echo -FLAG": 2,
-    "BOL echo $NAME EOL": 2,
+    "BOL echo $NAME EOL": 2.7,
     "BOL echo $NAME ;": -1.5,
     "BOL echo NAME EOL": 1,
     "BOL echo NAME NAME": 1,
@@ -161,7 +165,6 @@ MARKS: dict[str, float] = {
     "printf STRING $NAME": 2,
     "BOL printf STRING": 1,
     "read -FLAG": 3,
-    "BOL ./": 1,
     "BOL . /": 2,
     "& EOL": 1,
     "&& EOL": 0.3,

@@ -31,7 +31,6 @@ MARKS: dict[str, float] = {
     "BOL * NAME =": 1,
     "= & NAME ;": 1.5,
     ", & NAME )": 1.5,
-    ", & NAME )": 1.5,
     "printf (": 2,
     "printf ( STRING )": 0.6,
     "printf ( STRING ,": 1.5,

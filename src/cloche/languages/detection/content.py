@@ -21,7 +21,7 @@ _HERE = "\0here"  # what ends at a node
 _LONGEST_LINE = 60  # tokens in which the rest of a mark with … is looked for
 _DOUBT = 1.6  # what counts against every guess
 _HANDICAP = 0.5  # of a language that extends another: without marks of its own it is the other
-_SHARPNESS = 0.55  # how weight becomes confidence
+_SHARPNESS = 0.8  # how weight becomes confidence
 
 
 def weigh(code: str) -> list[tuple[float, str, list[str]]]:
@@ -35,7 +35,7 @@ def weigh(code: str) -> list[tuple[float, str, list[str]]]:
         for name, mark, weight in found:
             before = counts.get((name, mark), (weight, 0))
             counts[name, mark] = (weight, before[1] + 1)
-    totals, reasons = {name: -_HANDICAP for name in EXTENDS}, dict[str, list[tuple[float, str]]]()
+    totals, reasons = dict.fromkeys(EXTENDS, -_HANDICAP), dict[str, list[tuple[float, str]]]()
     for (name, mark), (weight, times) in counts.items():
         share = weight * min(times, 4) ** 0.5
         totals[name] = totals.get(name, 0.0) + share
@@ -45,7 +45,9 @@ def weigh(code: str) -> list[tuple[float, str, list[str]]]:
     likely = {name: exp((total - most) * _SHARPNESS) for name, total in totals.items()}
     whole = sum(likely.values())
     ranked = sorted(((part / whole, name) for name, part in likely.items()), reverse=True)
-    return [(part, name, [mark for _, mark in sorted(reasons.get(name, ()), reverse=True)[:3]]) for part, name in ranked]
+    return [
+        (part, name, [mark for _, mark in sorted(reasons.get(name, ()), reverse=True)[:3]]) for part, name in ranked
+    ]
 
 
 class _Marks:
@@ -91,7 +93,9 @@ def _marks_in(reading: Reading) -> Iterator[Found]:
     for line in reading.lines:
         keys = [_keys(token) for token in line]
         for place in range(len(keys)):
-            yield from _rows(known.rows, keys, place)
+            # After a dot a word is somebody's member, whatever it means elsewhere.
+            if place == 0 or line[place - 1][0] != "." or line[place][1] != "NAME":
+                yield from _rows(known.rows, keys, place)
         for key in keys[1]:
             for pieces, found in known.gaps.get(key, ()):
                 if _has(keys[1:_LONGEST_LINE], pieces):

@@ -10,7 +10,7 @@ MARKS: dict[str, float] = {
     "local function": 6,
     "local NAME": 1,
     "BOL function NAME ( ) EOL": 2.5,
-    "function … ) EOL": 2.5,
+    "function … ) EOL": 2.9,
     "BOL function NAME :": 6,
     "BOL function NAME . NAME": 4,
     "function ( ) EOL": 2,

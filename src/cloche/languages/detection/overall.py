@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -10,6 +12,9 @@ if TYPE_CHECKING:
 
 _JSON_SIGNS = frozenset("{}[],:-")
 _JSON_WORDS = frozenset(("true", "false", "null"))
+_OPERANDS = ("NAME", "NUMBER", "STRING", "TRIPLE")
+_OPERATORS = frozenset((*"+-*/%=<>()[]{},.:&|~@", "**", "==", "!=", "<=", ">=", "[[", "]]", "+="))
+_BETWEEN = frozenset(("and", "or", "not", "in", "is", "if", "else", "return"))
 _PROSE_SIGNS = frozenset(".,;:!?'-()\u2014\u2013\u2019")
 
 
@@ -23,7 +28,14 @@ def about(reading: Reading) -> Iterator[str]:
         yield "HAS semicolons"
     if len(lines) > 1 and not ended:
         yield "LACKS semicolons"
-    for name, looks in (("JSON", _json), ("prose", _prose), ("table", _table), ("log", _log), ("settings", _settings)):
+    for name, looks in (
+        ("JSON", _json),
+        ("prose", _prose),
+        ("table", _table),
+        ("log", _log),
+        ("settings", _settings),
+        ("expression", _expression),
+    ):
         if lines and looks(lines):
             yield f"LOOKS like {name}"
 
@@ -42,7 +54,7 @@ def _prose(lines: list[list[Token]]) -> bool:
     for line in lines:
         kinds = [kind for _, kind in line]
         words += kinds.count("NAME")
-        pairs += sum(a == b == "NAME" for a, b in zip(kinds, kinds[1:], strict=False))
+        pairs += sum(a == b == "NAME" for a, b in pairwise(kinds))
         signs += sum(not kind and said not in _PROSE_SIGNS for said, kind in line)
     return words >= 5 and pairs >= 0.6 * words and signs <= 0.05 * words
 
@@ -50,7 +62,8 @@ def _prose(lines: list[list[Token]]) -> bool:
 def _table(lines: list[list[Token]]) -> bool:
     """The same number of commas in each line, and no other signs."""
     commas = {sum(said == "," for said, _ in line) for line in lines}
-    plain = all(kind in ("NAME", "NUMBER", "STRING") or said in (",", "-", ".", ":", "/") for line in lines for said, kind in line)
+    tokens = (token for line in lines for token in line)
+    plain = all(kind in ("NAME", "NUMBER", "STRING") or said in (",", "-", ".", ":", "/") for said, kind in tokens)
     return len(lines) > 1 and len(commas) == 1 and commas != {0} and plain
 
 
@@ -67,3 +80,20 @@ def _settings(lines: list[list[Token]]) -> bool:
     """Names in capitals that are set, and nothing else."""
     names = [line[0][0] for line in lines if len(line) > 2 and line[1][0] == "=" and not line[2][0].startswith("$")]
     return len(names) == len(lines) > 1 and all(name.isupper() for name in names)
+
+
+def _expression(lines: list[list[Token]]) -> bool:
+    """A few lines that a calculator could take: names, calls, sums, and what they are put into."""
+    if len(lines) > 8:
+        return False
+    found = False
+    for line in lines:
+        beside = pairwise(line)
+        if any(a[1] == "NAME" and (b[1] == "NAME" or b[0] == "{") and not {a[0], b[0]} & _BETWEEN for a, b in beside):
+            return False
+        if line[0][0] == "-" or (len(line) > 1 and line[1][0] == ":"):
+            return False
+        if not all(kind in _OPERANDS or said in _OPERATORS for said, kind in line):
+            return False
+        found = found or (any(kind for _, kind in line) and any(not kind and said != "," for said, kind in line))
+    return found

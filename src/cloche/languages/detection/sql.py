@@ -109,7 +109,7 @@ _MARKS: dict[str, float] = {
     "EXPLAIN ANALYZE": 4,
     "BOL PRAGMA NAME": 4,
     "BOL GRANT NAME": 4,
-    "BOL USE NAME ;": 1.5,
+    "BOL USE NAME ;": 2.6,
     "BOL SHOW TABLES": 5,
     "BOL DESCRIBE NAME ;": 3,
     "BOL ATTACH": 3,

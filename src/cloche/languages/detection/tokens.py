@@ -9,12 +9,10 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     Token = tuple[str, str]  # what it says, and what kind it is (empty for a sign)
 
 LOOK_AT = 64 * 1024  # characters
-MOST_TOKENS = 5000
+MOST_TOKENS = 3000
 
 _TOKEN = re.compile(
     r"""
@@ -27,6 +25,7 @@ _TOKEN = re.compile(
   | (?P<lifetime>(?<=[&<])'[a-z_]\w{0,20}\b(?!'))
   | (?P<string>[rbfuRBFU]{0,2}"(?:[^"\\\n]|\\.){0,300}+"|(?:\b[rbfuRBFU]{1,2}|(?<!\w))'(?:[^'\\\n]|\\.){0,300}+')
   | (?P<template>`[^`]{0,1000}+`)
+  | (?P<field>(?<=[\w)\]])\$[A-Za-z_][\w.]*)
   | (?P<variable>\$\w+)
   | (?P<at>@@?\w+(?:\.\w+){0,5})
   | (?P<symbol>(?<=[\s(,\[{|&]):[A-Za-z_]\w*[?!]?)
@@ -45,6 +44,7 @@ _TOKEN = re.compile(
 _KINDS = {
     "url": "STRING",
     "lifetime": "LIFETIME",
+    "field": "FIELD",
     "variable": "$NAME",
     "at": "@NAME",
     "symbol": ":NAME",
@@ -134,7 +134,7 @@ class Reading:
         if said[0] == '"':
             for found in _IN_STRING.finditer(said):
                 self._note(_IN_STRING_NAMES[(found.lastindex or 1) - 1])
-        return "fSTRING" if said[0] in "fF" or said[1] in "fF" and said[0] in "rR" else "STRING"
+        return "fSTRING" if said[0] in "fF" or (said[1] in "fF" and said[0] in "rR") else "STRING"
 
     def _note(self, name: str) -> None:
         self.notes[name] = self.notes.get(name, 0) + 1
