@@ -58,7 +58,9 @@ class Server:
             )
         assert self.process.stdout is not None
         first = self.process.stdout.readline().decode()
-        assert "ready at " in first, f"{first}{self.log.read_text()}"
+        if "ready at " not in first:
+            self.kill()
+            raise AssertionError(f"{first}{self.log.read_text()}")
         self.url = first.split("ready at ")[1].strip()
         self.port = int(self.url.rpartition(":")[2])
         self.key = (folder / "data" / "key").read_text().strip()

@@ -5,6 +5,7 @@ A folder of tests uses it by importing `place` and the two hooks into its confte
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,10 +42,19 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What makes sense in this process only runs in this process only."""
-    twice = [item for item in items if item.get_closest_marker("embedded") and _place(item) == THERE]
+    """What makes sense in this process only runs in this process only; and of many cases of one test, one is sent.
+
+    The rest is the same code behind the same request.  CLOCHE_TEST_ALL=1 sends them all, which takes five minutes more.
+    """
+    twice, sent = set(), set[object]()
+    for item in items:
+        if _place(item) == THERE:
+            test = (item.path, getattr(item, "originalname", item.name))
+            if item.get_closest_marker("embedded") or (test in sent and not os.environ.get("CLOCHE_TEST_ALL")):
+                twice.add(item)
+            sent.add(test)
     if twice:
-        config.hook.pytest_deselected(items=twice)
+        config.hook.pytest_deselected(items=list(twice))
         items[:] = [item for item in items if item not in twice]
 
 

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-EXAMPLES = 10
+EXAMPLES = 6
 # These go on until somebody leaves; what they answer is tested elsewhere.
 ENDLESS = ("/events", "/watch")
 _CHECKS: Any = (status_code_conformance, content_type_conformance, response_schema_conformance)

@@ -191,7 +191,7 @@ MARKS: dict[str, float] = {
     "def NAME": -2,
     "<-": -1.5,
     ": EOL": -0.7,
-    "=> ": -1,
+    "=>": -1,
     "#NAME": -2,
     "<?php": -5,
     "BOL } EOL": 0.1,

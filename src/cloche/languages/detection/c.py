@@ -76,7 +76,7 @@ MARKS: dict[str, float] = {
     "BOL int NAME (": 2.5,
     "BOL int NAME =": 1.2,
     "BOL int NAME ;": 2,
-    "BOL int NAME , ": 2,
+    "BOL int NAME ,": 2,
     "BOL int NAME [": 3,
     "BOL double NAME (": 2,
     "BOL float NAME (": 2,

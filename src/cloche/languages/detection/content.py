@@ -40,6 +40,9 @@ def weigh(code: str) -> list[tuple[float, str, list[str]]]:
         share = weight * min(times, 4) ** 0.5
         totals[name] = totals.get(name, 0.0) + share
         reasons.setdefault(name, []).append((share, mark))
+    for name, base in EXTENDS.items():
+        if totals[name] <= totals.get(base, 0.0) - _HANDICAP + 0.001:
+            del totals[name]  # nothing speaks for it that does not speak for the other
     totals[""] = _DOUBT
     most = max(totals.values())
     likely = {name: exp((total - most) * _SHARPNESS) for name, total in totals.items()}

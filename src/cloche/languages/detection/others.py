@@ -87,7 +87,7 @@ MARKS: dict[str, dict[str, float]] = {
         "BOL [ NAME ] EOL": 4,
         "BOL [ NAME . NAME ] EOL": 5,
         "BOL [[ NAME ]] EOL": 4,
-        "BOL NAME - NAME = ": 1.5,
+        "BOL NAME - NAME =": 1.5,
         "BOL NAME _ NAME NAME ;": 0.5,
         "BOL server {": 4,
         "BOL location /": 4,
