@@ -149,6 +149,10 @@ class Forger:
     def gone(self) -> None:
         self._thread.join(5)
 
+    def ended(self) -> str:
+        self.gone()
+        return "lost"
+
     def abandon(self) -> None:
         self._theirs.close()
         self.stream.close()
@@ -230,9 +234,8 @@ def test_forged_answers_about_files_end_in_an_error_of_ours(what):
 def test_a_flood_of_frames_costs_bounded_memory(kind):
     def speak(agent: socket.socket) -> None:
         agent.recv(1 << 20)
-        for number in range(
-            300
-        ):  # of a megabyte each: for an operation that nobody waits for, and for one that is none
+        # Of a megabyte each: for an operation that nobody waits for, and for one that is none.
+        for number in range(300):
             agent.sendall(frame(1 + number % 2 * 7, kind, bytes(1 << 20)))
         agent.close()
 
