@@ -196,3 +196,12 @@ def test_help_is_there(words):
 
 def test_the_version():
     assert cloche("--version").stdout.startswith("cloche 0.")
+
+
+def test_the_language_of_a_file_is_told_from_its_name_or_contents(tmp_path):
+    (tmp_path / "main.js").write_text("console.log([1, 2].length)")
+    (tmp_path / "script").write_text("#!/bin/bash\necho $((6 * 7))\n")
+    (tmp_path / "odd").write_text("print(1)")
+    assert cloche("run", str(tmp_path / "main.js")).stdout == "2\n"
+    assert cloche("run", str(tmp_path / "script")).stdout == "42\n"
+    assert cloche("run", str(tmp_path / "odd")).stdout == "1\n"

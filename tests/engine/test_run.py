@@ -302,7 +302,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"code": b"print(1)"}, "code"),
     ({"code": "x = '\ud800'"}, "code"),
     ({"language": "cobol"}, "cobol"),
-    ({"language": None}, "None"),
+    ({"language": 7}, "7"),
     ({"language": ""}, "''"),
     ({"args": "abc"}, "args"),
     ({"args": 5}, "args"),
@@ -506,3 +506,24 @@ def test_no_number_of_one_sandbox_is_the_next_ones() -> None:
 def test_a_seed_gives_the_numbers_that_it_always_gives() -> None:
     code = "import random, numpy as np; random.seed(1); np.random.seed(1); print(random.random(), np.random.rand())"
     assert cloche.run(code).stdout == "0.13436424411240122 0.417022004702574\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("import sys\nprint('py', sys.version_info[0])", "py 3\n"),
+        ('#!/usr/bin/env bash\nfor i in 1 2; do echo -n "$i"; done', "12"),
+        ("const xs = [1, 2, 3].map((x) => x * 2);\nconsole.log(xs.join(' '));", "2 4 6\n"),
+    ],
+)
+def test_the_language_is_told_from_the_code(jail, code, printed):
+    assert cloche.run(code, language=None).stdout == printed
+
+
+@pytest.mark.parametrize(
+    "code", ["Dear all, we shall meet at noon.", 'package main\nimport "fmt"\nfunc main() { fmt.Println(1) }']
+)
+def test_a_language_that_cannot_be_told_or_run_is_said_so(jail, code):
+    with pytest.raises(cloche.InvalidRun) as refused:
+        cloche.run(code, language=None)
+    assert "python" in refused.value.hint

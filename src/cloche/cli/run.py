@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cloche.model.limits import Limits
     from cloche.model.result import Result
 
-_BY_ENDING = {".py": "python", ".sh": "bash", ".bash": "bash"}
 # Errors that a program's own output does not tell.
 _SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
 
@@ -57,7 +56,7 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     command.add_argument("file", nargs="?", metavar="FILE", help="the program; - reads it from standard input")
     command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
-    command.add_argument("-l", "--language", help="python or bash; by default told from FILE's name")
+    command.add_argument("-l", "--language", help="by default told from FILE's name or contents; python for -c and -")
     for name, (default, placeholder, what) in _OPTIONS.items():
         how: dict[str, Any] = {"default": default, "dest": _attribute(name), "help": what}
         if isinstance(default, bool):
@@ -157,8 +156,16 @@ def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
         raise InvalidRun("There is nothing to run.", hint="Name a file, give a program with -c, or pass it in with -.")
     if arguments.file == "-":
         return _text(sys.stdin.buffer.read()), arguments.language or "python", False
-    ending = os.path.splitext(arguments.file)[1]
-    return _text(_read(arguments.file)), arguments.language or _BY_ENDING.get(ending, "python"), True
+    code = _text(_read(arguments.file))
+    return code, arguments.language or _language_of(arguments.file, code), True
+
+
+def _language_of(file: str, code: str) -> str:
+    if file.endswith(".py"):
+        return "python"  # without asking: most are, and a cold start has no time to lose
+    from cloche.languages.detect import detect
+
+    return detect(code, file=file).language or "python"
 
 
 def _text(source: bytes) -> str:

@@ -22,7 +22,7 @@ LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-sho
 async def run(
     code: str,
     *,
-    language: str = "python",
+    language: str | None = "python",
     stdin: str | bytes | None = None,
     args: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
@@ -38,7 +38,11 @@ async def run(
     url: str | None = None,
     api_key: str | None = None,
 ) -> Result:
-    """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one."""
+    """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one.
+
+    Without a language (None) it is told from the code.
+    """
+    language = languages.choose(language, checked_code(code))
     limits = Limits.of(timeout, memory, cpu, disk, processes, output)
     where = settings.load().url if url is None else url
     if where and wall is None:

@@ -23,6 +23,21 @@ def find(name: str) -> Language:
     raise InvalidRun(f"The language {name!r} is unknown.", hint=f"Known are {', '.join(sorted(_FILES))}.")
 
 
+def choose(language: str | None, code: str, file: str | None = None) -> str:
+    """The language that was named; without one, what the code looks like."""
+    if language is not None:
+        return language
+    from cloche.languages.detect import detect
+
+    guess = detect(code, file=file)
+    if guess.language in _FILES:
+        return guess.language
+    looks = f"This looks like {guess.language}, which cannot be run yet." if guess.language else ""
+    raise InvalidRun(
+        looks or "The language cannot be told from the code.", hint=f"Name it: {', '.join(sorted(_FILES))}."
+    )
+
+
 def names() -> list[str]:
     """All languages."""
     return sorted(_FILES)

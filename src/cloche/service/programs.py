@@ -27,7 +27,7 @@ async def run_program(
     caller: Caller,
     code: str | None,
     *,
-    language: str = "python",
+    language: str | None = "python",
     stdin: bytes | None = None,
     args: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
@@ -50,16 +50,16 @@ async def run_program(
             raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of them.")
         code = bytes(dict(written)[entry]).decode("utf-8", "surrogateescape")
     text, words, variables = checked_code(code), checked_args(args), checked_env(env)
-    folders, spoken = checked_mounts(mounts), languages.find(language)
+    folders, spoken = checked_mounts(mounts), languages.find(languages.choose(language, text, entry))
 
     async def work(run: Run) -> Result:
-        box = one_shot(text, language, limits, variables, folders, default.wall())
+        box = one_shot(text, spoken.name, limits, variables, folders, default.wall())
         try:
             for path, data in written:
                 await box.files.write(path, data)
             has_input = stdin is not None or interactive
             process = await box.start_program(
-                text, language=language, args=words, stdin=has_input, ends_sandbox=True, path=entry
+                text, language=spoken.name, args=words, stdin=has_input, ends_sandbox=True, path=entry
             )
             run.stop = process.kill
             if interactive:

@@ -98,7 +98,7 @@ class ViewBody(Body):
 class RunBody(WhereBody, ViewBody):
     """A program, run in a sandbox of its own."""
 
-    language: str = "python"
+    language: str | None = Field("python", description="null: told from the code, or from the entry's name")
     code: Text | None = None
     files: dict[str, str | Base64] | None = Field(None, description="contents by path, relative to /sandbox")
     entry: str | None = Field(None, description="which of the files to run, instead of `code`")
