@@ -44,7 +44,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What makes sense in this process only runs in this process only; and of many cases of one test, one is sent.
 
-    The rest is the same code behind the same request.  CLOCHE_TEST_ALL=1 sends them all, which takes five minutes more.
+    The rest is the same code behind the same request.  CLOCHE_TEST_ALL=1 sends them all.
     """
     twice, sent = set(), set[object]()
     for item in items:

@@ -301,7 +301,7 @@ def test_what_is_no_path_is_refused(box: cloche.Sandbox, path: Any) -> None:
             call(path)
 
 
-@pytest.mark.parametrize("data", [5, None, ["a"], object(), "\ud800"], ids=str)
+@pytest.mark.parametrize("data", [5, None, ["a"], object(), "\ud800"], ids=["5", "None", "list", "object", "surrogate"])
 def test_what_is_no_data_is_refused_and_nothing_is_written(box: cloche.Sandbox, data: Any) -> None:
     with pytest.raises(cloche.InvalidRun, match="data"):
         box.files.write("f", data)

@@ -281,7 +281,7 @@ def test_a_folder_left_by_a_kernel_of_the_same_pid_is_in_nobodys_way(box):
 
 
 def test_a_fork_bomb_is_bounded_and_the_sandbox_lives(jail):
-    with cloche.Sandbox(processes=30, timeout=5) as box:
+    with cloche.Sandbox(processes=30, timeout=20) as box:
         box.run("kept=1", language="bash")
         box.run(":() { : | : & }; :", language="bash")
         assert box.run("echo $kept", language="bash").stdout.endswith("1\n")

@@ -9,6 +9,7 @@ from math import isfinite
 from cloche.blocking.checkpoints import Checkpoint
 from cloche.blocking.contexts import Context
 from cloche.blocking.io import at_once, call_function
+from cloche.engine.checks import checked_code
 from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
@@ -98,6 +99,9 @@ def best_of(
     """Run candidates in branches of a context, and let it go on as the one with the highest score."""
     if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
         raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
+    box.limits_with(timeout)  # raises here what each candidate would raise
+    for code in candidates:
+        checked_code(code)
     contest = Contest(box, context, score, timeout)
     if any(place in code for code in candidates for place in _ABSOLUTE):
         return contest.one_after_the_other(candidates)

@@ -72,7 +72,13 @@ class Commands:
             request["terminal"] = terminal_size(size)
         limits = self._box.limits_with(timeout, unlimited=True)
         process = self._box.launch(request, limits, stop_at_output_limit=stop_at_output_limit)
-        process.started()
+        try:
+            process.started()
+        except ClocheError:
+            raise
+        except BaseException:  # called off: it may run already, and nobody would know of it
+            process._give_up()
+            raise
         return process
 
 
@@ -273,6 +279,7 @@ class Process:
             self._box.sources.pop(self._source, None)
 
     def _give_up(self) -> None:
+        """Nobody will ask for it any more: it shall not go on."""
         if self.result is None:
             try:
                 self.kill()

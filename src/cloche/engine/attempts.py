@@ -6,6 +6,7 @@ from _collections_abc import Callable, Sequence
 from math import isfinite
 
 from cloche.engine.checkpoints import AsyncCheckpoint
+from cloche.engine.checks import checked_code
 from cloche.engine.contexts import AsyncContext
 from cloche.engine.io import at_once, call_function
 from cloche.errors import Gone, InvalidRun
@@ -97,6 +98,9 @@ async def best_of(
     """Run candidates in branches of a context, and let it go on as the one with the highest score."""
     if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
         raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
+    box.limits_with(timeout)  # raises here what each candidate would raise
+    for code in candidates:
+        checked_code(code)
     contest = AsyncContest(box, context, score, timeout)
     if any(place in code for code in candidates for place in _ABSOLUTE):
         return await contest.one_after_the_other(candidates)

@@ -71,7 +71,13 @@ class AsyncCommands:
             request["terminal"] = terminal_size(size)
         limits = self._box.limits_with(timeout, unlimited=True)
         process = await self._box.launch(request, limits, stop_at_output_limit=stop_at_output_limit)
-        await process.started()
+        try:
+            await process.started()
+        except ClocheError:
+            raise
+        except BaseException:  # called off: it may run already, and nobody would know of it
+            await process._give_up()
+            raise
         return process
 
 
@@ -272,6 +278,7 @@ class AsyncProcess:
             self._box.sources.pop(self._source, None)
 
     async def _give_up(self) -> None:
+        """Nobody will ask for it any more: it shall not go on."""
         if self.result is None:
             try:
                 await self.kill()

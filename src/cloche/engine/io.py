@@ -194,7 +194,10 @@ async def call_function(
 
 
 async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """Do all of these side by side; what each returns."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(job()) for job in jobs]
+    """Do all of these side by side; what each returns, or what the first that failed raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job()) for job in jobs]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
     return [task.result() for task in tasks]

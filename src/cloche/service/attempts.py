@@ -24,6 +24,7 @@ async def attempt(
     service: Service, caller: Caller, held: Held, code: str, context: str | None, timeout: float | None
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Try code in a branch; what was tried is in the list when the run is over."""
+    service.sandboxes.check_timeout(timeout)
     if len(held.attempts) >= MAX_ATTEMPTS:
         raise Refused(f"There are {MAX_ATTEMPTS} undecided attempts.", hint="Keep or discard some of them.")
     tried: list[dict[str, Any]] = []
@@ -36,7 +37,7 @@ async def attempt(
         held.attempts[identity] = found
         changes = changes_json(found.files, found.variables)
         tried.append({"id": identity, "result": result_json(found.result, run.id), **changes})
-        run.say("end", {"attempt": tried[0]})
+        run.say_last("end", {"attempt": tried[0]})
         return found.result
 
     return await service.sandboxes.run(caller, held, work, code, context=context or ""), tried
@@ -61,6 +62,7 @@ async def best_of(
     asks: bool,
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Let candidates compete; without an expression, whoever follows the run is asked for the scores."""
+    service.sandboxes.check_timeout(timeout)
     if score is None and not asks:
         raise InvalidRun("A score is needed.", hint="Give an expression, or accept server-sent events and be asked.")
     found: list[dict[str, Any]] = []
