@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
 from time import monotonic, time
@@ -62,11 +61,8 @@ browser will remember it. <code>cloche key</code> prints the key again.</p>"""
 class Gate:
     """Lets in who may come in, and says who it is in `scope["state"]["caller"]`."""
 
-    def __init__(
-        self, app: ASGIApp, service: Service, metrics: Metrics, ports: ASGIApp, port: Callable[[], int]
-    ) -> None:
+    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics, ports: ASGIApp) -> None:
         self._app, self._service, self._metrics, self._ports = app, service, metrics, ports
-        self._port = port
         self._sessions: dict[str, tuple[str, float]] = {}  # key ids by cookie, and until when
         settings = service.configuration
         self._names = {"localhost", "127.0.0.1", "[::1]", *(name.lower() for name in settings.hosts)}

@@ -37,7 +37,7 @@ def application(service: Service, port: Callable[[], int], mcp: McpDoor) -> ASGI
     """All doors of one service, behind the gate."""
     metrics = Metrics(service)
     ports = Ports(service, port)
-    return Gate(app.build(service, metrics, ports, mcp), service, metrics, ports, port)
+    return Gate(app.build(service, metrics, ports, mcp), service, metrics, ports)
 
 
 async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
