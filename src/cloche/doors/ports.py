@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b32encode
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import escape
@@ -73,8 +73,8 @@ class Grant:
 class Ports:
     """All ways to servers in sandboxes; as an application, those by token."""
 
-    def __init__(self, service: Service, port: Callable[[], int]) -> None:
-        self._service, self._port = service, port
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._grants: dict[str, Grant] = {}
         self._open: Counter[str] = Counter()  # connections, by sandbox
 

@@ -33,10 +33,10 @@ KEEP_ALIVE_S = 75
 STOP_S = 5  # for clients to take what is left for them
 
 
-def application(service: Service, port: Callable[[], int], mcp: McpDoor) -> ASGIApp:
+def application(service: Service, mcp: McpDoor) -> ASGIApp:
     """All doors of one service, behind the gate."""
     metrics = Metrics(service)
-    ports = Ports(service, port)
+    ports = Ports(service)
     return Gate(app.build(service, metrics, ports, mcp), service, metrics, ports)
 
 
@@ -49,7 +49,7 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
         mcp = McpDoor(service)
         try:
             await mcp.start()
-            server = _Server(service, lambda: port, mcp)
+            server = _Server(service, mcp)
             task = asyncio.create_task(server.serve([listening]))
             await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
             gc.collect()
@@ -67,10 +67,10 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
 class _Server(uvicorn.Server):
     """Uvicorn, with sandboxes that end before its last connections do."""
 
-    def __init__(self, service: Service, port: Callable[[], int], mcp: McpDoor) -> None:
+    def __init__(self, service: Service, mcp: McpDoor) -> None:
         super().__init__(
             uvicorn.Config(
-                application(service, port, mcp),
+                application(service, mcp),
                 loop="uvloop",
                 http=Connection,
                 ws="websockets-sansio",
