@@ -105,7 +105,7 @@ class Held:
             busy = is_fresh or used > self._cpu_seen + 0.01 * self.idle_timeout
             busy = busy or (bool(self.commands.running()) and not await self.box.ports.list())
         except ClocheError:
-            return True
+            return False  # it has just ended, and whoever waits for that tells why
         if not busy:
             return not self._uses
         self._cpu_seen, self._measured = used, monotonic()
