@@ -186,9 +186,8 @@ def test_every_run_has_one_outcome_and_nothing_is_left(host, serve: Callable[...
     assert chaos.told["program done"] > RUNS // 3
     assert slowest[0] < HEALTHY_S
 
-    for page in (chaos.client.get("/v1/sandboxes?state=alive&limit=1000"),):
-        for box in page["items"]:
-            chaos.client.delete(f"/v1/sandboxes/{box['id']}")
+    for box in chaos.client.get("/v1/sandboxes?state=alive&limit=1000")["items"]:
+        chaos.client.delete(f"/v1/sandboxes/{box['id']}")
     assert chaos.client.get("/v1/usage?days=1")["sandboxes"] == 0
     # Two idle servers cannot be compared, but what is left of this one is its nurseries and their pools.
     host.settles(lambda: len(host.descendants(pid)) <= 3 * (2 + 2 * 3), 10)

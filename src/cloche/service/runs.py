@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from hashlib import sha256
 from json import dumps
 from time import time
@@ -314,8 +315,6 @@ def _ended(
     result: Result | None,
     told: str,
 ) -> RunRecord:
-    from dataclasses import replace
-
     now = time()
     return replace(
         record,

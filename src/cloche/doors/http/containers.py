@@ -14,7 +14,7 @@ from cloche.doors.http.answers import Page
 from cloche.doors.http.bodies import Body, Size, Text
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, held_of, page
 from cloche.doors.http.problems import ALWAYS
-from cloche.doors.http.streams import unless_left
+from cloche.doors.http.streams import outcome
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
@@ -120,7 +120,7 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
     told = body.code if body.code is not None else str(body.command)
     language = body.language if body.code is not None else "command"
     run = await service.sandboxes.run(caller, held, work, told, language)
-    result: Result = await unless_left(request, run.outcome(), run.cancel)
+    result = await outcome(request, run, run.cancel)
     return Json(
         {
             "stdout": result.stdout,

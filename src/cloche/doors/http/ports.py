@@ -14,7 +14,6 @@ from cloche.doors.http.answers import Listening, Page, PortAddress, PortAnswer
 from cloche.doors.http.bodies import PortBody
 from cloche.doors.http.given import After, Json, Limit, TheSandbox, held_of, page
 from cloche.doors.http.problems import ALWAYS
-from cloche.doors.http.streams import unless_left
 from cloche.doors.ports import Ports
 from cloche.doors.sockets import Door, Socket
 from cloche.engine.ports import checked_port
@@ -38,23 +37,19 @@ async def listed(held: TheSandbox, limit: Limit = 100, after: After = None) -> R
 
 @router.get("/{port}", responses={200: {"model": Listening}}, response_class=Response)
 async def listening(
-    request: Request,
     held: TheSandbox,
     port: Number,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="seconds to wait for it")] = 0.0,
 ) -> Response:
     """Does anything listen there, now or within a while?"""
-
-    async def found() -> bool:
-        async with held.used() as box:
-            try:
-                await box.ports.wait(port, wait)
-            except Gone:
-                await box.ports.list()  # raises when it is the sandbox that is gone
-                return False
-            return True
-
-    return Json({"port": port, "listening": await unless_left(request, found(), _nothing)})
+    there = True
+    async with held.used() as box:
+        try:
+            await box.ports.wait(port, wait)
+        except Gone:
+            await box.ports.list()  # raises when it is the sandbox that is gone
+            there = False
+    return Json({"port": port, "listening": there})
 
 
 @router.post("/{port}", responses={200: {"model": PortAddress}}, response_class=Response)
@@ -70,10 +65,6 @@ async def address(request: Request, held: TheSandbox, port: Number, body: PortBo
         "expires": grant.expires,
     }
     return Json(told)
-
-
-async def _nothing() -> None:
-    """The wait ends by itself."""
 
 
 class _Proxied:

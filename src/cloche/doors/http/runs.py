@@ -57,7 +57,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
     started = await accepted(request, service, starting)
     if events:
         return of_log(started.log, 0, started.cancel)
-    return await answer(request, started, body, view, started.cancel)
+    return await answer(request, started, body, view, ends=True)
 
 
 @router.get("/v1/runs", responses={200: {"model": Page[RunAnswer]}}, response_class=Response)
@@ -144,9 +144,9 @@ def _living(service: TheService, caller: TheCaller, run_id: str) -> Run:
     return known
 
 
-async def answer(request: Request, run: Run, body: ViewBody, view: str | None, on_leave: Any) -> Response:
-    """Wait for a run's end, and tell its result in the form that was asked for."""
-    result: Result = await outcome(request, run, on_leave)
+async def answer(request: Request, run: Run, body: ViewBody, view: str | None, ends: bool = False) -> Response:
+    """Wait for a run's end, and tell its result in the form that was asked for; `ends`: with its client."""
+    result: Result = await (outcome(request, run, run.cancel) if ends else run.outcome())
     if (body.view or view) != "model":
         return Response(run.told, media_type=Json.media_type)
     if "text/plain" in request.headers.get("accept", ""):

@@ -31,7 +31,7 @@ from cloche.doors.http.bodies import (
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, held_of, page, visit
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
-from cloche.doors.http.streams import STREAMED, accepted, of_log, unless_left, wants_events
+from cloche.doors.http.streams import STREAMED, accepted, of_log, wants_events
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
 from cloche.service import attempts
@@ -63,7 +63,7 @@ async def run(request: Request, sandbox_id: str, body: CellBody, view: View = No
     started = await accepted(request, service, starting)
     if events:
         return of_log(started.log, run_id=started.id)
-    return await answer(request, started, body, view, _nothing)
+    return await answer(request, started, body, view)
 
 
 @router.post("/interrupt", status_code=204, response_class=Response)
@@ -186,7 +186,7 @@ async def attempt(
     run, tried = await attempts.attempt(service, caller, held, body.code, body.context, body.timeout)
     if wants_events(request):
         return of_log(run.log, run_id=run.id)
-    await unless_left(request, run.outcome(), _nothing)
+    await run.outcome()
     return Json(tried[0], 201)
 
 
@@ -220,12 +220,8 @@ async def best_of(
     )
     if events:
         return of_log(run.log, run_id=run.id)
-    await unless_left(request, run.outcome(), _nothing)
+    await run.outcome()
     return Json(found[0])
-
-
-async def _nothing() -> None:
-    """A session's run goes on without its client."""
 
 
 def _context(context: AsyncContext) -> dict[str, Any]:
