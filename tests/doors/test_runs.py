@@ -20,6 +20,7 @@ NewKey = Callable[..., httpx2.Client]
 _RESULT = {
     *("run_id", "stdout", "stderr", "exit_code", "duration", "cpu_time", "memory_peak", "error", "truncated", "wall"),
     *("results", "logs", "artifacts", "execution_count", "tool_calls", "restarted", "text", "context"),
+    *("diagnostics", "build_time"),
 }
 
 
@@ -83,7 +84,7 @@ def test_other_languages_run(http: httpx2.Client) -> None:
     ("body", "status"),
     [
         ({}, 400),
-        ({"code": "1", "entry": "x"}, 400),
+        ({"code": "1", "build_timeout": -1}, 400),
         ({"entry": "x.py", "files": {"y.py": ""}}, 400),
         ({"code": 1}, 422),
         ({"code": "1", "unknown": 1}, 422),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 _MOMENT_S = 0.005
+_FOR_KERNELS = ("code", "env", "language", "input", "rows")  # what a kernel is told of a cell
 _SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
 
 
@@ -36,7 +37,7 @@ class Cell:
         self._early: list[bytes] | None = None  # input for a pipe that is not opened yet; nothing (b"") is its end
         self._alarms: list[int] = []
         self._is_overdue = False
-        self._request: dict[str, Any] = {name: request.get(name) for name in ("code", "env", "language", "input")}
+        self._request: dict[str, Any] = {name: request.get(name) for name in _FOR_KERNELS}
         was_lost, context.lost = context.lost, False
         agent.operations[operation] = self
         started = {"pid": context.kernel.pid, "lost": was_lost}

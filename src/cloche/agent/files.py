@@ -7,6 +7,7 @@ import stat as modes
 
 from cloche.agent import drafts
 from cloche.wire import frames
+from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,16 +18,23 @@ if TYPE_CHECKING:
 
 MAX_LISTING = frames.WINDOW // 2  # bytes of one listing
 _CREDIT = frames.WINDOW // 4  # bytes that a writer is allowed at once
+MAX_ATTRIBUTES = 64 << 10  # bytes that are told of one file's attributes
+_USERS = "user."
+_EXDEV = 18
 _BATCH = 100  # entries in one frame: names are escaped to at most 24 kB each path, so this fits
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     """Carry out what a CALL frame asks for."""
+    for watching in agent.watching:
+        watching.look()  # before anything else happens: a folder that was just made may have to be watched, too
     method = request.get("method")
     if method == "read":
         Reading(agent, operation, request)
     elif method == "write":
         agent.operations[operation] = Writing(agent, operation, request)
+    elif method == "list":
+        Listing(agent, operation, request)
     elif method == "watch":
         from cloche.agent.watch import Watching
 
@@ -68,60 +76,156 @@ def entry(path: str) -> dict[str, Any]:
     return found
 
 
+def _told(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The same, with its details when they were asked for."""
+    found = entry(path)
+    if request.get("details"):
+        found["attributes"] = _attributes(path)
+        if found["kind"] == "symlink":
+            found["leads_to"] = _leads_to(path)
+    return found
+
+
+def _leads_to(path: str) -> dict[str, Any] | None:
+    """What is at the end of a link; None when there is nothing."""
+    try:
+        end = entry(os.path.realpath(path, strict=True))
+    except OSError:
+        return None
+    return {name: end[name] for name in ("path", "kind", "mode")}
+
+
+def _attributes(path: str) -> dict[str, str]:
+    """What was written about a file by whoever likes to (xattrs in the `user` namespace), by name."""
+    found: dict[str, str] = {}
+    room = MAX_ATTRIBUTES
+    try:
+        for name in os.listxattr(path, follow_symlinks=False):
+            if name.startswith(_USERS):
+                value = os.getxattr(path, name, follow_symlinks=False)
+                room -= len(name) + len(value)
+                if room < 0:
+                    break
+                found[name.removeprefix(_USERS)] = value.decode("utf-8", "surrogateescape")
+    except OSError:
+        pass  # a file system that has none
+    return found
+
+
+def _set_attributes(file: int, attributes: dict[str, str]) -> None:
+    """Have these attributes, and no others of that namespace."""
+    try:
+        known = os.listxattr(file)
+    except OSError:
+        known = []
+    for name in known:
+        if name.startswith(_USERS) and name.removeprefix(_USERS) not in attributes:
+            os.removexattr(file, name)
+    for name, value in attributes.items():
+        os.setxattr(file, _USERS + name, value.encode("utf-8", "surrogateescape"))
+
+
 def _stat(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    return {"entry": entry(resolve(agent, request))}
+    return {"entry": _told(resolve(agent, request), request)}
 
 
-def _list(agent: Agent, operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    batch: list[dict[str, Any]] = []
-    sent = 0
-    for found in _walk(resolve(agent, request), int(request.get("depth", 1))):
-        batch.append(found)
-        if len(batch) >= _BATCH or len(found["path"]) > 1000:
-            frame = frames.encode_json(operation, frames.EVENT, {"entries": batch})
-            batch = []
-            sent += len(frame)
-            if sent > MAX_LISTING:
-                return {"entries": [], "truncated": True}
-            agent.send(frame)
-    return {"entries": batch, "truncated": False}
+class Listing:
+    """What is in a folder, on its way to the engine, which takes as much as it likes."""
 
+    def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
+        self._agent, self._operation, self._request = agent, operation, request
+        self._found = _walk(resolve(agent, request), int(request.get("depth", 1)))
+        self._credit = frames.WINDOW // 2  # one batch may pass it
+        self._most, self._sent = int(request.get("most", MAX_LISTING)), 0
+        agent.operations[operation] = self  # before the first push, which may be the last
+        self._push()
 
-def _walk(folder: str, depth: int) -> Iterator[dict[str, Any]]:
-    # With a list of what is still to come instead of a call for each folder: they can be nested deeper than calls.
-    ahead = [(path, 1) for path in _paths_in(folder)]
-    while ahead:
-        path, level = ahead.pop()
-        try:
-            found = entry(path)
-        except OSError:
-            continue  # it went away meanwhile, or lies deeper than a path can tell
-        yield found
-        if found["kind"] == "directory" and level < depth:
+    def receive(self, kind: int, payload: bytes) -> None:
+        """Credit for more, or that it is enough."""
+        if kind == frames.CREDIT:
+            self._credit += int.from_bytes(payload, "big")
+            self._push()
+        elif kind == frames.CANCEL:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Look no further."""
+        self._agent.finish(self._operation, frames.REPLY, {"entries": [], "truncated": True})
+
+    def _push(self) -> None:
+        batch: list[dict[str, Any]] = []
+        while self._credit > 0:
+            path = next(self._found, None)
+            if path is None:
+                self._agent.finish(self._operation, frames.REPLY, {"entries": batch, "truncated": False})
+                return
             try:
-                ahead += [(below, level + 1) for below in _paths_in(path)]
+                batch.append(_told(path, self._request))
             except OSError:
-                continue  # not to be read
+                continue  # it went away meanwhile
+            if len(batch) >= _BATCH or _is_long(batch[-1]):
+                if self._sent > self._most:
+                    self.cancel()
+                    return
+                self._send(batch)
+                batch = []
+
+    def _send(self, batch: list[dict[str, Any]]) -> None:
+        payload = dumps({"entries": batch}).encode()
+        self._sent += len(payload)
+        self._credit -= frames.cost(payload)
+        self._agent.send(frames.encode(self._operation, frames.EVENT, payload))
 
 
-def _paths_in(folder: str) -> list[str]:
+def _is_long(found: dict[str, Any]) -> bool:
+    """Is this more than a hundredth of what a frame can carry?"""
+    leads_to = (found.get("leads_to") or {}).get("path", "")
+    return len(found["path"]) + len(found.get("target", "")) + len(leads_to) > 1000 or bool(found.get("attributes"))
+
+
+def _walk(folder: str, depth: int) -> Iterator[str]:
+    # With a list of what is still to come instead of a call for each folder: they can be nested deeper than calls.
+    ahead = [(path, is_folder, 1) for path, is_folder in _paths_in(folder)]
+    while ahead:
+        path, is_folder, level = ahead.pop()
+        yield path
+        if is_folder and level < depth:
+            try:
+                ahead += [(below, is_below, level + 1) for below, is_below in _paths_in(path)]
+            except OSError:
+                continue  # not to be read, or it lies deeper than a path can tell
+
+
+def _paths_in(folder: str) -> list[tuple[str, bool]]:
+    """What is in a folder, and whether it is one, too; to be taken from the end."""
     with os.scandir(folder) as scan:
-        paths = [item.path for item in scan if not drafts.is_live(item.name)]
-    return sorted(paths, reverse=True)  # to be taken from the end
+        paths = [(item.path, item.is_dir(follow_symlinks=False)) for item in scan if not drafts.is_live(item.name)]
+    return sorted(paths, reverse=True)
 
 
 def _mkdir(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
     path = resolve(agent, request)
     existed = os.path.isdir(path)
     os.makedirs(path, exist_ok=True)
-    return {"created": not existed}
+    told: dict[str, Any] = {"created": not existed}
+    if request.get("details"):
+        told["entry"] = _told(path, request)
+    return told
 
 
 def _rename(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
     new = resolve(agent, request, "new_path")
     os.makedirs(os.path.dirname(new), exist_ok=True)
-    os.rename(resolve(agent, request), new)
-    return {"entry": entry(new)}
+    old = resolve(agent, request)
+    try:
+        os.rename(old, new)
+    except OSError as problem:
+        if problem.errno != _EXDEV:
+            raise
+        import shutil
+
+        shutil.move(old, new)  # /sandbox, /home/user, /tmp … are mounts of their own
+    return {"entry": _told(new, request)}
 
 
 def _remove(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +247,6 @@ def _disk(agent: Agent, _operation: int, _request: dict[str, Any]) -> dict[str, 
 
 _CALLS: dict[Any, Callable[[Agent, int, dict[str, Any]], dict[str, Any]]] = {
     "stat": _stat,
-    "list": _list,
     "mkdir": _mkdir,
     "rename": _rename,
     "remove": _remove,
@@ -151,7 +254,7 @@ _CALLS: dict[Any, Callable[[Agent, int, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-METHODS = frozenset(("read", "write", "watch", *_CALLS))
+METHODS = frozenset(("read", "write", "list", "watch", *_CALLS))
 
 
 def _open_regular(path: str, flags: int, mode: int = 0o644) -> int:
@@ -219,8 +322,8 @@ class Reading:
 class Writing:
     """A file on its way from the engine: a draft, which takes the file's place when it is complete.
 
-    What is appended to, and what a draft cannot take the place of without a difference (a file with several names, of
-    another owner, in a folder that takes no new ones), is written where it is.
+    What is appended to or written `in_place`, and what a draft cannot take the place of without a difference (a file
+    with several names, of another owner, in a folder that takes no new ones), is written where it is.
     """
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -231,7 +334,9 @@ class Writing:
         self._taken = 0  # bytes that no credit was given for yet
         self._draft: drafts.Draft | None = None
         try:
-            self._fd = self._open(bool(request.get("append")))
+            self._fd = self._open_here() if request.get("in_place") else self._open(bool(request.get("append")))
+            if request.get("attributes") is not None:
+                _set_attributes(self._fd, request["attributes"])
             if request.get("mode") is not None:
                 os.fchmod(self._fd, int(request["mode"]) & 0o777)
         except OSError:
@@ -276,6 +381,17 @@ class Writing:
             else:
                 return self._draft.fd
         return _open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def _open_here(self) -> int:
+        """Write the file itself: made or emptied now, its owner's, and then filled."""
+        fd = _open_regular(self._path, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.fchown(fd, os.geteuid(), os.getegid())
+        except OSError:
+            pass  # somebody else's, which can be written all the same
+        if os.fstat(fd).st_size:
+            os.ftruncate(fd, 0)
+        return fd
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

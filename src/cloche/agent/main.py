@@ -61,6 +61,7 @@ class Agent:
         self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
         self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
         self.furnish: Callable[[], None] | None = None  # makes what follows, when it is first asked for
+        self.watching: set[Any] = set()  # the folders that are watched (agent.watch.Watching)
         self.contexts: Any = None
         self.checkpoints: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
@@ -203,11 +204,12 @@ class Agent:
 
     def _handle(self, operation: int, kind: int, payload: bytes) -> None:
         # Imported here: these modules need the loop's types, and the nursery has them loaded long before.
-        from cloche.agent import files, processes
+        from cloche.agent import files, processes, stages
 
         starter: Callable[[Agent, int, dict[str, Any]], None]
         if kind == frames.RUN:
-            starter, request = processes.start, frames.decode_json(payload)
+            request = frames.decode_json(payload)
+            starter = stages.start if "before" in request or "beside" in request else processes.start
         elif kind == frames.CALL:
             request = frames.decode_json(payload)
             method = request.get("method")

@@ -17,19 +17,30 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.agent.main import Agent
+    from cloche.agent.stages import Stage
 
 _PIPE_SIZE = 256 << 10
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    """Start what a RUN frame asks for."""
+    """Start what a RUN frame asks for, when it asks for a program alone."""
+    write_sources(request)
+    start_program(agent, operation, request)
+
+
+def write_sources(request: dict[str, Any]) -> None:
+    """Write the files that came with the request."""
+    for path, text in request.get("sources", ()):
+        _write_source(path, text)
+
+
+def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Process:
+    """Start the program itself."""
     cwd = resolve(agent, request, "cwd") if request.get("cwd") else agent.home
     environment = {**agent.environment, **request.get("env", {})}
     terminal = request.get("terminal")
     if not os.path.isdir(cwd):
         raise FileNotFoundError(2, f"there is no directory {cwd} to work in")
-    if "source" in request:
-        _write_source(*request["source"])
     script = request.get("python")
     if script is not None and (terminal or python.wants_an_interpreter_of_its_own(environment)):
         request = {**request, "argv": ["python3", script, *request.get("args", [])]}
@@ -48,6 +59,7 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         process.close_input()
     agent.operations[operation] = process
     agent.send(frames.encode_json(operation, frames.STARTED, {"pid": process.pid}))
+    return process
 
 
 def write_file(path: str, data: bytes) -> None:
@@ -113,7 +125,7 @@ class Process:
     def __init__(self, agent: Agent, operation: int, pid: int, stdin: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
         self._agent, self._operation = agent, operation
-        self._started = _start_time(pid)
+        self._started = start_time(pid)
         self._began = monotonic()
         self._outputs = {stdout: frames.STDOUT}
         if stderr is not None:
@@ -123,10 +135,16 @@ class Process:
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
+        self.beside: Stage | None = None  # what its end waits for
         for fd in self._outputs:
             os.set_blocking(fd, False)
             agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
         agent.adopt(pid, self._ended)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Whom others are not to take for orphans of theirs."""
+        return (self.pid,)
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Input, its end, credit, a signal, a new window size, or the wish to be rid of it."""
@@ -151,8 +169,10 @@ class Process:
 
     def cancel(self) -> None:
         """Kill it and everything that it has started."""
+        if self.beside is not None:
+            self.beside.cancel()
         if self._end is None:
-            end_tree(self.pid, self._started, {p.pid for p in _processes(self._agent) if p is not self})
+            end_tree(self.pid, self._started, spared(self._agent, self._operation))
 
     def close_input(self) -> None:
         """Nothing more will come on its standard input."""
@@ -215,6 +235,12 @@ class Process:
         self._end = status, usage
         self._drain()
 
+    def company_left(self) -> None:
+        """What ran beside it is over."""
+        self.beside = None
+        if self._end is not None:
+            self._drain()
+
     def _drain(self) -> None:
         # The program is gone, so all that it wrote is in the pipes by now.  Read them until they are empty, not until
         # they are closed: a child that it left behind may hold them open for ever.
@@ -229,18 +255,21 @@ class Process:
         for fd in list(self._outputs):
             self._close(fd)
         self.close_input()
-        status, usage = self._end
-        self._agent.finish(
-            self._operation,
-            frames.EXIT,
-            {
-                "code": os.waitstatus_to_exitcode(status),
-                "cpu": usage.ru_utime + usage.ru_stime,
-                "peak": usage.ru_maxrss * 1024,
-                "disk": disk(self._agent.home),
-                "refused": [name for name, when in self._agent.refused.items() if when >= self._began][:16],
-            },
-        )
+        if self.beside is not None:
+            self._agent.send(frames.encode_json(self._operation, frames.EVENT, {"ended": True}))
+        else:
+            self._agent.finish(self._operation, frames.EXIT, outcome(self._agent, *self._end, self._began))
+
+
+def outcome(agent: Agent, status: int, usage: Any, began: float) -> dict[str, Any]:
+    """How a process ended, and what is worth knowing of it."""
+    return {
+        "code": os.waitstatus_to_exitcode(status),
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "peak": usage.ru_maxrss * 1024,
+        "disk": disk(agent.home),
+        "refused": [name for name, when in agent.refused.items() if when >= began][:16],
+    }
 
 
 def disk(path: str) -> dict[str, int]:
@@ -327,13 +356,17 @@ def _stat(pid: int) -> list[str]:
         os.close(fd)
 
 
-def _start_time(pid: int) -> int:
+def start_time(pid: int) -> int:
+    """When a process began, as /proc counts it; 0 when it is gone."""
     fields = _stat(pid)
     return int(fields[19]) if fields else 0
 
 
-def _processes(agent: Agent) -> list[Process]:
-    return [operation for operation in agent.operations.values() if isinstance(operation, Process)]
+def spared(agent: Agent, operation: int) -> set[int]:
+    """Who is not to be counted as an orphan of this operation's: the other operations' processes."""
+    return {
+        pid for number, other in agent.operations.items() if number != operation for pid in getattr(other, "pids", ())
+    }
 
 
 def pipe() -> tuple[int, int]:
@@ -443,6 +476,3 @@ def _expose_to_oom(pid: int) -> None:
         write_file(f"/proc/{pid}/oom_score_adj", b"1000")
     except OSError:
         pass
-
-
-__all__ = ["Process", "Spare", "disk", "end_tree", "start"]

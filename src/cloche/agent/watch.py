@@ -11,6 +11,8 @@ from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.agent.main import Agent
 
 _MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x80, 0x100, 0x200
@@ -19,11 +21,13 @@ _KINDS = (
     (_CREATE, "create"),
     (_DELETE, "remove"),
     (_MODIFY, "write"),
-    (_MOVED_FROM | _MOVED_TO, "rename"),
+    (_MOVED_FROM, "rename"),
+    (_MOVED_TO, "arrive"),
     (_ATTRIB, "chmod"),
 )
 _EVENT = struct.Struct("iIII")
 MAX_FOLDERS = 1000
+_MOST_READS = 64  # more than what the kernel keeps for one watch
 
 _inotify_init1 = libc.function("inotify_init1")
 _inotify_add_watch = libc.function("inotify_add_watch")
@@ -46,21 +50,28 @@ class Watching:
         except OSError:
             os.close(self._fd)
             raise
+        self._asked = False  # somebody waits for all that has happened by now
         agent.watch(self._fd, self._readable)
+        agent.watching.add(self)
         agent.send(frames.encode_json(operation, frames.STARTED, {}))
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """Credit for more, or that it is enough."""
+        """Credit for more, the wish to know all that has happened by now, or that it is enough."""
         if kind == frames.CREDIT:
             if self._credit <= 0:
                 self._agent.watch(self._fd, self._readable)
             self._credit += int.from_bytes(payload, "big")
+        elif kind == frames.INPUT:
+            self._asked = True
+        if self._asked and kind in (frames.CREDIT, frames.INPUT):
+            self._tell_the_rest()
         elif kind == frames.CANCEL:
             self.cancel()
 
     def cancel(self) -> None:
         """Stop watching."""
         self._agent.unwatch(self._fd)
+        self._agent.watching.discard(self)
         os.close(self._fd)
         self._agent.finish(self._operation, frames.REPLY, {})
 
@@ -83,10 +94,16 @@ class Watching:
                     continue
 
     def _readable(self) -> None:
+        self.look()
+
+    def look(self) -> bool:
+        """Tell what has happened; False when nothing has, or nobody listens."""
+        if self._credit <= 0:
+            return False
         try:
             data = os.read(self._fd, 16 << 10)  # so that one read is far less than the window, however it is escaped
         except BlockingIOError:
-            return
+            return False
         position = 0
         self._told: list[dict[str, str]] = []
         while position < len(data):
@@ -107,9 +124,22 @@ class Watching:
                     except OSError:
                         continue
         if self._told:
-            payload = dumps({"changes": self._told}).encode()
-            self._credit -= frames.cost(payload)  # exactly what the engine counts, or one of us would wait for ever
-            self._agent.send(frames.encode(self._operation, frames.EVENT, payload))
+            self._send({"changes": self._told})
+        return True
+
+    def _tell_the_rest(self) -> None:
+        """All that has happened by now, and that this was all."""
+        for _ in range(_MOST_READS):
+            if not self.look():
+                break
+        if self._credit > 0:
+            self._asked = False
+            self._send({"changes": [], "all": True})
+
+    def _send(self, told: dict[str, Any]) -> None:
+        payload = dumps(told).encode()
+        self._credit -= frames.cost(payload)  # exactly what the engine counts, or one of us would wait for ever
+        self._agent.send(frames.encode(self._operation, frames.EVENT, payload))
         if self._credit <= 0:  # nobody listens: let the kernel's queue overflow, and say so when somebody does
             self._agent.unwatch(self._fd)
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Mapping, Sequence
+from _collections_abc import Iterable, Mapping, Sequence
 from _weakref import ref
 from posixpath import normpath
 
@@ -15,7 +15,7 @@ from cloche.blocking.io import Lock
 from cloche.blocking.link import Link, Lost
 from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.errors import Gone, InvalidRun, SandboxFailed
-from cloche.languages.language import Language
+from cloche.languages.language import HOME, Language, Plan, Project
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.ports import Ports
     from cloche.blocking.wall import Hold, Wall
+    from cloche.engine.building import Building
 
 MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
 
@@ -46,6 +47,7 @@ class Box:
         self._link: Link | None = None
         self._ended = False
         self.closed = False  # by its owner
+        self.paused = False
         self.sources: dict[str, object] = {}  # of the programs that run
         self.oom_kills_seen = self.refusals_seen = 0
 
@@ -93,55 +95,123 @@ class Box:
 
     def run_program(
         self,
-        code: str,
+        code: str | None = None,
         *,
-        language: str = "python",
+        language: str | None = None,
+        entry: str | None = None,
         stdin: str | bytes | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
     ) -> Result:
-        """Run a program to its end, in this sandbox, in a process of its own."""
+        """Run a program to its end, in this sandbox, in a process of its own.
+
+        It is `code`, or the file `entry` of a project that is in the sandbox.  `check` is for TypeScript: "report" what
+        its compiler says of the types, "block" on errors, or "off".
+        """
         data = None if stdin is None else checked_data("stdin", stdin)
         process = self.start_program(
-            code, language=language, args=args, env=env, cwd=cwd, timeout=timeout, stdin=data is not None
+            code,
+            language=language,
+            entry=entry,
+            args=args,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            build_timeout=build_timeout,
+            check=check,
+            stdin=data is not None,
         )
         return process.finish(data)
 
     def start_program(
         self,
-        code: str,
+        code: str | None = None,
         *,
-        language: str = "python",
+        language: str | None = None,
+        entry: str | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
         stdin: bool = True,
         ends_sandbox: bool = False,
-        path: str | None = None,
+        files: Iterable[str] | None = None,
     ) -> Process:
-        """Start a program and return at once; `path`: it is there already, under that name."""
-        spoken = languages.find(language)
-        if not spoken.command:
-            raise InvalidRun(f"{spoken.name} runs in sessions only for now.", hint="Use box.run(code, language=…).")
+        """Start a program and return at once; it is built first, if its language is compiled.
+
+        With `code` and `entry` the code is that file's; `files` are the project's, if the caller knows them.
+        """
+        text = None if code is None else checked_code(code)
+        if text is None and entry is None:
+            raise InvalidRun("There is nothing to run.", hint="Give code, or the entry among the sandbox's files.")
+        place = None if entry is None else checked_path(entry)
+        spoken = languages.find(languages.of(language, text, place))
+        limits = self.limits_with(timeout)
+        if build_timeout is not None:
+            limits = limits.replace(build_timeout_s=Limits.of(build_timeout=build_timeout).build_timeout_s)
         request: dict[str, Any] = {"env": checked_env(env), "cwd": checked_cwd(cwd), "input": stdin}
-        words, text, limits = checked_args(args), checked_code(code), self.limits_with(timeout)
-        if path is not None:
-            request.update(_how(spoken, checked_path(path), words))
-            return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox)
-        source = self._reserve(spoken.source)
+        words = checked_args(args)
+        if place is not None and not place.startswith("/"):
+            place = f"{HOME}/{place}"
+        source = place if place is not None else self._reserve(spoken.source)
         try:
-            request.update(_how(spoken, source, words))
-            if len(text) > MAX_INLINE_SOURCE:
-                self.files.write(source, text)
+            building = None
+            if spoken.warm:
+                request.update(python=source, args=words)
+                written = [] if text is None else [(source, text)]
             else:
-                request["source"] = [source, text]
-            return self.launch(request, limits, stop_at_output_limit=True, ends_sandbox=ends_sandbox, source=source)
+                from cloche.blocking.planning import checked_check, project_of
+
+                project = project_of(self, spoken, source, text, files, place is None, checked_check(check))
+                building, written = self._plan(spoken, project, request, words)
+                if text is not None and source not in (path for path, _ in written):
+                    written.append((project.entry, text))
+            request["sources"] = self._carry(written)
+            ours = source if place is None else None
+            return self.launch(
+                request,
+                limits,
+                stop_at_output_limit=True,
+                ends_sandbox=ends_sandbox,
+                source=ours,
+                building=building,
+            )
         except BaseException:
             self.sources.pop(source, None)
             raise
+
+    def _plan(
+        self, spoken: Language, project: Project, request: dict[str, Any], words: list[str]
+    ) -> tuple[Building, list[tuple[str, str]]]:
+        """How to run it goes into the request; what to write first is returned."""
+        from cloche.engine.building import Building
+
+        found = languages.tools(spoken)
+        plan = spoken.plan_for(project, found) if found is not None else Plan(run=())
+        building = Building(spoken, project, plan)
+        argv = [*plan.run, *words]
+        if not plan.run:  # what is not there cannot be started, and the agent says so
+            argv = [f"{spoken.name} (not installed)"]
+        request.update(argv=argv, language=spoken.name, **building.request())
+        request["env"] = {**plan.env, **request["env"]}
+        return building, list(plan.files)
+
+    def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Bring files into the sandbox; those that are small enough travel with the request, and are returned."""
+        inline, room = [], MAX_INLINE_SOURCE
+        for path, text in written:
+            if len(text) <= room:
+                inline.append((path, text))
+                room -= len(text)
+            else:
+                self.files.write(path, text)
+        return inline
 
     def _reserve(self, source: str) -> str:
         """`main.py`, or another name while a program of that name runs: two at once do not overwrite each other."""
@@ -154,17 +224,29 @@ class Box:
 
     def stream_program(
         self,
-        code: str,
+        code: str | None = None,
         *,
-        language: str = "python",
+        language: str | None = None,
+        entry: str | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str | bytes | None = None,
         timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
     ) -> Events:
-        """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
-        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
+        """Run a program; iterate over its events as they happen: building, started, stdout, stderr, exit."""
+        options = {
+            "language": language,
+            "entry": entry,
+            "args": args,
+            "env": env,
+            "cwd": cwd,
+            "timeout": timeout,
+            "build_timeout": build_timeout,
+            "check": check,
+        }
         return Events(self, code, None if stdin is None else checked_data("stdin", stdin), options)
 
     def usage(self) -> Usage:
@@ -178,6 +260,19 @@ class Box:
             disk=disk["total"] - disk["free"],
             processes=max((spent.processes or 1) - 1, 0),
         )
+
+    def pause(self) -> None:
+        """Have nothing in it run until `resume`: variables, programs and files stay as they are, and so does memory."""
+        self.open()
+        assert self._hold is not None
+        self._hold.pause()
+        self.paused = True
+
+    def resume(self) -> None:
+        """Have it go on where it was."""
+        if self._hold is not None and self.paused:
+            self._hold.resume()
+            self.paused = False
 
     def set_lifetime(self, seconds: float | None) -> None:
         """Have the sandbox end by itself so long from now; None: not before it is closed."""
@@ -216,12 +311,19 @@ class Box:
         stop_at_output_limit: bool = False,
         ends_sandbox: bool = False,
         source: str | None = None,
+        building: Building | None = None,
     ) -> Process:
         """Ask the agent for a process."""
         self.open()
         request["env"] = {**self.env, **request["env"]}
         process = Process(
-            self, request, limits, stop_at_output_limit=stop_at_output_limit, ends_sandbox=ends_sandbox, source=source
+            self,
+            request,
+            limits,
+            stop_at_output_limit=stop_at_output_limit,
+            ends_sandbox=ends_sandbox,
+            source=source,
+            building=building,
         )
         process.begin()
         return process
@@ -273,7 +375,7 @@ def _forgotten(box: ref[Box]) -> None:
 class Events:
     """The events of one run, in order; it starts with the first and ends with its exit."""
 
-    def __init__(self, box: Box, code: str, stdin: Data | None, options: dict[str, Any]) -> None:
+    def __init__(self, box: Box, code: str | None, stdin: Data | None, options: dict[str, Any]) -> None:
         self._box, self._code, self._stdin, self._options = box, code, stdin, options
         self._process: Process | None = None
 
@@ -290,12 +392,6 @@ class Events:
         if event is None:
             raise StopIteration
         return event
-
-
-def _how(language: Language, source: str, args: list[str]) -> dict[str, Any]:
-    if language.warm:
-        return {"python": source, "args": args}
-    return {"argv": [*language.command, source, *args], "language": language.name}
 
 
 def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:

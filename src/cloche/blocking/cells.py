@@ -254,7 +254,9 @@ class Cell:
 
     def _overdue(self) -> CellEvent | None:
         """Time is up: interrupt it; then end its kernel; then the sandbox."""
-        if not self._stopping:
+        if self._box.paused:
+            self._deadline = monotonic() + GRACE_S
+        elif not self._stopping:
             self.interrupt("timeout")
         elif self._stopping == "interrupted":
             self._stopping = "killed"
@@ -325,7 +327,7 @@ class Cell:
             return self._fail(
                 "unavailable",
                 f"{self._request.get('language')} is not available in this sandbox: {message}.",
-                "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
+                f"{_remedy(self._request.get('language'))} `cloche languages` lists what there is.",
             )
         if number == 11:
             return self._fail(
@@ -426,6 +428,14 @@ class CellEvents:
     def __del__(self) -> None:
         if self._cell is not None:
             self._cell.abandon()
+
+
+def _remedy(language: object) -> str:
+    """How a language that is missing can be had."""
+    from cloche import languages
+    from cloche.languages.state import remedy
+
+    return remedy(languages.find(language)) if isinstance(language, str) else ""
 
 
 __all__ = ["Cell", "CellEvents"]

@@ -124,6 +124,7 @@ class Contexts:
     def __init__(self, box: Sandbox) -> None:
         self._box = box
         self._by_id: dict[str, Context] = {}
+        self._stateless: dict[str, Context] = {}  # where programs of languages without sessions take turns
         self._made = 0
 
     def create(
@@ -137,6 +138,10 @@ class Contexts:
         context.known = True
         self._by_id[context.id] = context
         return context
+
+    def busy(self) -> tuple[Context, ...]:
+        """Wherever something may run."""
+        return (*self._by_id.values(), *self._stateless.values())
 
     def list(self) -> list[Context]:
         """All contexts, in the order in which they were made."""
@@ -165,14 +170,15 @@ class Contexts:
     def default(self, language: str) -> Context:
         """The context that cells of a language run in unless they name one."""
         spoken = languages.find(language)
-        if spoken.kernel is None:
-            raise InvalidRun(
-                f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program(code, language=…)."
-            )
+        known = self._by_id if spoken.kernel is not None else self._stateless
         name = spoken.context or spoken.name
-        if name not in self._by_id:
-            self._by_id[name] = Context(self._box, name, languages.find(name), None, {})
-        return self._by_id[name]
+        if name not in known:
+            known[name] = self.usual(name)
+        return known[name]
+
+    def usual(self, name: str) -> Context:
+        """A language's default context, new."""
+        return Context(self._box, name, languages.find(name), None, {})
 
     def ensure(self, context: Context) -> None:
         """Have the agent know it, though no cell has run in it."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cloche import settings
+from cloche import languages, settings
 from cloche.blocking.jail import Jail
 from cloche.walls.jail.nurseries import of_this_process
 
@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 def wall() -> Wall:
     """The jail, with the nurseries of this process."""
-    return Jail(of_this_process(settings.load()))
+    return Jail(of_this_process(settings.load(), languages.visible))

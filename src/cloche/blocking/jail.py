@@ -111,6 +111,23 @@ class Jailed:
             if self._spent is None:
                 self._tell({"deadline": seconds})
 
+    def pause(self) -> None:
+        """Stop all that is in it."""
+        with self._asking:
+            if self._spent is None:
+                self._stopped = False
+                self._ask({"pause": True}, "paused")
+                if not self._stopped and self._spent is None:
+                    raise Refused(
+                        "Sandboxes cannot be paused here: there are no control groups.", hint="See `cloche doctor`."
+                    )
+
+    def resume(self) -> None:
+        """Have it go on."""
+        with self._asking:
+            if self._spent is None:
+                self._ask({"pause": False}, "paused")
+
     def ended(self) -> str:
         """Wait until it has ended; why."""
         while self._spent is None:
@@ -147,6 +164,7 @@ class Jailed:
         self.stream.close()
 
     _last = Spent()
+    _stopped = False
 
     def _ask(self, message: dict[str, Any], answer: str) -> None:
         self._tell(message)
@@ -192,6 +210,8 @@ class Jailed:
             self._last = _spent(told["usage"])
         elif name == "ended":
             self._spent = _spent(told["ended"])
+        elif name == "paused":
+            self._stopped = bool(told["paused"])
         elif name == "gone":
             self._gone = True
         return name

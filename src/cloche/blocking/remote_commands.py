@@ -85,6 +85,7 @@ class RemoteProcess(Process):
     def __init__(self, box: RemoteSandbox, told: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{told['id']}"
         self._pid = told["pid"]
+        self._building = None  # the server's business
         self._told = Feed(box.server, again=box.path(f"{self._path}/events"))
         self._turn = Condition()
         self._taking = self._cut = False

@@ -61,10 +61,14 @@ class RemoteContexts(Contexts):
 
     def default(self, language: str) -> Context:
         """The context that cells of a language run in unless they name one."""
-        name = super().default(language).id
-        if not isinstance(self._by_id[name], RemoteContext):
-            self._by_id[name] = self._ever[name] = RemoteContext(self._box, name, languages.find(name), None, {})
-        return self._by_id[name]
+        context = super().default(language)
+        if context.how is not None:
+            self._ever[context.id] = context
+        return context
+
+    def usual(self, name: str) -> Context:
+        """A language's default context, new."""
+        return RemoteContext(self._box, name, languages.find(name), None, {})
 
     def ensure(self, context: Context) -> None:
         """The server sees to it."""

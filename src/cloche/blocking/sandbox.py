@@ -66,6 +66,7 @@ class Sandbox(Box):
         disk: int | str = "1G",
         processes: int = 64,
         output: int | str = "10M",
+        build_timeout: float | None = 60,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         lifetime: float | None = None,
@@ -92,7 +93,7 @@ class Sandbox(Box):
         ):
             if value:
                 raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
-        limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
         super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
@@ -102,6 +103,7 @@ class Sandbox(Box):
         self._undo = undo
         self._before_runs: list[Checkpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
+        self.table_rows: int | None = None  # of a table that is displayed; None: as many as one can read
 
     def run(
         self,
@@ -159,7 +161,7 @@ class Sandbox(Box):
 
     def interrupt(self, context: str | Context | None = None) -> None:
         """Have what runs stop, in one context or in all; variables stay."""
-        for where in [self.contexts.get(context)] if context is not None else self.contexts.list():
+        for where in [self.contexts.get(context)] if context is not None else self.contexts.busy():
             where.interrupt()
 
     def restart(self, context: str | Context | None = None) -> None:
@@ -259,9 +261,13 @@ class Sandbox(Box):
         limits = self.limits_with(timeout)
         where = self._context(language, context)
         request["timeout"] = limits.timeout_s
+        if self.table_rows is not None:
+            request["rows"] = self.table_rows
         request["language"] = where.language if language is None else languages.find(language).name
         request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         self.open()
+        if where.how is None:
+            return self._start_program(where, request, limits, keep), where
         if self._undo and where.language == "python" and not where.is_branch:
             self._remember()
         where.take()
@@ -273,6 +279,27 @@ class Sandbox(Box):
             where.free(cell)
             raise
         return cell, where
+
+    def _start_program(self, where: Context, request: dict[str, Any], limits: Limits, keep: int) -> Cell:
+        """A language without sessions: a program, which finds the files of earlier ones and nothing else."""
+        from cloche.blocking.program_cells import ProgramCell
+
+        options = {
+            "language": where.language,
+            "env": request["env"],
+            "timeout": limits.timeout_s,
+            "stdin": bool(request["input"]),
+        }
+        where.take()
+        cell = ProgramCell(self, request["code"], options, keep)
+        where.occupy(cell)
+        try:
+            cell.begin()
+        except BaseException:
+            cell.over = True
+            where.free(cell)
+            raise
+        return cell
 
     def _remember(self) -> None:
         """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""

@@ -23,6 +23,12 @@ class Hold(Protocol):
     def set_lifetime(self, seconds: float | None) -> None:
         """End it by itself after so long, counted from now."""
 
+    def pause(self) -> None:
+        """Have nothing in it run any more, and forget nothing of it; raises Refused where that cannot be done."""
+
+    def resume(self) -> None:
+        """Have it go on."""
+
     def ended(self) -> str:
         """Wait until it has ended, by whomever; the reason, in a word.  It may be asked and told things meanwhile."""
 

@@ -19,3 +19,11 @@ def begin() -> None:
         of_this_process(settings.load(one_run=True)).adopt(control, keeper)
     except ClocheError:
         control.close()  # which ends it
+
+
+def prepare() -> None:
+    """For other languages than Python: no head start, since what their sandboxes show has to be looked for first."""
+    from cloche import settings
+    from cloche.walls.jail.nurseries import of_this_process
+
+    of_this_process(settings.load(one_run=True))

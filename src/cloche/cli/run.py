@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 _SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
 
 
+_NOT_OF_A_PROJECT = (".git", ".venv", "__pycache__", "target", ".mypy_cache")
+_MAX_FILES, _MAX_BYTES = 2000, 64 << 20  # of a folder that is run as a project
+
 # name: default, placeholder, and what it does
 _OPTIONS: dict[str, tuple[Any, str, str]] = {
     "timeout": (30.0, "SECONDS", "time limit (default 30)"),
+    "build-timeout": (60.0, "SECONDS", "time limit for compilers, before the program (default 60)"),
     "memory": ("512M", "SIZE", "memory limit (default 512M)"),
     "cpu": (1.0, "CORES", "share of the CPUs (default 1.0)"),
     "disk": ("1G", "SIZE", "disk limit (default 1G)"),
@@ -35,6 +39,8 @@ _OPTIONS: dict[str, tuple[Any, str, str]] = {
     "output": ("10M", "SIZE", "output limit (default 10M)"),
     "file": ([], "SRC:DEST", "copy a file in; can be repeated"),
     "mount": ([], "SRC:DEST[:rw]", "show a host folder inside; can be repeated"),
+    "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
+    "check": ("report", "HOW", "types of a TypeScript program: report (default), block or off"),
     "env": ([], "K=V", "set an environment variable; can be repeated"),
     "url": ("", "URL", "run it on the server at this address (default CLOCHE_URL, else on this host)"),
     "api-key": ("", "KEY", "the key for that server (default CLOCHE_API_KEY)"),
@@ -53,7 +59,12 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
         "failed.",
         **shape,
     )
-    command.add_argument("file", nargs="?", metavar="FILE", help="the program; - reads it from standard input")
+    command.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="the program, or the folder of a project; - reads it from standard input",
+    )
     command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
     command.add_argument("-l", "--language", help="by default told from FILE's name or contents; python for -c and -")
@@ -100,9 +111,20 @@ def main(arguments: Namespace | Arguments) -> int:
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)
-    code, language, takes_stdin = _program(arguments)
+    if arguments.file is not None and arguments.code is None and os.path.isdir(arguments.file):
+        project, language, entry = _project(arguments)
+        code, takes_stdin = _text(project[entry]), True
+    else:
+        code, language, takes_stdin = _program(arguments)
+        project, entry = {}, None
     limits = Limits.of(
-        arguments.timeout_, arguments.memory_, arguments.cpu_, arguments.disk_, arguments.processes_, arguments.output_
+        arguments.timeout_,
+        arguments.memory_,
+        arguments.cpu_,
+        arguments.disk_,
+        arguments.processes_,
+        arguments.output_,
+        arguments.build_timeout_,
     )
     mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
@@ -112,7 +134,18 @@ def main(arguments: Namespace | Arguments) -> int:
         for text in arguments.file_:
             source, target = _pair(text, "--file", "SRC:DEST")
             box.files.write(target, _read(source))
-        process = box.start_program(code, language=language, args=arguments.args, stdin=takes_stdin, ends_sandbox=True)
+        for path, data in project.items():
+            box.files.write(path, data)
+        process = box.start_program(
+            code,
+            language=language,
+            entry=entry,
+            args=arguments.args,
+            check=arguments.check_,
+            stdin=takes_stdin,
+            ends_sandbox=True,
+            files=list(project) or None,
+        )
         gc.freeze()
         gc.enable()  # it was of no use while we began, see head_start.py; what follows may take long
         if takes_stdin:
@@ -158,6 +191,24 @@ def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
         return _text(sys.stdin.buffer.read()), arguments.language or "python", False
     code = _text(_read(arguments.file))
     return code, arguments.language or _language_of(arguments.file, code), True
+
+
+def _project(arguments: Namespace | Arguments) -> tuple[dict[str, bytes], str, str]:
+    """All files of a folder, the language, and the entry among them."""
+    from cloche.languages.entry import choose_entry
+
+    folder, found, size = arguments.file, {}, 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _NOT_OF_A_PROJECT)
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            found[os.path.relpath(path, folder)] = data = _read(path)
+            size += len(data)
+            if len(found) > _MAX_FILES or size > _MAX_BYTES:
+                raise InvalidRun(f"{folder} is too large for a project.", hint="Show it to the program with --mount.")
+    entry = arguments.entry_ or None
+    language, entry = choose_entry(arguments.language, entry, found)
+    return found, language, entry
 
 
 def _language_of(file: str, code: str) -> str:
@@ -232,9 +283,12 @@ def _report(result: Result, arguments: Namespace | Arguments) -> None:
         from cloche.cli.main import complain
 
         complain(f"{result.error.kind}: {result.error.message}", result.error.hint)
+    if result.diagnostics and not arguments.json_ and not (result.error and result.error.kind == "syntax"):
+        print(*result.diagnostics, sep="\n", file=sys.stderr)
     if arguments.stats_:
         parts = [
             f"exit {result.exit_code}",
+            *([] if result.build_time is None else [f"built in {result.build_time * 1000:.1f} ms"]),
             f"{result.duration * 1000:.1f} ms",
             f"CPU {result.cpu_time * 1000:.1f} ms",
             f"peak {result.memory_peak / (1 << 20):.1f} MB",
@@ -249,4 +303,6 @@ def _as_json(result: Result) -> str:
     told = result.as_dict()
     for name in ("stdout_bytes", "stderr_bytes"):
         del told[name]
+    for name in ("results", "diagnostics"):
+        told[name] = [each.as_dict() for each in told[name]]
     return dumps(told)

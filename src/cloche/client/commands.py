@@ -84,6 +84,7 @@ class AsyncRemoteProcess(AsyncProcess):
     def __init__(self, box: AsyncRemoteSandbox, told: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{told['id']}"
         self._pid = told["pid"]
+        self._building = None  # the server's business
         self._told = AsyncFeed(box.server, again=box.path(f"{self._path}/events"))
         self._turn = AsyncCondition()
         self._taking = self._cut = False

@@ -60,10 +60,14 @@ class AsyncRemoteContexts(AsyncContexts):
 
     def default(self, language: str) -> AsyncContext:
         """The context that cells of a language run in unless they name one."""
-        name = super().default(language).id
-        if not isinstance(self._by_id[name], AsyncRemoteContext):
-            self._by_id[name] = self._ever[name] = AsyncRemoteContext(self._box, name, languages.find(name), None, {})
-        return self._by_id[name]
+        context = super().default(language)
+        if context.how is not None:
+            self._ever[context.id] = context
+        return context
+
+    def usual(self, name: str) -> AsyncContext:
+        """A language's default context, new."""
+        return AsyncRemoteContext(self._box, name, languages.find(name), None, {})
 
     async def ensure(self, context: AsyncContext) -> None:
         """The server sees to it."""

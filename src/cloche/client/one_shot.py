@@ -18,18 +18,22 @@ async def run(
     api_key: str | None,
     code: str,
     language: str,
+    entry: str | None,
     stdin: str | bytes | None,
     args: Sequence[str],
     env: Mapping[str, str] | None,
     files: Mapping[str, str | bytes] | None,
     limits: Limits,
     mounts: tuple[Mount, ...],
+    check: str,
 ) -> Result:
     """Run a program in a fresh sandbox on a server, which is destroyed with it."""
     data = None if stdin is None else checked_data("stdin", stdin)
     request = {
         "code": checked_code(code),
         "language": languages.find(language).name,
+        "entry": entry,
+        "check": check,
         "args": checked_args(args),
         "env": checked_env(env),
         "files": {path: shapes.file(contents) for path, contents in checked_files(files)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Mapping, Sequence
+from _collections_abc import Callable, Iterable, Mapping, Sequence
 from collections import deque
 from time import time
 from uuid import uuid4
@@ -20,9 +20,10 @@ from cloche.client.io import pause
 from cloche.client.server import AsyncServer, checked_key, server_at
 from cloche.engine.box import AsyncEvents, checked_mounts
 from cloche.engine.checkpoints import MAX_CHECKPOINTS
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env
+from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.engine.contexts import AsyncContext
 from cloche.engine.io import AsyncLock
+from cloche.engine.planning import checked_check
 from cloche.engine.sandbox import MAX_HISTORY, AsyncSandbox
 from cloche.engine.tools import AsyncTools
 from cloche.errors import Gone, InvalidRun
@@ -64,6 +65,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         disk: int | str = "1G",
         processes: int = 64,
         output: int | str = "10M",
+        build_timeout: float | None = 60,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         lifetime: float | None = None,
@@ -80,7 +82,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         workspace: str | None = None,
     ) -> None:
         self.server = the_server(url, api_key)
-        self.limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        self.limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
         self.env, self.wall = checked_env(env), ""
         self.tools = AsyncTools(tools)
         self.files, self.commands = AsyncRemoteFiles(self), AsyncRemoteCommands(self)
@@ -152,6 +154,14 @@ class AsyncRemoteSandbox(AsyncSandbox):
         self._ended = self.closed = True
         if self.id is not None:
             await self.server.call("DELETE", self.path(""), timeout=None)
+
+    async def pause(self) -> None:
+        """Have nothing in it run until `resume`."""
+        await self.call("POST", "/pause", safe=True)
+
+    async def resume(self) -> None:
+        """Have it go on where it was."""
+        await self.call("POST", "/resume", safe=True)
 
     async def set_lifetime(self, seconds: float | None) -> None:
         """Have the sandbox end by itself so long from now; None: as late as the server allows."""
@@ -272,74 +282,96 @@ class AsyncRemoteSandbox(AsyncSandbox):
 
     async def run_program(
         self,
-        code: str,
+        code: str | None = None,
         *,
-        language: str = "python",
+        language: str | None = None,
+        entry: str | None = None,
         stdin: str | bytes | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
     ) -> Result:
         """Run a program to its end, in this sandbox, in a process of its own."""
         data = None if stdin is None else checked_data("stdin", stdin)
-        return await self.run_command(self._program(code, language, args, env, cwd, timeout), data)
+        asked = self._program(code, language, entry, args, env, cwd, timeout, build_timeout, check)
+        return await self.run_command(asked, data)
 
     async def start_program(
         self,
-        code: str,
+        code: str | None = None,
         *,
-        language: str = "python",
+        language: str | None = None,
+        entry: str | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
         stdin: bool = True,
         ends_sandbox: bool = False,  # noqa: ARG002  (nothing depends on it)
-        path: str | None = None,
+        files: Iterable[str] | None = None,  # noqa: ARG002  (the server looks)
     ) -> AsyncRemoteProcess:
         """Start a program and return at once."""
-        if path is not None:
-            raise InvalidRun("A program on a server has no path.")
-        request = self._program(code, language, args, env, cwd, timeout)
+        request = self._program(code, language, entry, args, env, cwd, timeout, build_timeout, check)
         return await self.start_command({**request, "stdin": bool(stdin)})
 
     def stream_program(
         self,
-        code: str,
+        code: str | None = None,
         *,
-        language: str = "python",
+        language: str | None = None,
+        entry: str | None = None,
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str | bytes | None = None,
         timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
     ) -> AsyncRemoteEvents:
-        """Run a program; iterate over its events as they happen: started, stdout, stderr, exit."""
+        """Run a program; iterate over its events as they happen: building, started, stdout, stderr, exit."""
         data = None if stdin is None else checked_data("stdin", stdin)
-        options = {"language": language, "args": args, "env": env, "cwd": cwd, "timeout": timeout}
+        options = {
+            "language": language,
+            "entry": entry,
+            "args": args,
+            "env": env,
+            "cwd": cwd,
+            "timeout": timeout,
+            "build_timeout": build_timeout,
+            "check": check,
+        }
         return AsyncRemoteEvents(self, code, data, options)
 
     def _program(
         self,
-        code: str,
-        language: str,
+        code: str | None,
+        language: str | None,
+        entry: str | None,
         args: Sequence[str],
         env: Mapping[str, str] | None,
         cwd: str | None,
         timeout: float | None,
+        build_timeout: float | None,
+        check: str,
     ) -> dict[str, Any]:
-        spoken = languages.find(language)
-        if not spoken.command:
-            raise InvalidRun(f"{spoken.name} runs in sessions only for now.", hint="Use box.run(code, language=…).")
+        if code is None and entry is None:
+            raise InvalidRun("There is nothing to run.", hint="Give code, or the entry among the sandbox's files.")
         self.limits_with(timeout)
         return {
-            "code": checked_code(code),
-            "language": spoken.name,
+            "code": None if code is None else checked_code(code),
+            "language": None if language is None else languages.find(language).name,
+            "entry": None if entry is None else checked_path(entry),
             "args": checked_args(args),
             "env": checked_env(env),
             "cwd": checked_cwd(cwd),
             "timeout": timeout,
+            "build_timeout": build_timeout,
+            "check": checked_check(check),
         }
 
     async def run_command(self, request: dict[str, Any], stdin: Data | None) -> Result:

@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 from cloche import errors
 from cloche.errors import ClocheError, FileProblem, Refused, SandboxFailed
-from cloche.model.events import CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
+from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
-from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
+from cloche.model.result import Artifact, Diagnostic, Display, Error, Log, Result, ToolCall, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def result(told: dict[str, Any]) -> Result:
         execution_count=told.get("execution_count"),
         tool_calls=tuple(ToolCall(**_fields(ToolCall, call)) for call in told.get("tool_calls") or ()),
         restarted=bool(told.get("restarted")),
+        diagnostics=tuple(Diagnostic(**_fields(Diagnostic, each)) for each in told.get("diagnostics") or ()),
+        build_time=told.get("build_time"),
     )
 
 
@@ -94,6 +96,8 @@ def command_event(kind: str, told: dict[str, Any]) -> Event | None:
         return Output(kind, _bytes(told["text"], told.get("data")))
     if kind == "started":
         return Started(told["pid"])
+    if kind == "building":
+        return Building(told["step"])
     return Exit(result(told["result"])) if kind in ("exit", "end") else None
 
 
@@ -104,7 +108,8 @@ def entry(told: dict[str, Any]) -> Entry:
 
 def limits(told: dict[str, Any]) -> Limits:
     """What a sandbox may use."""
-    return Limits.of(told["timeout"], told["memory"], told["cpu"], told["disk"], told["processes"], told["output"])
+    names = ("timeout", "memory", "cpu", "disk", "processes", "output")
+    return Limits.of(*(told[name] for name in names), build_timeout=told.get("build_timeout", 60))
 
 
 def usage(told: dict[str, Any]) -> Usage:
@@ -190,6 +195,7 @@ def limits_asked(limits: Limits) -> dict[str, Any]:
         "disk": limits.disk_bytes,
         "processes": limits.processes,
         "output": limits.output_bytes,
+        "build_timeout": limits.build_timeout_s,
     }
 
 

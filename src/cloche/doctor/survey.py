@@ -14,12 +14,13 @@ from cloche import environment, languages
 from cloche.doctor import namespaces
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.errors import ClocheError
+from cloche.languages.state import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, State, look
 from cloche.model.plain import Plain
 from cloche.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 _KERNEL = (5, 12)  # mount_setattr; everything else that the jail cannot do without is older
@@ -73,9 +74,11 @@ def survey(settings: Settings, report: Callable[[str], None] = lambda _: None) -
         python_environment(settings.environment or environment.location()),
         page_merging(_read("/sys/kernel/mm/ksm/run")),
     ]
+    report("Looking for languages")
+    states = look(environment.manifest(settings.environment or environment.location()))
     report("Starting a sandbox")
     wall, found = try_jail(settings)
-    return Survey((*checks, *spoken(found)), (wall,))
+    return Survey((*checks, *spoken(states, found)), (wall,))
 
 
 def kernel(release: str, machine: str) -> Check:
@@ -162,8 +165,7 @@ def python_environment(home: str) -> Check:
     if not environment.is_built(home):
         remedy = "Run `make install` in the clone, or `python -m cloche.environment`."
         return Check(name, MISSING, f"Not built; it belongs in {home}.", remedy)
-    with open(os.path.join(home, environment.MANIFEST)) as file:
-        manifest = loads(file.read())
+    manifest = environment.manifest(home)
     return Check(name, OK, f"Python {manifest['python']} with {len(manifest['packages'])} packages, in {home}.")
 
 
@@ -176,20 +178,24 @@ def page_merging(run: str | None) -> Check:
     return Check("page merging", OK, "KSM is off: memory is never shared by content.")
 
 
-def spoken(found: dict[str, str | None]) -> list[Check]:
+def spoken(states: Iterable[State], found: dict[str, str | None]) -> list[Check]:
     """One row per language; `found` says which program runs it inside, or None, and is empty without a sandbox."""
-    checks = []
-    for name in languages.names():
-        command = languages.find(name).program()
-        path = found.get(name)
-        if path:
-            checks.append(Check(name, OK, f"{path} in the sandbox."))
-        elif name in found:
-            remedy = f"Install {command} on this host below /usr."
-            checks.append(Check(name, MISSING, f"There is no {command} in the sandbox.", remedy))
-        else:
-            checks.append(Check(name, MISSING, "Unknown, since no sandbox starts."))
-    return checks
+    return [_spoken(state, found) for state in states]
+
+
+def _spoken(state: State, found: dict[str, str | None]) -> Check:
+    version = f"{state.title} {state.version or ''}".rstrip()
+    if state.state in (INSTALLABLE, UNAVAILABLE):
+        return Check(state.name, MISSING, state.why, state.remedy)
+    if state.name not in found:
+        return Check(state.name, MISSING, f"{version} is here, but no sandbox starts.")
+    path = found[state.name]
+    if path is None:
+        meaning = f"{version} is on this host ({state.where}), but a sandbox cannot start it."
+        return Check(state.name, MISSING, meaning, f"Install it below /usr, for instance by {INSTALL} {state.name}")
+    if state.state == OLD:
+        return Check(state.name, WEAKER, state.why, state.remedy)
+    return Check(state.name, OK, f"{version}: {path} in the sandbox.", f"{state.why} {state.remedy}".strip())
 
 
 def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
@@ -209,7 +215,7 @@ def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
             if result.stdout != "1\n":
                 return WallState("jail", False, f"print(1) did not print 1: {result.error}"), {}
         with Sandbox(wall=Jail(nurseries)) as box:
-            found = {name: _path_inside(box, languages.find(name).program()) for name in languages.names()}
+            found = _programs_inside(box)
         return WallState("jail", True, first_s=times[0], next_s=times[1]), found
     except (ClocheError, OSError) as problem:
         hint = problem.hint if isinstance(problem, ClocheError) and "cloche doctor" not in problem.hint else ""
@@ -234,9 +240,18 @@ def try_all() -> dict[str, dict[str, Any]]:
     return told
 
 
-def _path_inside(box: Any, command: str) -> str | None:
-    found = box.commands.run(["sh", "-c", 'command -v -- "$0"', command], timeout=10)
-    return found.stdout.strip() or None
+# For each argument, one line: where the shell finds it, or nothing.
+_WHERE = 'for program; do found=$(command -v -- "$program") && echo "$found" || echo; done'
+
+
+def _programs_inside(box: Any) -> dict[str, str | None]:
+    """For each language that this host has: its first program as sandboxes see it, or None where one is missing."""
+    tools = {language.name: languages.tools(language) for language in languages.everything()}
+    wanted = {name: list(found.programs.values()) for name, found in tools.items() if found is not None}
+    everything = list(dict.fromkeys(path for paths in wanted.values() for path in paths))
+    told = box.commands.run(["sh", "-c", _WHERE, "sh", *everything], timeout=20).stdout.split("\n")
+    seen = dict(zip(everything, told, strict=False))
+    return {name: seen[paths[0]] if all(seen.get(path) for path in paths) else None for name, paths in wanted.items()}
 
 
 def _read(path: str) -> str | None:

@@ -255,7 +255,9 @@ class AsyncCell:
 
     async def _overdue(self) -> CellEvent | None:
         """Time is up: interrupt it; then end its kernel; then the sandbox."""
-        if not self._stopping:
+        if self._box.paused:
+            self._deadline = monotonic() + GRACE_S
+        elif not self._stopping:
             await self.interrupt("timeout")
         elif self._stopping == "interrupted":
             self._stopping = "killed"
@@ -326,7 +328,7 @@ class AsyncCell:
             return self._fail(
                 "unavailable",
                 f"{self._request.get('language')} is not available in this sandbox: {message}.",
-                "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
+                f"{_remedy(self._request.get('language'))} `cloche languages` lists what there is.",
             )
         if number == 11:
             return self._fail(
@@ -427,6 +429,14 @@ class AsyncCellEvents:
     def __del__(self) -> None:
         if self._cell is not None:
             self._cell.abandon()
+
+
+def _remedy(language: object) -> str:
+    """How a language that is missing can be had."""
+    from cloche import languages
+    from cloche.languages.state import remedy
+
+    return remedy(languages.find(language)) if isinstance(language, str) else ""
 
 
 __all__ = ["AsyncCell", "AsyncCellEvents"]

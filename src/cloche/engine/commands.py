@@ -11,6 +11,7 @@ from cloche.engine.io import AsyncCondition
 from cloche.engine.judge import TAIL, Facts, judge
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
+from cloche.model import events
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
 from cloche.model.result import Error, Result
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.engine.box import AsyncBox
+    from cloche.engine.building import Building
+    from cloche.model.result import Display
 
 Data = bytes | bytearray | memoryview
 
@@ -110,12 +113,17 @@ class AsyncProcess:
         stop_at_output_limit: bool,
         ends_sandbox: bool,
         source: str | None = None,
+        building: Building | None = None,
     ) -> None:
         self._box, self._request, self._limits, self._source = box, request, limits, source
+        self._building = building
         self._stop_at_output_limit, self._ends_sandbox = stop_at_output_limit, ends_sandbox
         self._operation = box.link.open()
         self._begin = monotonic()
-        self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
+        self._built: float | None = None  # when it was ready to begin, if there was something to do before
+        self._ended: float | None = None  # when it ended, if something beside it goes on
+        builds = building is not None and building.under_way
+        self._deadline = _later(self._begin, limits.build_timeout_s if builds else limits.timeout_s)
         self._stopping: float | None = None  # when we lose patience, once it has been told to end
         self._pid: int | None = None
         self._input: memoryview | None = None  # what is still to be sent of the input that was given as a whole
@@ -125,7 +133,25 @@ class AsyncProcess:
         self._turn = AsyncCondition()
         self._taking = False  # somebody waits for the next frame, on behalf of all
         self._missed: deque[Event] = deque()  # what happened while somebody waited for something else
+        if building is not None and building.under_way:
+            self._missed.append(events.Building(building.step))
         self.result: Result | None = None
+        self.status: int | None = None  # once it has ended: its exit code, or minus its signal; None: with its sandbox
+
+    @property
+    def is_built(self) -> bool:
+        """Is it being built, and does not run yet?"""
+        return self._building is not None and self._building.under_way
+
+    @property
+    def has_begun(self) -> bool:
+        """Does it run, or has it?"""
+        return self._pid is not None
+
+    @property
+    def number(self) -> int:
+        """The number of its operation, for who speaks with the agent about it."""
+        return self._operation.number
 
     @property
     def pid(self) -> int:
@@ -144,9 +170,9 @@ class AsyncProcess:
         await self._box.tell(frame)
 
     async def started(self) -> None:
-        """Wait until it runs; what it prints meanwhile is kept."""
+        """Wait until it runs, or is being built; what it prints meanwhile is kept."""
         async with self._turn:
-            while self._pid is None and self.result is None:
+            while self._pid is None and self.result is None and not self.is_built:
                 await self._step(listening=False)
 
     async def next_event(self) -> Event | None:
@@ -308,11 +334,28 @@ class AsyncProcess:
             return await self._conclude(frames.decode_json(payload), None)
         if kind == frames.FAIL:
             told = frames.decode_json(payload)
-            if told.get("errno") == 2 and self._request.get("language") and not self._request.get("cwd"):
+            if told.get("errno") == 2 and self._request.get("language") and self._lacks_program():
                 return self._unavailable(str(self._request["language"]))
             raise await self._refusal(told)
         if kind == frames.CREDIT:
             await self._feed()
+        elif kind == frames.EVENT and self._building is not None:
+            return self._staged(self._building, frames.decode_json(payload))
+        return None
+
+    def _staged(self, building: Building, told: dict[str, Any]) -> Event | None:
+        """A step before the program is over, or the one beside it; or the program, before that one."""
+        step = building.step
+        if told.get("ended"):
+            self._ended = monotonic()
+            self._deadline = self._ended + building.patience
+            return None
+        building.take(told)
+        if step and building.step not in ("", step):
+            return events.Building(building.step)
+        if step and not building.step:
+            self._built = monotonic()
+            self._deadline = _later(self._built, self._limits.timeout_s)
         return None
 
     async def _keep(self, stream: str, data: bytes) -> Event | None:
@@ -342,7 +385,13 @@ class AsyncProcess:
         await self._box.end()
 
     async def _overdue(self) -> Event | None:
-        if self._stopping is None:
+        if self._box.paused:
+            later = monotonic() + GRACE_S
+            self._deadline, self._stopping = later, None if self._stopping is None else later
+            return None
+        if self._stopping is None and self._ended is not None and self._building is not None:
+            self._building.skip_check()  # the program has ended well in time
+        elif self._stopping is None:
             self._timed_out = True
         await self._stop()
         if self._ends_sandbox or monotonic() >= (self._stopping or 0):
@@ -351,14 +400,18 @@ class AsyncProcess:
 
     async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> Event:
         """The program has ended, or its sandbox has: gather what is known and judge it."""
-        duration = monotonic() - self._begin
-        code = int(end["code"]) if end is not None else -_SIGKILL
+        building, now = self._building, self._ended or monotonic()
+        failed_to_build = building is not None and building.under_way
+        code = int(end["code"]) if end is not None else 0 if self._ended is not None else -_SIGKILL
+        self.status = code if end is not None else None
         suspicious = end is None or code != 0
+        shown = await self._collect() if end is not None and not failed_to_build else ()
         spent = await self._box.spent(final=self._ends_sandbox) if self._ends_sandbox or suspicious else None
         disk = (end or {}).get("disk") or {}
+        tail = building.output if building is not None and failed_to_build else self._tail.decode(errors="replace")
         facts = Facts(
             exit_code=code,
-            stderr_tail=self._tail.decode(errors="replace"),
+            stderr_tail=tail,
             timed_out=self._timed_out,
             output_cut=self._cut and self._stop_at_output_limit,
             lost=problem is not None,
@@ -377,13 +430,23 @@ class AsyncProcess:
         if self._ends_sandbox and spent is not None:
             cpu = spent.cpu_time if spent.cpu_time is not None else cpu
             peak = spent.memory_peak if spent.memory_peak is not None else peak
-        error = judge(facts, self._limits)
+        elif building is not None:
+            cpu, peak = float(cpu) + building.cpu, max(int(peak), building.peak)
         out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
+        if building is None:
+            error = judge(facts, self._limits)
+        elif building.under_way:
+            error = building.judge(facts, self._limits)
+            err = building.output.encode(errors="replace")[: self._limits.output_bytes]
+            if err:
+                self._missed.append(Output("stderr", err))  # whoever listens sees what the compiler says
+        else:
+            error = judge(building.explain(facts), self._limits)
         self.result = Result(
             stdout=out.decode(errors="replace"),
             stderr=err.decode(errors="replace"),
             exit_code=124 if error is not None and error.kind == "timeout" else (128 - code if code < 0 else code),
-            duration=duration,
+            duration=0.0 if failed_to_build else now - (self._built or self._begin),
             cpu_time=float(cpu),
             memory_peak=int(peak),
             error=error,
@@ -391,18 +454,34 @@ class AsyncProcess:
             stdout_bytes=out,
             stderr_bytes=err,
             wall=self._box.wall,
+            results=shown,
+            diagnostics=() if building is None else tuple(building.diagnostics),
+            build_time=self._time_to_build(now),
         )
         self._forget()
         return Exit(self.result)
 
+    def _time_to_build(self, now: float) -> float | None:
+        if self._building is None or not self._building.plan.before:
+            return None
+        return (self._built or now) - self._begin
+
+    async def _collect(self) -> tuple[Display, ...]:
+        """What the program has left to be displayed."""
+        if self._building is None or not self._building.plan.shown:
+            return ()
+        from cloche.engine.left import displays
+
+        return await displays(self._box, self._building.plan.shown, clear=not self._ends_sandbox)
+
+    def _lacks_program(self) -> bool:
+        """Is it the program that was not found, and not the folder to run it in?"""
+        return not self._request.get("cwd") or (self._building is not None and not self._building.plan.run)
+
     def _unavailable(self, language: str) -> Event:
-        """What runs this language is not in the sandbox."""
-        error = Error(
-            "unavailable",
-            f"{language} is not installed in the sandbox.",
-            "Install it on the host, below /usr, where sandboxes find it; `cloche doctor` lists what there is.",
-        )
-        self.result = Result("", "", 127, monotonic() - self._begin, 0.0, 0, error, wall=self._box.wall)
+        """What runs this language is not in the sandbox, or something else that the program needs."""
+        lacks = self._building.plan.lacks if self._building is not None else ""
+        self.result = unavailable(language, self._box.wall, lacks)
         self._forget()
         return Exit(self.result)
 
@@ -415,6 +494,23 @@ class AsyncProcess:
         if told.get("errno") == 2:
             return FileMissing(f"The program could not be started: {message}.")
         return FileProblem(f"The program could not be started: {message}.", number=int(told.get("errno", 0)))
+
+
+def unavailable(language: str, wall: str, lacks: str = "") -> Result:
+    """The result of a program whose language is not installed, or which needs what it has not."""
+    from cloche import languages
+    from cloche.languages.state import remedy
+
+    spoken = languages.find(language)
+    error = Error("unavailable", lacks, "Bring it along among the files, or do without.")
+    if not lacks:
+        message = f"{spoken.title} is not installed on this host."
+        error = Error("unavailable", message, f"{remedy(spoken)} `cloche languages` lists what there is.")
+    return Result("", "", 127, 0.0, 0.0, 0, error, wall=wall)
+
+
+def _later(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now + seconds
 
 
 def _too_long() -> InvalidRun:

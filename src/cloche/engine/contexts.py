@@ -123,6 +123,7 @@ class AsyncContexts:
     def __init__(self, box: AsyncSandbox) -> None:
         self._box = box
         self._by_id: dict[str, AsyncContext] = {}
+        self._stateless: dict[str, AsyncContext] = {}  # where programs of languages without sessions take turns
         self._made = 0
 
     async def create(
@@ -136,6 +137,10 @@ class AsyncContexts:
         context.known = True
         self._by_id[context.id] = context
         return context
+
+    def busy(self) -> tuple[AsyncContext, ...]:
+        """Wherever something may run."""
+        return (*self._by_id.values(), *self._stateless.values())
 
     def list(self) -> list[AsyncContext]:
         """All contexts, in the order in which they were made."""
@@ -164,14 +169,15 @@ class AsyncContexts:
     def default(self, language: str) -> AsyncContext:
         """The context that cells of a language run in unless they name one."""
         spoken = languages.find(language)
-        if spoken.kernel is None:
-            raise InvalidRun(
-                f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program(code, language=…)."
-            )
+        known = self._by_id if spoken.kernel is not None else self._stateless
         name = spoken.context or spoken.name
-        if name not in self._by_id:
-            self._by_id[name] = AsyncContext(self._box, name, languages.find(name), None, {})
-        return self._by_id[name]
+        if name not in known:
+            known[name] = self.usual(name)
+        return known[name]
+
+    def usual(self, name: str) -> AsyncContext:
+        """A language's default context, new."""
+        return AsyncContext(self._box, name, languages.find(name), None, {})
 
     async def ensure(self, context: AsyncContext) -> None:
         """Have the agent know it, though no cell has run in it."""

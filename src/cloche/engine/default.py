@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche import settings
+from cloche import languages, settings
 from cloche.walls.jail.nurseries import of_this_process
 from cloche.walls.jail.wall import AsyncJail
 
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def wall() -> AsyncWall:
     """The jail, with the nurseries of this process."""
-    return AsyncJail(of_this_process(settings.load()))
+    return AsyncJail(of_this_process(settings.load(), languages.visible))

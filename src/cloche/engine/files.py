@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
+from _collections_abc import Mapping
 from time import monotonic
 
 from cloche.engine import calls
-from cloche.engine.checks import checked_data
+from cloche.engine.checks import checked_data, checked_env
 from cloche.engine.checks import checked_path as _checked
 from cloche.engine.link import NONSENSE, Lost, Operation
 from cloche.engine.transfers import AsyncReading, AsyncWriting, entry
@@ -43,11 +44,27 @@ class AsyncFiles:
             await writing.write(checked)
             return await writing.finish()
 
-    def write_stream(self, path: str, *, mode: int | None = None, append: bool = False) -> AsyncWriting:
-        """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to."""
+    def write_stream(
+        self,
+        path: str,
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        in_place: bool = False,
+        attributes: Mapping[str, str] | None = None,
+    ) -> AsyncWriting:
+        """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to.
+
+        With `in_place` everybody sees it grow, and it stays the same file.  `attributes` are what it has as xattrs in
+        the `user` namespace from then on, instead of those that it had.
+        """
         if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
             raise InvalidRun(f"mode must be between 0o000 and 0o777, not {mode!r:.100}.")
-        request = {"method": "write", "path": _checked(path), "mode": mode, "append": append}
+        request: dict[str, Any] = {"method": "write", "path": _checked(path), "mode": mode, "append": append}
+        if in_place:
+            request["in_place"] = True
+        if attributes is not None:
+            request["attributes"] = checked_env(attributes)
         return AsyncWriting(self._box, request)
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -167,6 +184,22 @@ class AsyncWatch:
                 self._open = False
         return None
 
+    async def drain(self) -> list[Change]:
+        """All that has happened by now and that nobody was told of."""
+        await self._box.tell(frames.encode(self._operation.number, frames.INPUT))
+        is_all = not self._open
+        while not is_all:
+            kind, payload = await calls.answer(self._box, self._operation, "watch")
+            if kind == frames.EVENT:
+                told = calls.told(payload)
+                self._told.extend(_changes(told.get("changes")))
+                is_all = bool(told.get("all"))
+            else:
+                self._open, is_all = False, True
+        changes = [*self._told]
+        self._told.clear()
+        return changes
+
     async def close(self) -> None:
         """Stop watching."""
         if self._open:
@@ -193,9 +226,13 @@ class AsyncWatch:
 
 def _changes(told: Any) -> list[Change]:
     try:
-        return [Change(str(change["kind"]), str(change["path"])) for change in told]
+        return [_change(str(change["kind"]), str(change["path"])) for change in told]
     except NONSENSE as problem:
         raise calls.nonsense() from problem
+
+
+def _change(kind: str, path: str) -> Change:
+    return Change("rename", path, arrived=True) if kind == "arrive" else Change(kind, path)
 
 
 def _entries(told: Any) -> list[Entry]:

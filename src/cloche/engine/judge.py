@@ -24,6 +24,7 @@ _GROUP = f"  + Exception Group {_HEADER}"
 # What a traceback ends with: the exception's class, with its module unless it is a builtin, and its message.
 _RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
 _SIGINT = 2
+_SIGABRT = 6  # how programs in C, C++ and others end after what a language can explain
 TAIL = 256 << 10  # of standard error, where a traceback is looked for
 
 
@@ -42,6 +43,8 @@ class Facts(Plain):
     inodes_free: int | None = None
     is_python: bool = False
     refused: tuple[str, ...] = ()  # system calls that the wall refused meanwhile
+    explained: Traceback | None = None  # what its language makes of its standard error
+    is_syntax: bool = False  # and that it never began
 
 
 def judge(facts: Facts, limits: Limits) -> Error | None:
@@ -71,7 +74,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     # Python ends so after an exception (120: its last output could not be written either); with another code, what it
     # printed earlier is not why it ended.
     failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
-    trace = find_traceback(facts.stderr_tail) if failed else None
+    trace = facts.explained or (find_traceback(facts.stderr_tail) if failed else None)
     if trace is not None and is_out_of_memory(trace):
         return _memory(limits, trace)
     if _disk_full(facts):
@@ -97,7 +100,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             f"The sandbox does not allow the system call {calls}.",
             "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, unshare or open raw sockets.",
         )
-    if facts.exit_code < 0:
+    if facts.exit_code < 0 and (facts.explained is None or facts.exit_code != -_SIGABRT):
         return killed(-facts.exit_code, trace)
     if trace is None:
         return Error(
@@ -105,7 +108,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             f"The program ended with exit code {facts.exit_code}.",
             "Its standard error says more." if facts.stderr_tail.strip() else "It printed no reason; check its logic.",
         )
-    if trace.name in SYNTAX:
+    if facts.is_syntax or (trace.name in SYNTAX and trace is not facts.explained):
         return _with(trace, "syntax", trace.message, "Correct the line that the message points at and run it again.")
     return _with(trace, "runtime", trace.message, advice(trace))
 
@@ -165,7 +168,9 @@ def _first_of_chain(lines: list[str], start: int) -> int:
 def is_out_of_memory(trace: Traceback) -> bool:
     """Is it for want of memory?"""
     # NumPy has a class of its own for it; mmap raises OSError.
-    return trace.name.endswith("MemoryError") or (trace.name == "OSError" and "[Errno 12]" in trace.message)
+    return trace.name.endswith(("MemoryError", "std::bad_alloc")) or (
+        trace.name == "OSError" and "[Errno 12]" in trace.message
+    )
 
 
 def _find_syntax_error(lines: list[str]) -> Traceback | None:
@@ -212,8 +217,9 @@ def killed(number: int, trace: Traceback | None) -> Error:
     except ValueError:
         name = f"signal {number}"
     hints = {
-        "SIGSEGV": "A native library crashed: look for ctypes, deep recursion in C, or a broken extension.",
-        "SIGABRT": "A native library gave up; its standard error says why.",
+        "SIGSEGV": "It touched memory that is not its own: look for bad pointers and indexes, endless recursion.",
+        "SIGABRT": "It gave up, or a native library did; its standard error says why.",
+        "SIGFPE": "It divided an integer by zero.",
         "SIGINT": "It was interrupted.",
     }
     return _with(trace, "killed", f"The program was killed by {name}.", hints.get(name, "Something sent it a signal."))

@@ -14,20 +14,25 @@ from cloche.model.result import Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cloche.engine.commands import Data
     from cloche.walls.wall import AsyncWall
 
+CHECK_S = 20.0  # what a checker may take beyond its program
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
 
 
 async def run(
-    code: str,
+    code: str | None = None,
     *,
     language: str | None = "python",
+    entry: str | None = None,
     stdin: str | bytes | None = None,
     args: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     files: Mapping[str, str | bytes] | None = None,
     timeout: float | None = 30,
+    build_timeout: float | None = 60,
+    check: str = "report",
     memory: int | str = "512M",
     cpu: float = 1.0,
     disk: int | str = "1G",
@@ -40,27 +45,53 @@ async def run(
 ) -> Result:
     """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one.
 
-    Without a language (None) it is told from the code.
+    Without a language (None) it is told from the code.  A project is `files` and the `entry` among them, which may be
+    left out where it is plain.
     """
-    language = languages.choose(language, checked_code(code))
-    limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+    limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
+    written = checked_files(files)
+    code, language, entry = what_to_run(code, language, entry, dict(written))
     where = settings.load().url if url is None else url
     if where and wall is None:
         from cloche.client.one_shot import run as run_there
 
         folders = checked_mounts(mounts)
-        return await run_there(where, api_key, code, language, stdin, args, env, files, limits, folders)
+        return await run_there(where, api_key, code, language, entry, stdin, args, env, files, limits, folders, check)
     given = None if stdin is None else checked_data("stdin", stdin)
-    box = one_shot(checked_code(code), language, limits, checked_env(env), checked_mounts(mounts), wall)
+    box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), wall)
     try:
-        for path, data in checked_files(files):
+        for path, data in written:
             await box.files.write(path, data)
         process = await box.start_program(
-            code, language=language, args=args, stdin=given is not None, ends_sandbox=True
+            code,
+            language=language,
+            entry=entry,
+            args=args,
+            check=check,
+            stdin=given is not None,
+            ends_sandbox=True,
+            files=[path for path, _ in written] or None,
         )
         return await process.finish(given)
     finally:
         await box.let_go()
+
+
+def what_to_run(
+    code: str | None, language: str | None, entry: str | None, files: Mapping[str, Data]
+) -> tuple[str, str, str | None]:
+    """The source, its language, and where it belongs among the files (None: where all programs go)."""
+    if code is not None:
+        language = languages.choose(language, checked_code(code), entry)
+        if files and entry is None:
+            from cloche.languages.entry import place_among
+
+            entry = place_among(languages.find(language), files)
+        return code, language, entry
+    from cloche.languages.entry import choose_entry
+
+    language, entry = choose_entry(None if language == "python" and entry else language, entry, list(files), files)
+    return bytes(files[entry]).decode("utf-8", "surrogateescape"), language, entry
 
 
 def one_shot(
@@ -72,8 +103,11 @@ def one_shot(
     wall: AsyncWall | None = None,
 ) -> AsyncOneShot:
     """A sandbox for one program: chosen by what that program imports."""
-    imports = languages.find(language).imports(code)
+    spoken = languages.find(language)
+    imports = spoken.imports(code)
     lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
+    if lifetime is not None and not spoken.warm:
+        lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
     return AsyncOneShot(Order(limits, mounts, imports, lifetime), env, wall)
 
 

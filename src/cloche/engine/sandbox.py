@@ -65,6 +65,7 @@ class AsyncSandbox(AsyncBox):
         disk: int | str = "1G",
         processes: int = 64,
         output: int | str = "10M",
+        build_timeout: float | None = 60,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
         lifetime: float | None = None,
@@ -91,7 +92,7 @@ class AsyncSandbox(AsyncBox):
         ):
             if value:
                 raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
-        limits = Limits.of(timeout, memory, cpu, disk, processes, output)
+        limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
         super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
@@ -101,6 +102,7 @@ class AsyncSandbox(AsyncBox):
         self._undo = undo
         self._before_runs: list[AsyncCheckpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
+        self.table_rows: int | None = None  # of a table that is displayed; None: as many as one can read
 
     async def run(
         self,
@@ -158,7 +160,7 @@ class AsyncSandbox(AsyncBox):
 
     async def interrupt(self, context: str | AsyncContext | None = None) -> None:
         """Have what runs stop, in one context or in all; variables stay."""
-        for where in [self.contexts.get(context)] if context is not None else self.contexts.list():
+        for where in [self.contexts.get(context)] if context is not None else self.contexts.busy():
             await where.interrupt()
 
     async def restart(self, context: str | AsyncContext | None = None) -> None:
@@ -260,9 +262,13 @@ class AsyncSandbox(AsyncBox):
         limits = self.limits_with(timeout)
         where = self._context(language, context)
         request["timeout"] = limits.timeout_s
+        if self.table_rows is not None:
+            request["rows"] = self.table_rows
         request["language"] = where.language if language is None else languages.find(language).name
         request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         await self.open()
+        if where.how is None:
+            return await self._start_program(where, request, limits, keep), where
         if self._undo and where.language == "python" and not where.is_branch:
             await self._remember()
         await where.take()
@@ -274,6 +280,29 @@ class AsyncSandbox(AsyncBox):
             await where.free(cell)
             raise
         return cell, where
+
+    async def _start_program(
+        self, where: AsyncContext, request: dict[str, Any], limits: Limits, keep: int
+    ) -> AsyncCell:
+        """A language without sessions: a program, which finds the files of earlier ones and nothing else."""
+        from cloche.engine.program_cells import AsyncProgramCell
+
+        options = {
+            "language": where.language,
+            "env": request["env"],
+            "timeout": limits.timeout_s,
+            "stdin": bool(request["input"]),
+        }
+        await where.take()
+        cell = AsyncProgramCell(self, request["code"], options, keep)
+        where.occupy(cell)
+        try:
+            await cell.begin()
+        except BaseException:
+            cell.over = True
+            await where.free(cell)
+            raise
+        return cell
 
     async def _remember(self) -> None:
         """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""

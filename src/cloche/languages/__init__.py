@@ -1,26 +1,56 @@
-"""How source becomes a command: one file per language, found here by name."""
+"""How source becomes commands: one file per language in definitions/, found here by name or alias."""
 
 from __future__ import annotations
 
 from cloche.errors import InvalidRun
-from cloche.languages.language import Language
 
-_FILES = {
-    "python": ("py", "python3"),
-    "bash": ("sh", "shell"),
-    "javascript": ("js", "node"),
-    "typescript": ("ts",),
-}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.languages.language import Language
+    from cloche.languages.toolchain import Found
+
+_known: dict[str, Language] = {}
+_found: dict[str, Found | None] = {}
 
 
 def find(name: str) -> Language:
     """The language of this name or alias."""
     wanted = name.strip().lower() if isinstance(name, str) else ""
-    for file, aliases in _FILES.items():
-        if wanted == file or wanted in aliases:
-            language: Language = __import__(f"cloche.languages.{file}", fromlist=["LANGUAGE"]).LANGUAGE
-            return language
-    raise InvalidRun(f"The language {name!r} is unknown.", hint=f"Known are {', '.join(sorted(_FILES))}.")
+    if wanted in _known:
+        return _known[wanted]
+    if wanted.isidentifier() and wanted in names():
+        _known[wanted] = __import__(f"cloche.languages.definitions.{wanted}", fromlist=["LANGUAGE"]).LANGUAGE
+        return _known[wanted]
+    for language in everything():
+        for alias in language.aliases:
+            _known.setdefault(alias, language)
+    if wanted in _known:
+        return _known[wanted]
+    raise InvalidRun(f"The language {name!r:.100} is unknown.", hint=f"Known are {', '.join(names())}.")
+
+
+def names() -> list[str]:
+    """All languages: a file each."""
+    if not _names:
+        import os
+
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "definitions")
+        files = (file.removesuffix(".py") for file in os.listdir(folder) if file.endswith(".py"))
+        _names.extend(sorted(name for name in files if not name.startswith("_")))
+    return list(_names)
+
+
+_names: list[str] = []
+
+
+def everything() -> list[Language]:
+    """What is known of each."""
+    return [find(name) for name in names()]
+
+
+def aliases(name: str) -> tuple[str, ...]:
+    """By what other names a language is known."""
+    return find(name).aliases
 
 
 def choose(language: str | None, code: str, file: str | None = None) -> str:
@@ -30,19 +60,53 @@ def choose(language: str | None, code: str, file: str | None = None) -> str:
     from cloche.languages.detect import detect
 
     guess = detect(code, file=file)
-    if guess.language in _FILES:
+    if guess.language in names():
         return guess.language
     looks = f"This looks like {guess.language}, which cannot be run yet." if guess.language else ""
-    raise InvalidRun(
-        looks or "The language cannot be told from the code.", hint=f"Name it: {', '.join(sorted(_FILES))}."
-    )
+    raise InvalidRun(looks or "The language cannot be told from the code.", hint=f"Name it: {', '.join(names())}.")
 
 
-def names() -> list[str]:
-    """All languages."""
-    return sorted(_FILES)
+def of(language: str | None, code: str | None, file: str | None) -> str:
+    """The language that was named; without one, that of the file's name; else Python."""
+    if language is not None:
+        return language
+    if file is None:
+        return "python"
+    suffix = file[file.rfind(".") :].lower() if "." in file else ""
+    if suffix == ".py":
+        return "python"
+    for each in everything():
+        if suffix in each.extensions:
+            return each.name
+    return choose(None, code or "", file)
 
 
-def aliases(name: str) -> tuple[str, ...]:
-    """By what other names a language is known."""
-    return _FILES[name]
+def tools(language: Language) -> Found | None:
+    """Where a language's tools are; None when the host has none."""
+    if language.name not in _found:
+        from cloche.languages import prepared, toolchain
+
+        found = toolchain.find(language.name, language.toolchain) if language.toolchain is not None else None
+        _found[language.name] = prepared.with_it(language, found) if found is not None else None
+    return _found[language.name]
+
+
+def look_again() -> None:
+    """Forget where tools were: some have been installed."""
+    _found.clear()
+
+
+def visible() -> dict[str, list[object]]:
+    """What the jail shows of this host beside /usr: folders and where they go, and what PATH has in addition."""
+    from cloche.languages import prepared
+
+    mounts: list[object] = [prepared.shown()]
+    path: list[object] = []
+    for language in everything():
+        found = tools(language) if language.toolchain is not None and not language.toolchain.inside else None
+        if found is not None:
+            if found.mount is not None and found.mount not in mounts:
+                mounts.append(found.mount)
+            if found.folder not in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", *path):
+                path.append(found.folder)
+    return {"toolchains": mounts, "path": path}

@@ -13,6 +13,13 @@ class Started(Plain):
     kind: str = "started"
 
 
+class Building(Plain):
+    """Something is done before the program starts: "compile" …"""
+
+    step: str
+    kind: str = "building"
+
+
 class Output(Plain):
     """A piece of output; `kind` says from which stream ("stdout" or "stderr")."""
 
@@ -60,5 +67,5 @@ class End(Plain):
     kind: str = "end"
 
 
-Event = Started | Output | Exit
+Event = Building | Started | Output | Exit
 CellEvent = Started | Output | Shown | Cleared | Failed | End

@@ -21,6 +21,22 @@ class Entry(Plain):
         return self.path.rpartition("/")[2]
 
 
+class Details(Plain):
+    """A file, folder or link, and what few ask for: whose it is, what was written about it, where a link ends."""
+
+    path: str
+    kind: str
+    size: int
+    mode: int
+    modified: float
+    uid: int
+    gid: int
+    attributes: dict[str, str]  # xattrs in the `user` namespace
+    end: str | None = None  # of a link, followed to the end; None when nothing is there
+    end_kind: str = ""
+    end_mode: int = 0
+
+
 class Listing(list[Entry]):
     """What is in a folder; `truncated` when there was more than can be told at once."""
 
@@ -32,6 +48,7 @@ class Change(Plain):
 
     kind: str
     path: str
+    arrived: bool = False  # of a rename: this is its new name
 
 
 class Mount(Plain):

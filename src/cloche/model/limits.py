@@ -17,6 +17,7 @@ class Limits(Plain):
     disk_bytes: int = 1 << 30
     processes: int = 64
     output_bytes: int = 10 << 20
+    build_timeout_s: float | None = 60.0
 
     @classmethod
     def of(
@@ -27,21 +28,23 @@ class Limits(Plain):
         disk: int | str = "1G",
         processes: int = 64,
         output: int | str = "10M",
+        build_timeout: float | None = 60.0,
     ) -> Limits:
         """Limits from what a person writes: `memory="512M"`."""
-        if repr((timeout, memory, cpu, disk, processes, output)) == _USUAL:
+        if repr((timeout, memory, cpu, disk, processes, output, build_timeout)) == _USUAL:
             return _usual
         return cls(
-            timeout_s=None if timeout is None else float(within("timeout", timeout, 0.001, 7 * 86400, "seconds")),
+            timeout_s=_seconds("timeout", timeout),
             memory_bytes=int(within("memory", size("memory", memory), 16 << 20, 1 << 44, "bytes")),
             cpu=float(within("cpu", cpu, 0.01, 1024, "cores")),
             disk_bytes=int(within("disk", size("disk", disk), 1 << 20, 1 << 44, "bytes")),
             processes=_whole("processes", within("processes", processes, 1, 1 << 20, "processes")),
             output_bytes=int(within("output", size("output", output), 0, 1 << 34, "bytes")),
+            build_timeout_s=_seconds("build_timeout", build_timeout),
         )
 
 
-_USUAL = repr((30, "512M", 1.0, "1G", 64, "10M"))  # what nearly everybody asks for; as a text, for True == 1.0
+_USUAL = repr((30, "512M", 1.0, "1G", 64, "10M", 60))  # what nearly everybody asks for; as a text, for True == 1.0
 _usual = Limits()
 
 
@@ -59,6 +62,10 @@ def size(name: str, value: int | str) -> int:
         raise InvalidRun(
             f"{name}={value!r} is not a size", hint="Write a number of bytes, or a number with K, M or G: '512M'."
         ) from None
+
+
+def _seconds(name: str, value: float | None) -> float | None:
+    return None if value is None else float(within(name, value, 0.001, 7 * 86400, "seconds"))
 
 
 def _whole(name: str, value: float) -> int:

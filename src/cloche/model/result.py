@@ -110,6 +110,20 @@ class Error(Plain):
         return f"{self.kind}: {self.message}"
 
 
+class Diagnostic(Plain):
+    """What a compiler or a type checker says of a place in the source; line and column count from 1, 0 is nowhere."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    severity: str = "error"  # or "warning", "note"
+    code: str = ""  # the compiler's own: "TS2322", "E0308", "unused-variable"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}"
+
+
 class Result(Plain):
     """The outcome of a program, a command or a cell: what it printed and showed, how it ended, what it used."""
 
@@ -131,6 +145,9 @@ class Result(Plain):
     execution_count: int | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     restarted: bool = False  # its kernel ended with it: variables are gone, files are not
+    # And this of programs that are compiled or checked
+    diagnostics: tuple[Diagnostic, ...] = ()  # what compiler and checker say, in the order in which they say it
+    build_time: float | None = None  # seconds before the program began; `duration` is the program's alone
 
     @property
     def ok(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import ClocheError, Gone, Refused
+from cloche.model.events import Event, Output
 from cloche.model.result import Result
 from cloche.service.events import EventLog
 from cloche.service.identity import new_id
@@ -19,6 +20,47 @@ if TYPE_CHECKING:
 MAX_LOG = 16 << 20  # characters of one command's events
 MAX_FINISHED = 50  # commands that are over and still known, in one sandbox
 MAX_RUNNING = 200
+MAX_WAITING = 1 << 20  # bytes that a listener has not passed on yet
+
+
+class Listener:
+    """Takes the events of a command as they are, for somebody who passes them on; the command waits for who is slow."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._waiting = 0  # bytes in it
+        self._news, self._room = asyncio.Event(), asyncio.Event()
+        self.over = False
+
+    async def take(self, event: Event) -> None:
+        """An event; waits while there is much that nobody has asked for."""
+        if self.over:
+            return
+        self._events.append(event)
+        self._waiting += len(event.data) if isinstance(event, Output) else 0
+        self._news.set()
+        while self._waiting > MAX_WAITING and not self.over:
+            self._room.clear()
+            await self._room.wait()
+
+    async def next(self, patience_s: float | None) -> list[Event]:
+        """What has happened since the last time; nothing when that is nothing for so long, or when it is over."""
+        if not self._events and not self.over:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._news.wait()
+            except TimeoutError:
+                return []
+        events, self._events, self._waiting = self._events, [], 0
+        self._news.clear()
+        self._room.set()
+        return events
+
+    def end(self) -> None:
+        """Nothing more comes, or nobody wants it."""
+        self.over = True
+        self._news.set()
+        self._room.set()
 
 
 class Command:
@@ -26,22 +68,33 @@ class Command:
 
     def __init__(self, held: Held, process: AsyncProcess, words: str | list[str], pty: bool) -> None:
         self.id, self.process, self.words, self.pty = new_id("cmd"), process, words, pty
-        self.pid = process.pid
         self.started = time()
         self.log = EventLog(MAX_LOG)
         self.result: Result | None = None
+        self.listeners: set[Listener] = set()
         self._held = held
         self.task = asyncio.create_task(self._follow())
 
+    @property
+    def pid(self) -> int | None:
+        """Its process id inside the sandbox, once it runs: what is compiled takes a while."""
+        return self.process.pid if self.process.has_begun else None
+
     async def _follow(self) -> None:
         telling = Telling("")
-        self._say("started", {"pid": self.pid})
+        has_begun = self.process.has_begun
+        if has_begun:
+            self._say("started", {"pid": self.pid})
         try:
             async for event in self.process:
                 if event.kind == "exit":
                     await self._held.save_if_possible()
+                for listener in tuple(self.listeners):
+                    await listener.take(event)
                 for kind, told in telling.tell(event):
-                    if kind != "started":
+                    if kind == "started" and not has_begun:
+                        self._say("started", {"pid": self.pid})
+                    elif kind != "started":
                         self._say(kind, told)
                 await self.log.keep_pace()
         except ClocheError as problem:
@@ -49,6 +102,8 @@ class Command:
         finally:
             self.result = self.process.result
             self.log.end()
+            for listener in tuple(self.listeners):
+                listener.end()
 
     def _say(self, kind: str, told: dict[str, Any]) -> None:
         self.log.add(kind, told)

@@ -32,6 +32,9 @@ class Held:
         self.feed = EventLog(MAX_FEED)
         self.commands = Commands(self)
         self.attempts: dict[str, AsyncAttempt] = {}
+        self.notes: dict[str, Any] = {}  # what doors remember of it
+        self.pauses = False  # instead of ending, when its time is up
+        self.left_s = 0.0  # of its time, when it was paused
         self.ending: asyncio.Task[None] | None = None
         self.keeping: Keeping | None = None  # of a persistent one
         self.saver: asyncio.Task[None] | None = None
@@ -71,7 +74,7 @@ class Held:
 
     async def save_if_possible(self) -> None:
         """The same where nobody waits for it; whoever follows the sandbox learns of problems."""
-        if self.keeping is not None:
+        if self.keeping is not None and not self.box.paused:
             await self.keeping.save_if_possible()
 
     def is_busy(self) -> bool:

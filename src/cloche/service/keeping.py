@@ -65,6 +65,8 @@ class Keeping:
         """What programs write on their own is saved every few seconds."""
         while True:
             await asyncio.sleep(_BUSY_S)
+            if self._box.paused:
+                continue
             pause = min(max(_BUSY_S, self._took_s / _SHARE), _SELDOM_S) if is_busy() else _IDLE_S
             if time.monotonic() >= self._saved + pause:
                 await self.save_if_possible()

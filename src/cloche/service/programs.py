@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from cloche import languages
 from cloche.engine import default
 from cloche.engine.box import checked_mounts
-from cloche.engine.checks import checked_args, checked_code, checked_env, checked_files
-from cloche.engine.one_shot import one_shot
-from cloche.errors import InvalidRun
+from cloche.engine.checks import checked_args, checked_env, checked_files
+from cloche.engine.one_shot import one_shot, what_to_run
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
@@ -35,6 +34,7 @@ async def run_program(
     entry: str | None = None,
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     limits: Limits | None = None,
+    check: str = "report",
     interactive: bool = False,
     listened: bool = True,
 ) -> Run:
@@ -43,14 +43,9 @@ async def run_program(
     check_limits(limits, service.configuration)
     check_mounts(mounts, service.configuration.mounts)
     written = checked_files(files)
-    if (code is None) == (entry is None):
-        raise InvalidRun("Give either code, or files and the entry among them.")
-    if code is None:
-        if entry not in dict(written):
-            raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of them.")
-        code = bytes(dict(written)[entry]).decode("utf-8", "surrogateescape")
-    text, words, variables = checked_code(code), checked_args(args), checked_env(env)
-    folders, spoken = checked_mounts(mounts), languages.find(languages.choose(language, text, entry))
+    text, language, place = what_to_run(code, language, entry, dict(written))
+    words, variables = checked_args(args), checked_env(env)
+    folders, spoken = checked_mounts(mounts), languages.find(language)
 
     async def work(run: Run) -> Result:
         box = one_shot(text, spoken.name, limits, variables, folders, default.wall())
@@ -59,7 +54,14 @@ async def run_program(
                 await box.files.write(path, data)
             has_input = stdin is not None or interactive
             process = await box.start_program(
-                text, language=spoken.name, args=words, stdin=has_input, ends_sandbox=True, path=entry
+                text,
+                language=spoken.name,
+                entry=place,
+                args=words,
+                check=check,
+                stdin=has_input,
+                ends_sandbox=True,
+                files=[path for path, _ in written] or None,
             )
             run.stop = process.kill
             if interactive:

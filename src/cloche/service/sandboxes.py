@@ -14,7 +14,7 @@ from cloche.configuration import Configuration
 from cloche.engine import default
 from cloche.engine.box import checked_mounts
 from cloche.engine.sandbox import AsyncSandbox
-from cloche.errors import ClocheError, Gone
+from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.result import Result
 from cloche.service.errors import Busy
 from cloche.service.held import Held
@@ -71,6 +71,15 @@ class Sandboxes:
         """How long a living sandbox may be idle."""
         held = self._held.get(identity)
         return None if held is None else held.idle_timeout
+
+    def living(self, identity: str) -> Held | None:
+        """The sandbox of this id, whoever it belongs to; for those who bring another proof than a key."""
+        return self._held.get(identity)
+
+    def is_paused(self, identity: str) -> bool:
+        """Does nothing run in it at the moment?"""
+        held = self._held.get(identity)
+        return held is not None and held.box.paused
 
     def alive(self) -> list[Held]:
         """All that there are now."""
@@ -167,11 +176,13 @@ class Sandboxes:
             return Keeping(box, *await self._workspaces.open(caller.owner, workspace, identity))
         return Keeping(box, *await self._workspaces.begin(caller.owner, identity)) if persistent else None
 
-    def find(self, caller: Caller, identity: str) -> Held:
-        """A sandbox of the caller's that is alive."""
+    def find(self, caller: Caller, identity: str, *, paused: bool = False) -> Held:
+        """A sandbox of the caller's that is alive; one that is `paused` only for those who can deal with it."""
         held = self._held.get(identity)
         if held is None or held.owner != caller.owner:
             raise Gone("There is no such sandbox.", hint="GET /v1/sandboxes lists those that there are.")
+        if held.box.paused and not paused:
+            raise Refused("The sandbox is paused.", hint="Have it go on: POST /v1/sandboxes/{id}/resume.")
         return held
 
     async def record(self, caller: Caller, identity: str) -> SandboxRecord:
@@ -198,7 +209,7 @@ class Sandboxes:
 
     def change(self, caller: Caller, identity: str, changes: dict[str, Any]) -> SandboxRecord:
         """Give it more time, or other metadata."""
-        held, settings = self.find(caller, identity), self._configuration
+        held, settings = self.find(caller, identity, paused=True), self._configuration
         record = held.record
         if "metadata" in changes:
             record = replace(record, metadata=checked_metadata(changes["metadata"]))
@@ -212,6 +223,23 @@ class Sandboxes:
         held.record = record
         self._note(record)
         return record
+
+    async def pause(self, held: Held) -> None:
+        """Have nothing in it run, and its time stand still; for as long as a sandbox may live."""
+        await held.save_if_possible()
+        await held.box.pause()
+        now = time()
+        held.left_s = max((held.record.expires or now) - now, 1.0)
+        held.record = replace(held.record, expires=now + self._configuration.max_ttl)
+        self._note(held.record)
+        held.happened("sandbox.paused", {})
+
+    async def resume(self, held: Held, ttl: float | None = None) -> None:
+        """Have it go on, for the time that it had left or for another."""
+        await held.box.resume()
+        held.record = replace(held.record, expires=time() + (held.left_s if ttl is None else ttl))
+        self._note(held.record)
+        held.happened("sandbox.resumed", {})
 
     async def kill(self, caller: Caller, identity: str) -> None:
         """End a sandbox of the caller's; one that has ended already is fine."""
@@ -364,10 +392,13 @@ class Sandboxes:
     async def _look_after(self, held: Held) -> None:
         try:
             if held.record.expires is not None and time() > held.record.expires:
+                if held.pauses and not held.box.paused:
+                    await self.pause(held)
+                    return
                 await held.save_if_possible()
                 await held.box.set_lifetime(0.001)  # by the wall: what runs there is told that its time was up
                 await held.gone.wait()
-            elif await held.is_idle():
+            elif not held.box.paused and await held.is_idle():
                 await self.end(held, "it was idle")
         except Exception:
             log.exception("sandbox %s could not be looked after", held.id)

@@ -15,6 +15,7 @@ from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
+from cloche.service.snapshots import Snapshots
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.records import audit_of
@@ -39,6 +40,7 @@ class Service:
         )
         self.runs = Runs(self.journal, self.admission, self.keyring)
         self.workspaces = Workspaces(self.folder / "workspaces")
+        self.snapshots = Snapshots(self.folder / "snapshots")
         self.sandboxes = Sandboxes(configuration, store, self.journal, self.keyring, self.runs, self.workspaces)
         self.started = time()
         self.stopping = False
@@ -59,6 +61,7 @@ class Service:
             service.admin_key = await service.keyring.ensure_admin(folder / "key")
             await service._load_usage()
             await service.workspaces.load()
+            await service.snapshots.load()
         except BaseException:
             await store.close()
             raise
@@ -107,6 +110,7 @@ class Service:
                 log.warning("old records could not be removed: %s", type(problem).__name__)
             try:
                 await self.workspaces.remove_old(settings.persistent_age)
+                await self.snapshots.remove_old(settings.persistent_age)
             except ClocheError as problem:
                 log.warning("an old workspace could not be removed: %s", problem)
             await asyncio.sleep(_TRIM_S)

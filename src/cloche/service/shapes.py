@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from cloche.errors import ClocheError, FileProblem
-from cloche.model.events import CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
+from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
 from cloche.model.files import Entry
 from cloche.model.history import Best, FileChanges, Moment, Restored, VariableChanges
 from cloche.model.plain import Plain
@@ -112,6 +112,8 @@ class Telling:
             return self._output(event.kind, event.data)
         if isinstance(event, Started):
             return [("started", {"run_id": self._run_id, "pid": event.pid})]
+        if isinstance(event, Building):
+            return [("building", {"step": event.step})]
         if isinstance(event, Shown):
             return [("result", {"result": plain(event.result), "update": event.update})]
         if isinstance(event, Cleared):

@@ -22,6 +22,12 @@ class AsyncHold(Protocol):
     async def set_lifetime(self, seconds: float | None) -> None:
         """End it by itself after so long, counted from now."""
 
+    async def pause(self) -> None:
+        """Have nothing in it run any more, and forget nothing of it; raises Refused where that cannot be done."""
+
+    async def resume(self) -> None:
+        """Have it go on."""
+
     async def ended(self) -> str:
         """Wait until it has ended, by whomever; the reason, in a word.  It may be asked and told things meanwhile."""
 

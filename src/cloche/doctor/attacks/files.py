@@ -11,13 +11,20 @@ if TYPE_CHECKING:
     from cloche.doctor.scene import Scene
 
 _HOST_FILES = """
+def names_in(folder):
+    names = os.listdir(folder)
+    if not names:  # /root is there, and is the sandbox's own
+        raise FileNotFoundError(2, "nothing is in it")
+    return names
+
 attempt("a file of the host", read, GIVEN["secret_file"])
-for path in ("/etc/shadow", "/etc/ssh", "/root", "/var/lib", "/var/log", "/boot", "/mnt", "/srv", "/lost+found"):
+for path in ("/etc/shadow", "/etc/ssh", "/var/lib", "/var/log", "/boot", "/mnt", "/srv", "/lost+found"):
     attempt(path, os.stat, path)
+attempt("/root", names_in, "/root")
 for path in GIVEN["paths"]:
     attempt(path, os.stat, path)
 if GIVEN["home"] not in ("/", "/sandbox", "/nonexistent"):
-    attempt(GIVEN["home"], os.listdir, GIVEN["home"])
+    attempt(GIVEN["home"], names_in, GIVEN["home"])
 for name in os.listdir("/home"):
     if name != "user":
         tell(f"/home/{name}", "gained")

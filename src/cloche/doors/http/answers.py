@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 T = TypeVar("T")
 
@@ -67,6 +67,17 @@ class ImageAnswer(BaseModel):
     data: str
 
 
+class DiagnosticAnswer(BaseModel):
+    """What a compiler or a checker says of a place in the source."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    severity: str
+    code: str
+
+
 class ResultAnswer(BaseModel):
     """What a run came to."""
 
@@ -86,6 +97,8 @@ class ResultAnswer(BaseModel):
     execution_count: int | None
     tool_calls: list[dict[str, Any]]
     restarted: bool
+    diagnostics: list[DiagnosticAnswer]
+    build_time: float | None
     text: str | None
     context: str
     stdout_base64: str | None = None
@@ -132,6 +145,7 @@ class LimitsAnswer(BaseModel):
     disk: int
     processes: int
     output: int
+    build_timeout: float | None
 
 
 class SandboxAnswer(BaseModel):
@@ -142,6 +156,7 @@ class SandboxAnswer(BaseModel):
     created: float
     expires: float | None
     idle_timeout: float | None
+    paused: bool
     metadata: dict[str, str]
     limits: LimitsAnswer
     wall: str
@@ -279,7 +294,7 @@ class CommandAnswer(BaseModel):
     """A command under way, or over."""
 
     id: str
-    pid: int
+    pid: int | None = None
     command: str | list[str]
     pty: bool
     started: float
@@ -339,12 +354,38 @@ class AuditAnswer(BaseModel):
 
 
 class LanguageAnswer(BaseModel):
-    """A language."""
+    """A language, and whether this server can run it."""
 
     name: str
+    title: str = Field(description="as people write it")
     aliases: list[str]
+    extensions: list[str] = Field(description="of its files, the usual one first")
     programs: bool
     sessions: bool
+    state: Literal["ready", "old", "installable", "unavailable"]
+    version: str | None
+    hint: str = Field(description="what is missing or could be better, and what to do about it")
+    hello: str = Field(description="a program that says hello")
+
+
+class TemplateAnswer(BaseModel):
+    """A small project to start from; its files and entry are what `POST /v1/run` takes."""
+
+    name: str
+    language: str
+    description: str
+    entry: str
+    files: dict[str, str] = Field(description="what is in them, by path")
+
+
+class TemplateSummary(BaseModel):
+    """A template without what is in its files."""
+
+    name: str
+    language: str
+    description: str
+    entry: str
+    files: list[str] = Field(description="their paths")
 
 
 class Page(BaseModel, Generic[T]):

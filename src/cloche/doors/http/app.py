@@ -6,11 +6,23 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from cloche import __version__
-from cloche.doors import terminal, websocket
-from cloche.doors.http import commands, containers, files, problems, runs, sandboxes, sessions, system, workspaces
+from cloche.doors import live, terminal, websocket
+from cloche.doors.http import (
+    commands,
+    containers,
+    files,
+    problems,
+    runs,
+    sandboxes,
+    sessions,
+    system,
+    templates,
+    workspaces,
+)
 from cloche.doors.http import ports as ports_http
 from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
+from cloche.doors.page import files as page_files
 from cloche.doors.ports import Ports
 from cloche.service.service import Service
 
@@ -39,9 +51,11 @@ def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> Fas
         commands,
         containers,
         workspaces,
+        templates,
         ports_http,
+        page_files,
     ):  # in the order in which addresses are looked up: what is called most first
         app.include_router(part.router)
-    app.router.routes.extend((*websocket.routes, *terminal.routes, *ports_http.routes))
+    app.router.routes.extend((*websocket.routes, *terminal.routes, *live.routes, *ports_http.routes))
     app.router.routes.append(Route(PATH, mcp, include_in_schema=False))
     return app

@@ -59,11 +59,13 @@ class LimitsBody(Body):
     disk: Size = "1G"
     processes: int = 64
     output: Size = "10M"
+    build_timeout: float | None = Field(60, description="seconds for what comes before a program: compilers")
 
     def limits(self, longest: float) -> Limits:
         """As the engine has them; without a limit of time it is the longest that is allowed."""
         timeout = longest if self.timeout is None else self.timeout
-        return Limits.of(timeout, self.memory, self.cpu, self.disk, self.processes, self.output)
+        building = longest if self.build_timeout is None else min(self.build_timeout, longest)
+        return Limits.of(timeout, self.memory, self.cpu, self.disk, self.processes, self.output, building)
 
 
 class WhereBody(LimitsBody):
@@ -101,10 +103,11 @@ class RunBody(WhereBody, ViewBody):
     language: str | None = Field("python", description="null: told from the code, or from the entry's name")
     code: Text | None = None
     files: dict[str, str | Base64] | None = Field(None, description="contents by path, relative to /sandbox")
-    entry: str | None = Field(None, description="which of the files to run, instead of `code`")
+    entry: str | None = Field(None, description="which of the files to run; with `code`, the file that it is")
     stdin: Text | None = None
     stdin_base64: str | None = None
     args: list[str] = []
+    check: Literal["report", "block", "off"] = Field("report", description="what to do about a program's types")
     interactive: bool = Field(False, description="standard input stays open for POST /v1/runs/{run}/input")
 
 
@@ -197,8 +200,11 @@ class CommandBody(Body):
 
     command: Text | list[Text] | None = None
     code: Text | None = None
-    language: str = "python"
+    entry: Text | None = Field(None, description="a file in the sandbox to run; with `code`, the file that it is")
+    language: str | None = Field(None, description="of a program; told from the entry's name, else Python")
     args: list[str] = []
+    build_timeout: float | None = Field(None, description="seconds for what comes before a program: compilers")
+    check: Literal["report", "block", "off"] = "report"
     cwd: Text | None = None
     env: dict[str, str] | None = None
     stdin: bool | Text = True

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cloche import languages
 from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
 from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
@@ -40,7 +41,7 @@ async def start(
     request: Request, held: TheSandbox, body: CommandBody, service: TheService, caller: TheCaller
 ) -> Response:
     """Start a command, or a program in some language; with `wait`, answer when it has ended."""
-    if (body.command is None) == (body.code is None):
+    if (body.command is None) == (body.code is None and body.entry is None):
         raise InvalidRun("Give either a command, or the code of a program.")
     service.sandboxes.check_timeout(body.timeout)
     if not body.wait:
@@ -67,7 +68,7 @@ async def start(
             return result
 
     code = body.code if body.code is not None else str(_words(body))
-    language = body.language if body.code is not None else "command"
+    language = "command" if body.command is not None else languages.of(body.language, body.code, body.entry)
     starting = service.sandboxes.run(caller, held, work, code, language, bytes_moved=len(data or b""))
     run = await accepted(request, service, starting)
     await outcome(request, run, run.cancel)
@@ -75,20 +76,22 @@ async def start(
 
 
 async def _start(held: Held, body: CommandBody, stdin: bool, whole: bool = False) -> AsyncProcess:
-    if body.code is not None:
+    if body.command is None:
         process = await held.box.start_program(
             body.code,
             language=body.language,
+            entry=body.entry,
             args=body.args,
             env=body.env,
             cwd=body.cwd,
             timeout=body.timeout,
+            build_timeout=body.build_timeout,
+            check=body.check,
             stdin=stdin,
         )
         if not body.wait:
             await process.started()
         return process
-    assert body.command is not None
     return await held.box.commands.start(
         body.command,
         cwd=body.cwd,
@@ -172,7 +175,7 @@ def _input(body: CommandBody) -> bytes | None:
 
 
 def _words(body: CommandBody) -> str | list[str]:
-    words: str | list[str] = body.language if body.command is None else body.command
+    words: str | list[str] = body.entry or body.language or "python" if body.command is None else body.command
     return words
 
 

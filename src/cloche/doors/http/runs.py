@@ -51,6 +51,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
         entry=body.entry,
         mounts=body.checked_mounts(),
         limits=body.limits(service.configuration.max_timeout),
+        check=body.check,
         interactive=body.interactive,
         listened=events or body.interactive,
     )

@@ -25,6 +25,7 @@ from cloche.store.records import SandboxRecord
 router = APIRouter(prefix="/v1/sandboxes", responses=ALWAYS, tags=["sandboxes"])
 
 _FILTER = "metadata."
+_NOT_RECORDED = ("limits", "idle_timeout", "paused")
 
 
 @router.post("", status_code=201, responses={201: {"model": SandboxAnswer}}, response_class=Response)
@@ -78,6 +79,22 @@ async def change(held: TheSandbox, body: SandboxChanges, service: TheService, ca
 async def kill(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
     """End it, with all that is in it."""
     await service.sandboxes.kill(caller, sandbox_id)
+    return Response(status_code=204)
+
+
+@router.post("/{sandbox_id}/pause", status_code=204, response_class=Response)
+async def pause(held: TheSandbox, service: TheService) -> Response:
+    """Have nothing in it run, and its time stand still; variables, programs and files stay as they are."""
+    await service.sandboxes.pause(held)
+    return Response(status_code=204)
+
+
+@router.post("/{sandbox_id}/resume", status_code=204, response_class=Response)
+async def resume(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
+    """Have it go on where it was; one that runs already is fine."""
+    held = service.sandboxes.find(caller, sandbox_id, paused=True)
+    if held.box.paused:
+        await service.sandboxes.resume(held)
     return Response(status_code=204)
 
 
@@ -136,7 +153,7 @@ def _json(service: Service, record: SandboxRecord) -> dict[str, Any]:
     limits = record.limits
     return {
         **{
-            name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in ("limits", "idle_timeout")
+            name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in _NOT_RECORDED
         },
         "limits": {
             "timeout": limits["timeout_s"],
@@ -145,6 +162,8 @@ def _json(service: Service, record: SandboxRecord) -> dict[str, Any]:
             "disk": limits["disk_bytes"],
             "processes": limits["processes"],
             "output": limits["output_bytes"],
+            "build_timeout": limits.get("build_timeout_s", 60.0),
         },
         "idle_timeout": service.sandboxes.idle_timeout(record.id),
+        "paused": service.sandboxes.is_paused(record.id),
     }

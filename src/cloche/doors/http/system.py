@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from time import time
 from typing import Annotated, Any
 
@@ -9,13 +10,15 @@ from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from cloche import __version__, languages
+from cloche import __version__, environment, languages, settings
 from cloche.doors.http import documentation
 from cloche.doors.http.answers import AuditAnswer, KeyAnswer, LanguageAnswer, Page
 from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS, told
+from cloche.doors.page import files as page_files
 from cloche.errors import ClocheError
+from cloche.languages.state import State, look
 from cloche.service.identity import new_id
 from cloche.store.records import AuditRecord, KeyRecord
 
@@ -31,9 +34,10 @@ _PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inlin
 
 
 @router.get("/", include_in_schema=False)
-async def home() -> Response:
-    """A page for people."""
-    return HTMLResponse(_HOME, headers=_PAGE)
+async def home(request: Request) -> Response:
+    """The playground, or where it was never built, a page that says where things are."""
+    built = page_files.page(known=request.headers.get("if-none-match", ""))
+    return built or HTMLResponse(_HOME, headers=_PAGE)
 
 
 @router.get("/docs", include_in_schema=False)
@@ -70,17 +74,9 @@ async def version() -> Response:
 
 @router.get("/v1/languages", responses={200: {"model": Page[LanguageAnswer]}}, response_class=Response)
 async def known_languages(limit: Limit = 100, after: After = None) -> Response:
-    """What can be run: as programs, in sessions, or both."""
-    items = [
-        {
-            "name": name,
-            "aliases": list(languages.aliases(name)),
-            "programs": bool(languages.find(name).command),
-            "sessions": languages.find(name).kernel is not None,
-        }
-        for name in languages.names()
-    ]
-    return Json(page(items, limit, after))
+    """What can be run: as programs, in sessions, or both; in which version, and what it takes where it cannot."""
+    states = await to_thread(_states)  # the first time, programs are asked for their versions
+    return Json(page([_language(state) for state in states], limit, after))
 
 
 @router.get("/v1/usage", response_class=Response)
@@ -138,6 +134,26 @@ async def metrics(request: Request) -> Response:
 
 def _audit(service: TheService, caller: TheCaller, action: str, target: str, details: dict[str, Any]) -> None:
     service.journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
+
+
+def _states() -> list[State]:
+    return look(environment.manifest(settings.load().environment or environment.location()))
+
+
+def _language(state: State) -> dict[str, Any]:
+    language = languages.find(state.name)
+    return {
+        "name": state.name,
+        "title": state.title,
+        "aliases": list(language.aliases),
+        "extensions": list(language.extensions),
+        "programs": True,
+        "sessions": state.sessions,
+        "state": state.state,
+        "version": state.version,
+        "hint": f"{state.why} {state.remedy}".strip(),
+        "hello": language.hello,
+    }
 
 
 def _key(record: KeyRecord) -> dict[str, Any]:

@@ -89,14 +89,24 @@ def listed(directory: int) -> set[int]:
 
 def kill_listed(directory: int, spared: set[int]) -> bool:
     """Kill what a group lists, but for some; False when new ones kept coming, as they may where nothing stops them."""
-    seen = {0, *spared}
+    return _signal(directory, _SIGKILL, {0, *spared})
+
+
+def signal_listed(directory: int, number: int, last: int) -> bool:
+    """A signal for all that a group lists, the youngest first and `last` at the end; False as above."""
+    done = _signal(directory, number, {0, last})
+    os.kill(last, number)
+    return done
+
+
+def _signal(directory: int, number: int, seen: set[int]) -> bool:
     for _ in range(100):  # a fork bomb is outrun after a few rounds; the caller tries again if not
         fresh = listed(directory) - seen
         if not fresh:
             return True
-        for pid in fresh:
+        for pid in sorted(fresh, reverse=True):
             try:
-                os.kill(pid, _SIGKILL)
+                os.kill(pid, number)
             except ProcessLookupError:
                 pass
         seen |= fresh

@@ -54,6 +54,7 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, in
     workspace, store = _mount_workspace(plan, uid)
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     _mount_host_folders(host_folders, uid)
+    linux.mount(root.WORKSPACE, root.HOME, flags=linux.MS_BIND | linux.MS_REC)
     if "network" not in without:
         _raise_loopback()
     linux.sethostname("cloche")
@@ -127,7 +128,7 @@ def _limit_namespace(limits: int) -> None:
 
 
 def _mount_workspace(plan: dict[str, Any], uid: int) -> tuple[int, int]:
-    """One file system of limited size for all that can be written: the workspace, /tmp and /dev/shm.
+    """One file system of limited size for all that can be written: the workspace, /root, /tmp and /dev/shm.
 
     Returns a descriptor of it, for the nursery to ask how full it is, and one of a folder in it that has no path in the
     sandbox, for the agent alone.
@@ -135,7 +136,12 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> tuple[int, int]:
     inodes = max(1024, plan["disk"] // (1 << 20) * _INODES_PER_MIB)
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("workspace", root.SCRATCH, "tmpfs", flags, f"size={plan['disk']},nr_inodes={inodes},mode=755")
-    for name, target, mode in (("w", root.WORKSPACE, 0o755), ("t", "/tmp", 0o1777), ("s", "/dev/shm", 0o1777)):
+    for name, target, mode in (
+        ("w", root.WORKSPACE, 0o755),
+        ("r", root.ROOT_HOME, 0o755),
+        ("t", "/tmp", 0o1777),
+        ("s", "/dev/shm", 0o1777),
+    ):
         folder = f"{root.SCRATCH}/{name}"
         os.mkdir(folder)
         os.chmod(folder, mode)

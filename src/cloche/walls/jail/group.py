@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SIGCHLD = 17
+_SIGCHLD, _SIGCONT, _SIGSTOP = 17, 18, 19
 
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
@@ -191,6 +191,19 @@ class Group:
         """SIGKILL for everything but some processes; False when new ones kept coming.  Does not wait."""
         directory, _ = self._of.get("pids", self._directories[0])
         return cgroup_files.kill_listed(directory, spared)
+
+    def stop(self, stop: bool, first: int) -> bool:
+        """Have nothing in it run, or everything go on, `first` (pid 1 in there) last; False when it does not succeed.
+
+        Version 2 has a freezer.  Elsewhere everything gets a signal, children before their parents when they go on: a
+        shell that looks then finds its jobs running.
+        """
+        for fd, version in self._directories:
+            if version == 2:
+                cgroup_files.write(fd, "cgroup.freeze", int(stop))
+                return True
+        directory, _ = self._of.get("pids", self._directories[0])
+        return cgroup_files.signal_listed(directory, _SIGSTOP if stop else _SIGCONT, first)
 
     def kill(self) -> None:
         """SIGKILL for everything in the group; does not wait."""

@@ -131,7 +131,11 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
     )
     for fd in (0, 1, 2, CONTROL, source):
         os.set_inheritable(fd, True)
-    os.execve(root.PYTHON, ["python3", root.PROGRAM], {**root.environment(), **root.NURSERY_ENVIRONMENT})
+    os.execve(
+        root.PYTHON,
+        ["python3", root.PROGRAM],
+        {**root.environment(configuration.get("path", ())), **root.NURSERY_ENVIRONMENT},
+    )
 
 
 def report(problem: BaseException) -> None:

@@ -14,6 +14,7 @@ from cloche.walls.jail import sockets, start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 # Which libraries are worth having in a nursery, by measurement: docs/performance.md.
@@ -118,8 +119,10 @@ _PRELOAD: dict[str, str | list[str]] = {
 }
 
 
-def configuration(settings: Settings, kind: str, without: frozenset[str]) -> dict[str, Any]:
-    """All that a launcher and its nursery need to know."""
+def configuration(
+    settings: Settings, kind: str, without: frozenset[str], visible: Callable[[], dict[str, Any]] = dict
+) -> dict[str, Any]:
+    """All that a launcher and its nursery need to know; `visible` says what is shown of the host beside /usr."""
     places = start.places(settings)
     if not environment.is_built(places["environment"]):
         raise Misconfigured(
@@ -128,6 +131,7 @@ def configuration(settings: Settings, kind: str, without: frozenset[str]) -> dic
         )
     return {
         **places,
+        **visible(),
         "preload": _PRELOAD[kind],
         "rehearse": kind in (DATA, SESSIONS),
         "kernels": kind == SESSIONS or (kind == PLAIN and not settings.warm),
@@ -152,8 +156,13 @@ def request(limits: Limits, mounts: tuple[dict[str, Any], ...]) -> dict[str, Any
 class Nurseries:
     """A plain nursery for everything, and one each for data and for sessions once they are asked for."""
 
-    def __init__(self, settings: Settings, without: frozenset[str] = frozenset()) -> None:
-        self._settings, self._without = settings, without
+    def __init__(
+        self,
+        settings: Settings,
+        without: frozenset[str] = frozenset(),
+        visible: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        self._settings, self._without, self.visible = settings, without, visible
         self._lock = allocate_lock()
         self._by_kind: dict[str, Nursery] = {}
 
@@ -208,7 +217,7 @@ class Nurseries:
             nursery.close()
             if failure:
                 raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
-        how = configuration(self._settings, ONE_RUN if self._settings.one_run else kind, self._without)
+        how = configuration(self._settings, ONE_RUN if self._settings.one_run else kind, self._without, self.visible)
         self._by_kind[kind] = Nursery(*start.by_exec(how, self._settings.debug))
         return self._by_kind[kind]
 
@@ -222,8 +231,8 @@ shared: Nurseries | None = None
 _shared_lock = allocate_lock()
 
 
-def of_this_process(settings: Settings) -> Nurseries:
-    """The nurseries that all engines of this process share."""
+def of_this_process(settings: Settings, visible: Callable[[], dict[str, Any]] = dict) -> Nurseries:
+    """The nurseries that all engines of this process share; `visible`: see `configuration`."""
     global shared
     with _shared_lock:
         if shared is None:
@@ -232,4 +241,5 @@ def of_this_process(settings: Settings) -> Nurseries:
             shared = Nurseries(settings)
             os.register_at_fork(after_in_child=shared.forget)
             atexit.register(shared.close)
+        shared.visible = visible
         return shared

@@ -61,7 +61,7 @@ class Nursery:
         if configuration.get("cgroups"):
             self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
         self._pid_namespace = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
-        self._environment = root.environment()
+        self._environment = root.environment(configuration.get("path", ()))
         self._filter = compile_filter(configuration["without"])
         proc = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
         find_masks(proc)
@@ -302,6 +302,8 @@ class Nursery:
         if "deadline" in request:
             seconds = request["deadline"]
             claim.deadline = None if seconds is None else time.monotonic() + seconds
+        if "pause" in request:
+            claim.tell(paused=ward.pause(request["pause"]))
         if "end" in request:
             self._unwatch(claim.leash.fileno())
             self._end(ward, ward.reason)

@@ -10,14 +10,19 @@ import os
 import stat
 
 from cloche.walls.jail import linux
+from cloche.walls.jail.programs import PROGRAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 WORKSPACE = "/sandbox"
+HOME = "/home/user"  # the workspace once more, under the name that many programs expect
+ROOT_HOME = "/root"  # for who asks to be root: a folder of the same user's
 FOLDERS = ("code", "data", "output", "temp")  # in the workspace
 LIBRARY = "/run/lib"  # our own code: there until the nursery has imported it
+OWN_PROGRAMS = "/opt/bin"  # before those of the host, see programs.py
 KERNELS = "/opt/kernels"  # those that are programs of their own
 SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
 PYTHON = "/opt/env/bin/python3"
@@ -47,10 +52,11 @@ _ETC_OURS = {
 }
 
 
-def environment() -> dict[str, str]:
-    """The environment that programs find."""
+def environment(path: Sequence[str] = ()) -> dict[str, str]:
+    """The environment that programs find; `path`: where toolchains are that are not with the other programs."""
+    places = ("/opt/env/bin", OWN_PROGRAMS, *path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return {
-        "PATH": "/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": ":".join(places),
         "HOME": WORKSPACE,
         "USER": "user",
         "LOGNAME": "user",
@@ -88,6 +94,7 @@ def build(configuration: dict[str, Any], start: str) -> None:
     if configuration["privileged"]:
         _make_devices()
     _lay_out()
+    _write_programs()
     _write_kernels(kernels)
     os.mkdir(os.path.dirname(PROGRAM)[1:])
     with open(PROGRAM[1:], "w") as file:
@@ -125,16 +132,16 @@ def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
     patched = os.path.join(configuration["environment"], "interpreter", interpreter)
     if os.path.exists(patched):  # its library is looked for where it is in here, see cloche.environment
         found.append((patched, f"/opt/python/bin/{interpreter}", _READ_ONLY))
-    return found
+    shown = configuration.get("toolchains", ())
+    return found + [(source, target, _READ_ONLY) for source, target in shown if os.path.isdir(source)]
 
 
 def _lay_out() -> None:
-    for folder in ("etc/ssl", "dev/pts", "dev/shm", "proc", "run", "var", "home", "opt", "tmp", "usr"):
+    for folder in ("etc/ssl", "dev/pts", "dev/shm", "proc", "run", "var", "home/user", "root", "opt", "tmp", "usr"):
         os.makedirs(folder, exist_ok=True)
     for folder in (WORKSPACE, LIBRARY, SCRATCH, "/run/proc", "/run/empty"):
         os.makedirs(folder[1:])
     links = {
-        "home/user": WORKSPACE,
         "data": f"{WORKSPACE}/data",
         "var/tmp": "/tmp",
         "dev/fd": "/proc/self/fd",
@@ -170,6 +177,15 @@ def _read_kernels(configuration: dict[str, Any]) -> dict[str, bytes]:
             with open(f"{folder}/{name}", "rb") as file:
                 found[f"{folder}/{name}".removeprefix(scripts)] = file.read()
     return found
+
+
+def _write_programs() -> None:
+    os.mkdir(OWN_PROGRAMS[1:])
+    for name, text in PROGRAMS.items():
+        path = f"{OWN_PROGRAMS[1:]}/{name}"
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
 
 
 def _write_kernels(kernels: dict[str, bytes]) -> None:

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 DESCRIPTORS = 8192
 _READABLE = ["/"]
-_WRITABLE = [root.WORKSPACE, "/tmp", "/dev/shm", "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc"]
+_WRITABLE = [
+    root.WORKSPACE,
+    root.ROOT_HOME,
+    "/tmp",
+    "/dev/shm",
+    "/dev/pts",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/tty",
+    "/proc",
+]
 
 
 def compile_filter(without: list[str], writes_to_host: bool = False) -> bytes:

@@ -110,6 +110,23 @@ class AsyncJailed:
             if self._spent is None:
                 await self._tell({"deadline": seconds})
 
+    async def pause(self) -> None:
+        """Stop all that is in it."""
+        async with self._asking:
+            if self._spent is None:
+                self._stopped = False
+                await self._ask({"pause": True}, "paused")
+                if not self._stopped and self._spent is None:
+                    raise Refused(
+                        "Sandboxes cannot be paused here: there are no control groups.", hint="See `cloche doctor`."
+                    )
+
+    async def resume(self) -> None:
+        """Have it go on."""
+        async with self._asking:
+            if self._spent is None:
+                await self._ask({"pause": False}, "paused")
+
     async def ended(self) -> str:
         """Wait until it has ended; why."""
         while self._spent is None:
@@ -146,6 +163,7 @@ class AsyncJailed:
         self.stream.close()
 
     _last = Spent()
+    _stopped = False
 
     async def _ask(self, message: dict[str, Any], answer: str) -> None:
         await self._tell(message)
@@ -191,6 +209,8 @@ class AsyncJailed:
             self._last = _spent(told["usage"])
         elif name == "ended":
             self._spent = _spent(told["ended"])
+        elif name == "paused":
+            self._stopped = bool(told["paused"])
         elif name == "gone":
             self._gone = True
         return name

@@ -7,7 +7,7 @@ import marshal
 import os
 from time import monotonic
 
-from cloche.agent import processes
+from cloche.agent import processes, stages  # noqa: F401  (the agent imports them when there is nothing left to import from)
 from cloche.agent.main import Agent
 from cloche.walls.jail import linux, root, sockets
 from cloche.walls.jail.enter import enter
@@ -76,6 +76,12 @@ class Ward:
         self.dead = False
         self.born = monotonic()
         self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
+
+    def pause(self, stop: bool) -> bool:
+        """Stop all that is in it, or have it go on; is it stopped now?"""
+        if self.group is None:
+            return False
+        return stop if self.group.stop(stop, self.pid) else not stop
 
     def is_free(self) -> bool:
         """Can it be claimed?"""

@@ -1,0 +1,111 @@
+"""A program on its way from source to process: what its compiler and checker said, how long they took, what failed."""
+
+from __future__ import annotations
+
+from cloche.engine.judge import Facts, Traceback, judge, seconds
+from cloche.model.limits import Limits
+from cloche.model.result import Diagnostic, Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.languages.language import Language, Plan, Project
+
+CHECK_S = 20.0  # for a checker to finish after the program has
+MAX_DIAGNOSTICS = 500
+_MAX_MESSAGE = 4000
+
+
+class Building:
+    """What is known of the steps before a program, and of the one beside it."""
+
+    patience = CHECK_S
+
+    def __init__(self, language: Language, project: Project, plan: Plan) -> None:
+        self.language, self._project, self.plan = language, project, plan
+        self._left = len(plan.before)
+        self.diagnostics: list[Diagnostic] = []
+        self.output = ""  # of the step that failed, or the last
+        self.cpu, self.peak = 0.0, 0
+
+    @property
+    def under_way(self) -> bool:
+        """Is there something to do yet before the program?"""
+        return self._left > 0
+
+    @property
+    def step(self) -> str:
+        """What is being done."""
+        return self.plan.before[-self._left].name if self._left else ""
+
+    def request(self) -> dict[str, Any]:
+        """What the agent is asked for, beside the program."""
+        asked: dict[str, Any] = {}
+        if self.plan.before:
+            asked["before"] = [_step(step) for step in self.plan.before]
+        if self.plan.beside is not None:
+            asked["beside"] = _step(self.plan.beside)
+        return asked
+
+    def take(self, told: dict[str, Any]) -> None:
+        """A step is over."""
+        output, code = str(told.get("output", "")), int(told.get("code", 0))
+        self.cpu += float(told.get("cpu", 0.0))
+        self.peak = max(self.peak, int(told.get("peak", 0)))
+        if self.language.diagnose is not None:
+            found = self.language.diagnose(output, self._project)
+            self.diagnostics += found[: MAX_DIAGNOSTICS - len(self.diagnostics)]
+        if self._left and str(told.get("stage")) == self.step:
+            self.output = output
+            if code == 0:
+                self._left -= 1
+
+    def skip_check(self) -> None:
+        """The checker did not finish."""
+        self.diagnostics.append(Diagnostic("", 0, 0, f"The check was stopped after {seconds(CHECK_S)}.", "warning"))
+
+    def judge(self, facts: Facts, limits: Limits) -> Error | None:
+        """What went wrong in a step before the program."""
+        error = judge(facts, limits.replace(timeout_s=limits.build_timeout_s))
+        if error is None:
+            return None
+        if error.kind == "timeout":
+            return Error(
+                "timeout",
+                f"The {self.step} step was stopped after {seconds(limits.build_timeout_s or 0)}.",
+                "Build less at once, or allow more time with build_timeout=.",
+            )
+        if error.kind not in ("exit", "killed") or (error.kind == "killed" and not self.diagnostics):
+            return error
+        first = next((each for each in self.diagnostics if each.severity == "error"), None)
+        message = first.message if first is not None else _last_line(self.output) or f"The {self.step} step failed."
+        where = f" ({first.file}, line {first.line})" if first is not None and first.line else ""
+        return Error(
+            "syntax",
+            f"{message[:_MAX_MESSAGE]}{where}",
+            "Correct what the compiler points at and run it again; `diagnostics` has all of it.",
+            traceback=self.output,
+        )
+
+    def explain(self, facts: Facts) -> Facts:
+        """What the program's own standard error says of its failure."""
+        if facts.exit_code == 0 or self.language.explain is None:
+            return facts
+        failure = self.language.explain(facts.stderr_tail)
+        if failure is None:
+            return facts
+        if failure.kind == "syntax" and self.language.diagnose is not None and not self.diagnostics:
+            self.diagnostics += self.language.diagnose(failure.text, self._project)[:MAX_DIAGNOSTICS]
+        return facts.replace(
+            explained=Traceback(failure.name, failure.message[:_MAX_MESSAGE], failure.text),
+            is_syntax=failure.kind == "syntax",
+        )
+
+
+def _step(step: Any) -> dict[str, Any]:
+    return {"name": step.name, "argv": list(step.argv), "cwd": step.cwd, "env": dict(step.env)}
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

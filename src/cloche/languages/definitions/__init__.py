@@ -1,0 +1,1 @@
+"""One file a language; docs/languages.md says how to write one."""

@@ -1,0 +1,42 @@
+"""C, compiled by GCC or Clang."""
+
+from __future__ import annotations
+
+from cloche.languages import native
+from cloche.languages.language import Language, Plan, Project
+from cloche.languages.toolchain import Found, Toolchain
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Compile the project's C files into one program; a snippet gets the `main` and the headers that it lacks."""
+    options, whole = ["-std=gnu17", "-pipe", *native.linker(found)], None
+    if project.snippet and project.text is not None and len(project.text) <= native.MAX_LOOKED_AT:
+        from cloche.languages.snippets.c import wrapped
+        from cloche.languages.snippets.headers import missing_in_c
+
+        for header in missing_in_c(project.text):
+            options += ["-include", header]
+        whole = wrapped(project.text, project.entry.removeprefix(f"{project.root}/"))
+    return native.plan(project, found["cc"], options, whole)
+
+
+LANGUAGE = Language(
+    name="c",
+    title="C",
+    main="main.c",
+    extensions=(".c", ".h"),
+    aliases=("ansi-c", "gcc", "clang", "c99", "c11", "c17"),
+    toolchain=Toolchain(
+        programs=("cc",),
+        folders=("/opt/gcc*/bin", "/usr/lib/llvm-*/bin", "~/.local/bin"),
+        least="7",
+        apt=("gcc", "libc6-dev"),
+        otherwise="Install GCC or Clang with the C library's headers, so that `cc` compiles.",
+    ),
+    plan=plan,
+    entries=("program.c", "app.c"),
+    reads=(".c",),
+    diagnose=native.diagnose,
+    explain=native.explain,
+    hello='#include <stdio.h>\n\nint main(void) {\n    puts("Hello from C");\n    return 0;\n}\n',
+)

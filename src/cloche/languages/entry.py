@@ -1,0 +1,73 @@
+"""Where a project begins: its entry, when nobody names it, and the place of code that comes with files."""
+
+from __future__ import annotations
+
+from _collections_abc import Collection, Mapping
+
+from cloche import languages
+from cloche.errors import InvalidRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.languages.language import Language
+
+    Data = bytes | bytearray | memoryview
+
+_FOLDERS = ("", "src/", "cmd/", "app/", "src/main/java/")
+
+
+def choose_entry(
+    language: str | None, entry: str | None, files: Collection[str], texts: Mapping[str, Data] | None = None
+) -> tuple[str, str]:
+    """The language and the entry of a project, from what is said of them, its manifests, and the names of its files."""
+    if not files:
+        raise InvalidRun("There is nothing to run.", hint="Give code, or files and the entry among them.")
+    if entry is not None:
+        if entry not in files:
+            raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of them.")
+        return languages.of(language, None, entry), entry
+    spoken = [languages.find(language)] if language is not None else _by_manifest(files) + languages.everything()
+    for each in spoken:
+        found = _declared(each, files, texts or {}) or _usual(each, files)
+        if found is not None:
+            return each.name, found
+    for each in spoken:
+        own = [name for name in files if name.endswith(each.extensions)]
+        if len(own) == 1 and (language is not None or len(files) == 1):
+            return each.name, own[0]
+    raise InvalidRun("It is not plain where this project begins.", hint=f"Name the entry: {_some(files)}.")
+
+
+def place_among(language: Language, files: Collection[str]) -> str | None:
+    """Where code goes that comes with files: beside them, if some are in its language and its name is free."""
+    ours = any(name.endswith(language.extensions) or name in language.manifests for name in files)
+    return language.main if ours and language.main not in files else None
+
+
+def _by_manifest(files: Collection[str]) -> list[Language]:
+    return [each for each in languages.everything() if any(name in files for name in each.manifests)]
+
+
+def _declared(language: Language, files: Collection[str], texts: Mapping[str, Data]) -> str | None:
+    """What a manifest says."""
+    if language.begins is None:
+        return None
+    for manifest in language.manifests:
+        text = bytes(texts[manifest]).decode(errors="replace") if manifest in texts else ""
+        for name in language.begins(manifest, text) if text else ():
+            if name in files:
+                return name
+    return None
+
+
+def _usual(language: Language, files: Collection[str]) -> str | None:
+    for name in (language.main, *language.entries):
+        for folder in _FOLDERS:
+            if f"{folder}{name}" in files:
+                return f"{folder}{name}"
+    return None
+
+
+def _some(files: Collection[str]) -> str:
+    shown = sorted(files)[:10]
+    return ", ".join(shown) + (" …" if len(files) > len(shown) else "")
