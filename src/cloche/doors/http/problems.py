@@ -104,6 +104,12 @@ def told(
 _KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 413: "invalid", 415: "invalid"}
 
 
+async def unexpected(_: Request, problem: Exception) -> Response:
+    """A failure of ours."""
+    log.error("a request failed by our own fault", exc_info=problem)
+    return told(500, "failed", "Something went wrong on our side.", "Try again; the server's log says more.")
+
+
 def install(app: FastAPI) -> None:
     """Have every failure told in that shape."""
 
@@ -131,10 +137,6 @@ def install(app: FastAPI) -> None:
 
     async def left(_: Request, __: Exception) -> Response:
         return told(400, "invalid", "The request breaks off in the middle.", "Send it again.")
-
-    async def unexpected(_: Request, problem: Exception) -> Response:
-        log.error("a request failed by our own fault", exc_info=problem)
-        return told(500, "failed", "Something went wrong on our side.", "Try again; the server's log says more.")
 
     app.add_exception_handler(ClocheError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
