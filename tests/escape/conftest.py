@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import cloche
-from cloche import settings
+from cloche import languages, settings
 from cloche.blocking.jail import Jail
 from cloche.settings import Settings
 from cloche.walls.jail.nurseries import Nurseries
@@ -29,7 +29,8 @@ class Attack:
         """A jail that lacks the named walls."""
         names = frozenset(without)
         if names not in self.jails:
-            nurseries = Nurseries(Settings(settings.load().environment, pool=0, warm=False), names)
+            chosen = Settings(settings.load().environment, pool=0, warm=False)
+            nurseries = Nurseries(chosen, names, languages.visible)
             self.jails[names] = nurseries, Jail(nurseries)
         return self.jails[names][1]
 

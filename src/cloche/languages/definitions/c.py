@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from cloche.languages import native
-from cloche.languages.language import Language, Plan, Project
+from cloche.languages import linking, native
+from cloche.languages.language import Language, Plan, Preparation, Project
 from cloche.languages.toolchain import Found, Toolchain
 
 
 def plan(project: Project, found: Found) -> Plan:
     """Compile the project's C files into one program; a snippet gets the `main` and the headers that it lacks."""
-    options, whole = ["-std=gnu17", "-pipe", *native.linker(found)], None
+    options, whole = ["-std=gnu17", "-pipe"], None
     if project.snippet and project.text is not None and len(project.text) <= native.MAX_LOOKED_AT:
         from cloche.languages.snippets.c import wrapped
         from cloche.languages.snippets.headers import missing_in_c
@@ -17,7 +17,14 @@ def plan(project: Project, found: Found) -> Plan:
         for header in missing_in_c(project.text):
             options += ["-include", header]
         whole = wrapped(project.text, project.entry.removeprefix(f"{project.root}/"))
-    return native.plan(project, found["cc"], options, whole)
+    return native.plan(project, found, options, whole)
+
+
+HELLO = '#include <stdio.h>\n\nint main(void) {\n    puts("Hello from C");\n    return 0;\n}\n'
+
+
+def _prepare(found: Found, folder: str) -> None:
+    linking.prepare(found, folder, HELLO, ".c")
 
 
 LANGUAGE = Language(
@@ -38,5 +45,6 @@ LANGUAGE = Language(
     reads=(".c",),
     diagnose=native.diagnose,
     explain=native.explain,
-    hello='#include <stdio.h>\n\nint main(void) {\n    puts("Hello from C");\n    return 0;\n}\n',
+    preparation=Preparation("how to link quickly", _prepare),
+    hello=HELLO,
 )

@@ -1,0 +1,89 @@
+"""C++, compiled by GCC or Clang; the headers that most programs begin with are compiled ahead."""
+
+from __future__ import annotations
+
+from cloche.languages import linking, native
+from cloche.languages.language import Language, Plan, Preparation, Project
+from cloche.languages.toolchain import Found, Toolchain
+
+_STANDARD = "-std=gnu++20"
+# Only what a program includes anyway may be in the one it is given: more would bring names that clash with its own.
+_AHEAD = {
+    "input_output": ("iostream",),
+    "with_vectors": ("iostream", "vector"),
+    "with_algorithms": ("iostream", "vector", "algorithm"),
+    "everything": ("bits/stdc++.h",),
+}
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Compile the project's files into one program; a snippet gets the `main` and the headers that it lacks."""
+    options, whole = [_STANDARD, "-pipe"], None
+    if project.text is None or len(project.text) > native.MAX_LOOKED_AT:
+        return native.plan(project, found, options)
+    missing: tuple[str, ...] = ()
+    if project.snippet:
+        missing, whole = _completed(project.text, project.entry.removeprefix(f"{project.root}/"))
+    if found.prepared is not None and len(native.sources(project)) == 1:
+        options += _ahead(found.prepared, project.text, missing)
+    for header in missing:
+        options += ["-include", header]
+    return native.plan(project, found, options, whole)
+
+
+def _completed(text: str, name: str) -> tuple[tuple[str, ...], str | None]:
+    """The headers that a snippet lacks, and with its `main` if that is what it lacks."""
+    from cloche.languages.snippets import c, headers
+
+    namespace = "using namespace std;" if headers.forgets_namespace(text) else ""
+    whole = c.wrapped(text, name, namespace)
+    return headers.missing_in_cpp(f"{text}\n{namespace}" if whole is not None else text), whole
+
+
+def _ahead(folder: str, text: str, added: tuple[str, ...]) -> list[str]:
+    """What is compiled already of the headers that a source begins with, and of those that are added to it."""
+    from cloche.languages.snippets.c import leading_includes
+
+    named = leading_includes(text).union(added)
+    fitting = [name for name, headers in _AHEAD.items() if named.issuperset(headers)]
+    return ["-include", f"{folder}/{fitting[-1]}.h"] if fitting else []
+
+
+def _prepare(found: Found, folder: str) -> None:
+    """Find out how to link, and compile the headers; Clang's are bound to their path, so for it they stay text."""
+    import subprocess
+
+    linking.prepare(found, folder, HELLO, ".cpp")
+    told = subprocess.run([found.on_host, "--version"], capture_output=True, check=True, timeout=60).stdout
+    for name, headers in _AHEAD.items():
+        source = f"{folder}/{name}.h"
+        with open(source, "w") as file:
+            file.write("".join(f"#include <{header}>\n" for header in headers))
+        if b"clang" not in told:
+            command = [found.on_host, _STANDARD, *native.FLAGS, "-x", "c++-header", source, "-o", f"{source}.gch"]
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=600)
+
+
+HELLO = '#include <iostream>\n\nint main() {\n    std::cout << "Hello from C++\\n";\n}\n'
+
+LANGUAGE = Language(
+    name="cpp",
+    title="C++",
+    main="main.cpp",
+    extensions=(*native.CPP, ".hpp", ".hh", ".hxx"),
+    aliases=("c++", "cxx", "cc", "g++", "clang++", "cpp17", "cpp20", "c++17", "c++20"),
+    toolchain=Toolchain(
+        programs=("c++",),
+        folders=("/opt/gcc*/bin", "/usr/lib/llvm-*/bin", "~/.local/bin"),
+        least="10",
+        apt=("g++",),
+        otherwise="Install GCC or Clang with their C++ library, so that `c++` compiles.",
+    ),
+    plan=plan,
+    entries=("main.cc", "main.cxx", "app.cpp", "program.cpp"),
+    reads=(*native.CPP, ".c"),
+    diagnose=native.diagnose,
+    explain=native.explain,
+    preparation=Preparation("the most used headers, compiled", _prepare, version=2),
+    hello=HELLO,
+)
