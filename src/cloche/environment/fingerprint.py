@@ -1,3 +1,3 @@
 """Written by scripts/lock, so that a cold start need not hash the lock to know where the environment lives."""
 
-FINGERPRINT = "5a5352cd06fd"
+FINGERPRINT = "fbd94125c2ac"

@@ -1,7 +1,7 @@
 """JavaScript, run by Node."""
 
 from cloche.languages.language import Language, Plan, Project
-from cloche.languages.node import errors, manifest, modules
+from cloche.languages.node import errors, heap, manifest, modules
 from cloche.languages.toolchain import Found, Toolchain
 
 TOOLCHAIN = Toolchain(
@@ -35,13 +35,14 @@ TOOLCHAIN = Toolchain(
 def plan(project: Project, found: Found) -> Plan:
     """Run the entry; a snippet that is plainly an ES module gets the name of one, since older Nodes go by the name."""
     source = project.text or ""
-    entry, files = project.entry, ()
+    entry = project.entry
+    files: tuple[tuple[str, str], ...] = ()
     if project.snippet and entry.endswith(".js") and _is_module(source):
         entry = entry.removesuffix(".js") + ".mjs"
         files = ((entry, source),)
     mapped = "sourceMappingURL=" in source or any(name.endswith(".map") for name in project.files)
     options = ("--enable-source-maps",) if mapped else ()
-    return Plan(run=(found["node"], *options, entry), files=files)
+    return Plan(run=(found["node"], *heap(project), *options, entry), files=files)
 
 
 def _is_module(source: str) -> bool:
@@ -59,6 +60,7 @@ LANGUAGE = Language(
     main="main.js",
     extensions=(".js", ".mjs", ".cjs"),
     aliases=("js", "node", "nodejs", "ecmascript"),
+    companions=(".json",),
     toolchain=TOOLCHAIN,
     plan=plan,
     entries=("index.js", "main.mjs", "index.mjs", "main.cjs", "index.cjs", "app.js", "server.js"),

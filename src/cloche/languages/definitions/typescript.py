@@ -1,4 +1,4 @@
-"""TypeScript: compiled to one JavaScript file by esbuild, checked by TypeScript's own compiler meanwhile, run by Node."""
+"""TypeScript: bundled by esbuild, run by Node, and checked by its own compiler meanwhile."""
 
 import re
 from json import dumps
@@ -6,15 +6,15 @@ from json import dumps
 from cloche.languages.definitions import javascript
 from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
 from cloche.languages.language import SCRATCH, Language, Plan, Project, Step
-from cloche.languages.node import errors, manifest, modules, types
+from cloche.languages.node import errors, heap, manifest, modules, types
 from cloche.languages.toolchain import Found
 from cloche.model.result import Diagnostic
 
 _BUNDLER = "/opt/env/bin/esbuild"
-_PLACE = "/opt/env/lib/typescript/place.js"
+_PLACE = "/opt/env/share/typescript/place.js"
 _SOURCES = (".ts", ".mts", ".cts", ".tsx")
 # Decorators as they were before the standard: nothing else has descriptors and property keys for parameters.
-_LEGACY_DECORATOR = re.compile(r"\bPropertyDescriptor\b|\bpropertyKey\b|\bparameterIndex\b|\btarget: (?:any|Object|Function),")
+_LEGACY_DECORATOR = re.compile(r"\b(?:PropertyDescriptor|propertyKey|parameterIndex|target: (?:any|Object|Function),)")
 # main.ts(3,7): error TS2322: …, and the same without a place; further lines are indented
 _CHECKED = re.compile(
     r"^(?:(?P<file>[^\n]+?)\((?P<line>\d+),(?P<column>\d+)\): )?(?P<severity>error|warning|message) "
@@ -34,7 +34,7 @@ def plan(project: Project, found: Found) -> Plan:
     source = project.text or ""
     legacy = "@" in source and _LEGACY_DECORATOR.search(source) is not None
     bundled, bundle = _bundle(project, source, legacy)
-    run = (found["node"], "--enable-source-maps", bundled)
+    run = (found["node"], *heap(project), "--enable-source-maps", bundled)
     if project.check == "off":
         return Plan(run, (bundle,))
     check, files = types.check(project, legacy)
@@ -47,8 +47,8 @@ def _bundle(project: Project, source: str, legacy: bool) -> tuple[str, Step]:
     """The file that is run, and the step that makes it."""
     alone = sum(name.endswith(_SOURCES) for name in project.files) <= 1 and project.text is not None
     code = modules.code_of(source)
-    esm = not alone or modules.waits(code)
-    stem = project.entry.strip("/").replace("/", "-")
+    esm = not alone or len(source) > modules.LONGEST or modules.waits(code)
+    stem = project.entry.strip("/").replace("/", "-")[-100:]
     bundled = f"{SCRATCH}/{stem}.{'mjs' if esm else 'cjs'}"
     argv = [_BUNDLER, project.entry, "--bundle", "--platform=node", "--target=node18", f"--outfile={bundled}"]
     argv += ["--sourcemap=inline", "--sources-content=false", "--charset=utf8", "--log-level=warning", "--color=false"]
@@ -98,6 +98,8 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 def _checked(match: re.Match[str], project: Project) -> Diagnostic:
     file, line, column = shown_name(match["file"] or "", project), number(match["line"]), number(match["column"])
     severity = "note" if match["severity"] == "message" else match["severity"]
+    if types.IMPLICIT.fullmatch(match["code"]) and not project.has("tsconfig.json"):
+        severity = "warning"
     return Diagnostic(file, line, column, match["message"][:4000], severity, match["code"])
 
 
@@ -105,8 +107,9 @@ def _bundled(match: re.Match[str], project: Project) -> Diagnostic:
     message, severity = match["message"], match["severity"].lower()
     if missing := re.fullmatch(r'Could not resolve "([^."/].*)"', message):
         message = f"The package {missing[1]!r} is not there: put it into node_modules among the project's files."
+    file, line = shown_name(match["file"] or "", project), number(match["line"])
     column = number(match["column"]) + 1 if match["column"] else 0
-    return Diagnostic(shown_name(match["file"] or "", project), number(match["line"]), column, message, severity, match["code"] or "")
+    return Diagnostic(file, line, column, message, severity, match["code"] or "")
 
 
 LANGUAGE = Language(
@@ -115,7 +118,8 @@ LANGUAGE = Language(
     main="main.ts",
     extensions=_SOURCES,
     aliases=("ts", "tsx"),
-    toolchain=javascript.TOOLCHAIN,
+    companions=(".json",),
+    toolchain=javascript.TOOLCHAIN.replace(package="typescript"),
     plan=plan,
     entries=("index.ts", "main.mts", "index.mts", "main.cts", "app.ts", "server.ts", "main.tsx", "index.tsx"),
     manifests=("tsconfig.json", "package.json"),
