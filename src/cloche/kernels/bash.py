@@ -15,6 +15,7 @@ import os
 import select
 
 from cloche.kernels.channel import Channel
+from cloche.kernels.driven import Driven, end_like, make_fifo, make_folder, set_signal
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -22,45 +23,40 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 SCRIPT = "/opt/kernels/bash.sh"
-FOLDERS = "/tmp"  # where a kernel's own folder is made
 
 _ENOSYS = 38
-_SIGINT, _SIGKILL, _SIGPIPE, _SIGXFSZ = 2, 9, 13, 25
+_SIGINT = 2
 _SYNTAX_ERROR = 2  # with which bash ends a script that it cannot read
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_OPTIONS = ("--noprofile", "--norc")
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Be the kernel, until the agent is gone."""
     kernel, code = None, 1
     try:
-        _set_signal(_SIGINT, lambda *_: None)  # for the cell, not for us; not ignored, which bash would inherit
+        set_signal(_SIGINT, lambda *_: None)  # for the cell, not for us; not ignored, which bash would inherit
         kernel = _Kernel(Channel(control), order["env"])
         kernel.serve()
     finally:
         if kernel is not None:
             code = kernel.close()
-        if code < 0:
-            if code != -_SIGKILL:
-                _set_signal(-code, 0)
-            os.kill(os.getpid(), -code)
-        os._exit(code)
+        end_like(code)
 
 
 class _Kernel:
     def __init__(self, channel: Channel, environment: dict[str, str]) -> None:
         self._channel = channel
         self._environment = environment
-        self._folder = _make_folder()
-        self._commands = self._fifo("commands")
-        self._reports = self._fifo("reports")
+        self._folder = make_folder("bash")
+        self._commands = make_fifo(f"{self._folder}/commands")
+        self._reports = make_fifo(f"{self._folder}/reports")
         self._unread = b""  # of the reports
         self._tracing = ""  # x and v, when the last cell has left these options on
         self._count = 0
         for name in ("state", "traps"):
             with open(f"{self._folder}/{name}", "w"):
                 pass
-        self._shell = _Shell(f"{self._folder}/commands", environment)
+        self._shell = Driven(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
         self._prepare()
 
     def serve(self) -> None:
@@ -162,7 +158,7 @@ class _Kernel:
     def _tell_syntax_error(self, path: str) -> None:
         """If that is why the cell ended so: what bash says of it, without the name of our file."""
         reading, writing = os.pipe()
-        reader = _Shell(path, self._environment, ("-n", "-O", "extglob"), writing)
+        reader = Driven(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
         os.close(writing)
         said = b""
         while len(said) < 1 << 16 and (data := os.read(reading, 4096)):
@@ -201,83 +197,6 @@ class _Kernel:
             file.write(cell["code"])
         return path
 
-    def _fifo(self, name: str) -> int:
-        path = f"{self._folder}/{name}"
-        os.mkfifo(path, 0o600)
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)  # both ends: it never ends, and opening it never waits
-
-
-class _Shell:
-    """A running bash."""
-
-    def __init__(
-        self, script: str, environment: dict[str, str], options: tuple[str, ...] = (), stderr: int = 2
-    ) -> None:
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                os.dup2(stderr, 2)
-                _set_signal(_SIGPIPE, 0)  # Python ignores these two, and what is ignored stays ignored
-                _set_signal(_SIGXFSZ, 0)
-                os.execvpe("bash", ["bash", "--noprofile", "--norc", *options, script], environment)
-            except BaseException:
-                os.write(2, b"bash could not be started\n")
-            finally:
-                os._exit(127)
-        self.pidfd = os.pidfd_open(self.pid)
-        self._last_cpu_s = 0.0
-        self._last_peak = 0
-
-    def cpu_s(self) -> float:
-        """The processor time of it and of what it has waited for."""
-        try:
-            with open(f"/proc/{self.pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            self._last_cpu_s = sum(map(int, fields[11:15])) * _TICK_S
-        except (OSError, IndexError):
-            pass
-        return self._last_cpu_s
-
-    def peak_bytes(self) -> int:
-        """The most memory that bash itself has held."""
-        try:
-            with open(f"/proc/{self.pid}/status", "rb") as file:
-                text = file.read()
-            if b"VmHWM:" in text:
-                self._last_peak = int(text.partition(b"VmHWM:")[2].split()[0]) * 1024
-        except OSError:
-            pass
-        return self._last_peak
-
-    def stop(self) -> None:
-        """End it, if it has not ended."""
-        os.kill(self.pid, _SIGKILL)
-
-    def reap(self) -> int:
-        """How it has ended: its exit code, or its signal, negative."""
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self.pidfd)
-        return os.waitstatus_to_exitcode(status)
-
-
-def _make_folder() -> str:
-    """A folder of our own.  One of that name may be left from a kernel that was killed, and whose pid we have."""
-    number = 0
-    while True:
-        path = f"{FOLDERS}/.bash-{os.getpid()}" + (f".{number}" if number else "")
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            number += 1
-        else:
-            return path
-
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _set_signal(number: int, action: Any) -> None:
-    from _signal import signal  # type: ignore[import-not-found]
-
-    signal(number, action)

@@ -106,6 +106,30 @@ def _pillow(module: Any) -> None:
     module.register(module.IPythonViewer, order=0)
 
 
+class Saved:
+    """Are pictures displayed when they are saved, too?  Whoever runs a cell may want that."""
+
+    shown = False
+
+
+def _pillow_image(module: Any) -> None:
+    """`Image.save("a.png")` displays, where that is wanted; not what Matplotlib saves, which it has displayed."""
+    from functools import wraps
+
+    save = module.Image.save
+
+    @wraps(save)
+    def save_and_show(image: Any, fp: Any, *given: Any, **named: Any) -> None:
+        save(image, fp, *given, **named)
+        by = str(sys._getframe(1).f_globals.get("__name__", ""))
+        if Saved.shown and isinstance(fp, str) and not by.startswith("matplotlib"):
+            from IPython.display import display
+
+            display(image)
+
+    module.Image.save = save_and_show
+
+
 def _plotly(module: Any) -> None:
     """Its own form and HTML; it wants nbformat only to know that a notebook is there."""
 
@@ -166,6 +190,7 @@ _WORDS: dict[str, Callable[[Any], None]] = {
     "matplotlib_inline.backend_inline": _inline,
     "matplotlib": _matplotlib,
     "PIL.ImageShow": _pillow,
+    "PIL.Image": _pillow_image,
     "plotly.io._renderers": _plotly,
     "altair.vegalite.v6.display": _altair,
     "altair.vegalite.v5.display": _altair,

@@ -10,7 +10,7 @@ import sys
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from cloche.agent import signals
-from cloche.kernels import forking, libraries, rehearsal, shell, sources, stdin, streams, tools, variables
+from cloche.kernels import forking, libraries, rehearsal, shell, sources, stdin, streams, tables, tools, variables
 from cloche.kernels.channel import Channel
 from cloche.wire import frames
 from cloche.wire.light_json import loads
@@ -85,6 +85,9 @@ class Kernel:
         count = kernel_shell.execution_count
         result = None
         changed = _change_environment(cell.get("env"))
+        shows = cell.get("shows") or {}
+        tables.allow(shows.get("rows"))
+        libraries.Saved.shown = bool(shows.get("saved"))
         if cell.get("input"):
             stdin.give(*self._channel.take(1))
         kernel_shell.has_failed = kernel_shell.was_interrupted = False

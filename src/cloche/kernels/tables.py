@@ -4,7 +4,8 @@ The kernel asks for it beside a table's text.  Knows the frames and series of pa
 imported them, and imports neither.  The work is bounded as well as the answer: a table of ten million rows costs no
 more than one of a hundred thousand.
 
-Runs inside the sandbox, after its source has gone: nothing of `cloche` can be imported here.
+Runs inside the sandbox, after its source has gone: nothing of `cloche` can be imported here.  What runs SQL carries it,
+too (languages/scripts/sql.py).
 """
 
 from __future__ import annotations
@@ -37,8 +38,21 @@ SUMMARY_ROWS = 100_000
 SUMMARY_COLUMNS = 30
 TEXT = 200
 BYTES = 256_000  # of all of it, as JSON
+MOST_BYTES = 4 << 20  # for those who ask for more rows
 _WORK = 1_000_000  # values that are looked at for the summary; one that is not a number counts as twenty
 _MOST_EXACT = 1 << 53  # whole numbers beyond it are not the same to every reader of JSON
+
+
+class _Allowed:
+    """How much of a table is told; whoever runs a cell may want more of it."""
+
+    rows, bytes = ROWS, BYTES
+
+
+def allow(rows: Any) -> None:
+    """Tell so many rows of a table, if there is room; None: as many as one can read."""
+    wanted = rows if isinstance(rows, int) and rows > 0 else ROWS
+    _Allowed.rows, _Allowed.bytes = wanted, BYTES if wanted <= ROWS else MOST_BYTES
 
 
 def describe(value: Any) -> dict[str, Any] | None:
@@ -64,7 +78,14 @@ def _describe(value: Any) -> dict[str, Any] | None:
         index = None
     else:
         return None
-    heads = [column.head(ROWS) for column in columns]
+    return describe_columns(columns, shape, index)
+
+
+def describe_columns(
+    columns: Sequence[Column], shape: list[int], index: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a table of these columns holds; `shape` is that of all of it."""
+    heads = [column.head(_Allowed.rows) for column in columns]
     rows = [[_cell(value) for value in row] for row in zip(*heads, strict=True)]
     summarised = columns[:SUMMARY_COLUMNS]
     weight = sum(_weight(column, head) for column, head in zip(summarised, heads, strict=False))
@@ -167,7 +188,7 @@ def _index(index: Any) -> dict[str, Any] | None:
     return {
         "names": [None if name is None else _name(name) for name in index.names],
         "type": "multiindex" if index.nlevels > 1 else str(index.dtype)[:TEXT],
-        "values": [_index_cell(label) for label in index[:ROWS].tolist()],
+        "values": [_index_cell(label) for label in index[: _Allowed.rows].tolist()],
     }
 
 
@@ -234,7 +255,7 @@ def _fitted(table: dict[str, Any]) -> dict[str, Any]:
     """The table with as many of its rows as there is room for."""
     from json import dumps
 
-    while len(dumps(table)) > BYTES:
+    while len(dumps(table)) > _Allowed.bytes:
         table["truncated"] = True
         if table["rows"]:
             table["rows"] = table["rows"][: len(table["rows"]) // 2]

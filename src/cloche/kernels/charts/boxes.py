@@ -32,7 +32,9 @@ def read_all(artists: list[Any], contents: Contents) -> None:
         group = contents.label(parts[at]) if type(parts[at]).__name__ == "PathPatch" else ""
         name = (contents.y if row.is_lying else contents.x).names([row.place])[0]
         contents.more["orientation"] = "horizontal" if row.is_lying else "vertical"
-        contents.kinds["box_and_whisker"].append({"label": name, **({"group": group} if group else {}), **box})
+        described = {"label": name, **({"group": group} if group else {}), **box}
+        if described not in contents.kinds["box_and_whisker"]:  # drawn again, over itself, in other colours
+            contents.kinds["box_and_whisker"].append(described)
         contents.used |= {id(part) for part in parts[at:end]}
         at = end
 

@@ -1,7 +1,29 @@
 """Bash."""
 
-from cloche.languages.language import Language
+from __future__ import annotations
+
+import re
+
+from cloche.languages.diagnostics import by_lines
+from cloche.languages.language import Failure, Language, Project
 from cloche.languages.toolchain import Toolchain
+from cloche.model.result import Diagnostic
+
+# `main.sh: line 3: syntax error near …`, then perhaps the line itself.  What `eval` or arithmetic say ends no program.
+_PLACED = r"^(?P<file>[^\n:]+): line (?P<line>\d+): (?P<message>(?:syntax error|unexpected EOF while)[^\n]*)"
+_LAST = re.compile(_PLACED + r"(?:\n[^\n:]+: line \d+: `[^\n]*')?\s*\Z", re.MULTILINE)
+
+
+def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
+    """What the parser says."""
+    return by_lines(output, _PLACED, project)
+
+
+def explain(stderr: str) -> Failure | None:
+    """A script that could not be parsed to its end; everything else is for the script to judge."""
+    found = _LAST.search(stderr)
+    return Failure("syntax", "SyntaxError", found["message"], found.group().rstrip()) if found else None
+
 
 LANGUAGE = Language(
     name="bash",
@@ -12,6 +34,8 @@ LANGUAGE = Language(
     toolchain=Toolchain(programs=("bash",), apt=("bash",)),
     command=("bash",),
     entries=("run.sh",),
+    diagnose=diagnose,
+    explain=explain,
     hello='echo "Hello from Bash"\n',
     kernel={"fork": "bash"},
 )

@@ -1,0 +1,123 @@
+# What drives the cells of an R kernel: kernels/r.py tells which one to run, and finds in its folder what came of it.
+local({
+  ours <- commandArgs(TRUE)[1L]
+  folder <- ours # of the cell under way
+  opened <- 0L # devices of the cell
+
+  # Plots of a cell are its pictures: 001-001.png, 001-002.png …
+  options(device = function(width = 8, height = 6, ...) {
+    opened <<- opened + 1L
+    pages <- file.path(folder, sprintf("%03d-%%03d.png", opened))
+    grDevices::png(pages, width = width, height = height, units = "in", res = 100, type = "cairo")
+  })
+
+  put <- function(name, ...) cat(..., file = file.path(folder, name), sep = "")
+
+  # A call as one reads it; what is evaluated at the top of a cell is in none.
+  called <- function(call) {
+    text <- if (is.null(call)) "" else paste(deparse(call, nlines = 1L), collapse = "")
+    if (startsWith(text, "eval(expressions[[number]]")) "" else text
+  }
+
+  show <- function(value) if (isS4(value)) methods::show(value) else print(value)
+
+  # Deferred, and told after each expression of the top, as R does there.
+  warned <- list()
+  keep <- function(condition) {
+    if (getOption("warn") != 0) return()
+    warned[[length(warned) + 1L]] <<- condition
+    invokeRestart("muffleWarning")
+  }
+  tell <- function() {
+    if (!length(warned)) return()
+    said <- vapply(warned, function(condition) {
+      call <- called(conditionCall(condition))
+      paste0(if (nzchar(call)) paste0("In ", call, " : "), conditionMessage(condition))
+    }, "")
+    if (length(said) > 1L) said <- paste0(seq_along(said), ": ", said)
+    message(paste(c(if (length(said) > 1L) "Warning messages:" else "Warning message:", said), collapse = "\n"))
+    warned <<- list()
+  }
+
+  evaluate <- function(expressions) {
+    last <- length(expressions)
+    for (number in seq_len(last)) {
+      value <- withCallingHandlers(withVisible(eval(expressions[[number]], globalenv())), warning = keep)
+      if (value$visible) {
+        if (number < last) show(value$value)
+        else {
+          text <- withCallingHandlers(utils::capture.output(show(value$value)), warning = keep)
+          if (length(text)) put("value", paste(text, collapse = "\n"))
+        }
+      }
+      tell()
+    }
+  }
+
+  trace <- character()
+  remember <- function(condition) {
+    calls <- vapply(sys.calls(), function(call) paste(deparse(call, nlines = 1L), collapse = ""), "")
+    first <- which(startsWith(calls, "eval(expressions[[number]]"))
+    last <- which(startsWith(calls, ".handleSimpleError(") | startsWith(calls, "h(simpleError("))
+    end <- if (length(last)) last[1L] - 1L else length(calls) - 1L
+    # `eval` calls itself once; what comes after the last of them is the cell's own.
+    begin <- if (length(first)) first[length(first)] + 1L else 1L
+    trace <<- if (begin <= end) calls[begin:end] else character()
+  }
+
+  fail <- function(name, condition, calls = character()) {
+    tell()
+    call <- if (name == "SyntaxError") "" else called(conditionCall(condition))
+    said <- gsub(file.path(folder, "code.R"), "<cell>", conditionMessage(condition), fixed = TRUE)
+    head <- if (nzchar(call)) paste0("Error in ", call, " : ") else "Error: "
+    put("error", name, "\n", said)
+    lines <- if (length(calls)) c("Traceback:", paste0(format(seq_along(calls)), ": ", calls))
+    put("trace", paste(c(paste0(head, said), lines), collapse = "\n"))
+  }
+
+  run <- function() {
+    tryCatch(
+      {
+        expressions <- tryCatch(
+          parse(file.path(folder, "code.R"), keep.source = TRUE, encoding = "UTF-8"),
+          error = function(condition) {
+            fail("SyntaxError", condition)
+            NULL
+          }
+        )
+        withCallingHandlers(evaluate(expressions), error = remember)
+      },
+      error = function(condition) fail("Error", condition, trace),
+      interrupt = function(condition) fail("Interrupt", simpleCondition("The cell was interrupted."))
+    )
+    for (device in rev(grDevices::dev.list())) grDevices::dev.off(device)
+  }
+
+  environment_of <- function() {
+    lines <- readLines(file.path(folder, "env"), encoding = "UTF-8")
+    if (!length(lines)) return(list())
+    names <- lines[c(TRUE, FALSE)]
+    values <- vapply(lines[c(FALSE, TRUE)], function(hex) {
+      if (!nzchar(hex)) "" else rawToChar(as.raw(strtoi(substring(hex, seq(1L, nchar(hex), 2L), seq(2L, nchar(hex), 2L)), 16L)))
+    }, "", USE.NAMES = FALSE)
+    structure(as.list(values), names = names)
+  }
+
+  commands <- fifo(file.path(ours, "commands"), "r", blocking = TRUE)
+  reports <- file(file.path(ours, "reports"), "w", raw = TRUE)
+  repeat {
+    number <- tryCatch(readLines(commands, 1L), interrupt = function(condition) character())
+    if (!length(number)) next
+    folder <- file.path(ours, number)
+    opened <- 0L
+    trace <- character()
+    set <- environment_of()
+    before <- Sys.getenv(names(set), unset = NA, names = TRUE)
+    if (length(set)) do.call(Sys.setenv, set)
+    tryCatch(run(), interrupt = function(condition) NULL)
+    for (name in names(set)) if (is.na(before[[name]])) Sys.unsetenv(name) else do.call(Sys.setenv, as.list(before[name]))
+    flush(stdout())
+    cat(number, "\n", file = reports, sep = "")
+    flush(reports)
+  }
+})

@@ -1,0 +1,80 @@
+"""Julia."""
+
+from __future__ import annotations
+
+from cloche.languages.diagnostics import by_lines
+from cloche.languages.language import Failure, Language, Plan, Project
+from cloche.languages.toolchain import Found, Toolchain
+from cloche.model.result import Diagnostic
+
+_HEAD = "ERROR: "
+_NESTED = "LoadError: "  # a program is a file that is loaded
+_NAMED = r"(?P<name>[A-Z]\w*(?:\.\w+)*)(?:: |(?= with |\(|$))"  # `KeyError: …`, `DomainError with …`, `MyError(3)`
+_PARSED = (
+    r"(?m)^# Error @ .*?(?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+)\n(?:.*\n)*?#[^\n]*?(?:── |─ )(?P<message>.*)$"
+)
+_LOADED = r"(?ms)syntax: (?P<message>[^\n]*)\n.*^in expression starting at (?P<file>[^\n:]+):(?P<line>\d+)"
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Run the entry in its project's environment; what Julia compiles on the way goes to a folder for that."""
+    options = ["--startup-file=no", "--history-file=no", "--color=no", "--threads=1"]
+    if project.has("Project.toml"):
+        options.append(f"--project={project.root}")
+    env = {"JULIA_DEPOT_PATH": "/tmp/.julia:", "JULIA_PKG_OFFLINE": "true", "OPENBLAS_NUM_THREADS": "1"}
+    return Plan(run=(found["julia"], *options, "--", project.entry), env=env)
+
+
+def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
+    """What the parser says: since 1.10 with a picture of the place, before in one line."""
+    return by_lines(output, _PARSED, project) or by_lines(output, _LOADED, project)
+
+
+def explain(stderr: str) -> Failure | None:
+    """The exception that nobody caught."""
+    from re import match
+
+    start = 0 if stderr.startswith(_HEAD) else stderr.rfind(f"\n{_HEAD}") + 1
+    if not stderr.startswith(_HEAD, start):
+        return None
+    text = stderr[start:].rstrip("\n")
+    said = text.removeprefix(_HEAD)
+    while said.startswith(_NESTED):
+        said = said.removeprefix(_NESTED)
+    message = said.split("\nStacktrace:", 1)[0].split("\nin expression starting at", 1)[0].strip()
+    if message.startswith(("syntax:", "ParseError:")):
+        return Failure("syntax", "ParseError", message.split(":", 1)[1].strip(), text)
+    named = match(_NAMED, message)
+    if named is None:
+        return Failure("runtime", "ErrorException", message, text)
+    return Failure("runtime", named["name"], message[named.end() :].strip(), text)
+
+
+LANGUAGE = Language(
+    name="julia",
+    title="Julia",
+    main="main.jl",
+    extensions=(".jl",),
+    aliases=("jl",),
+    toolchain=Toolchain(
+        programs=("julia",),
+        folders=(
+            "~/.julia/juliaup/julia-*/bin",
+            "$JULIAUP_DEPOT_PATH/juliaup/julia-*/bin",
+            "/opt/julia*/bin",
+            "/usr/local/julia*/bin",
+            "~/julia*/bin",
+            "$ASDF_DATA_DIR/installs/julia/*/bin",
+            "~/.asdf/installs/julia/*/bin",
+            "~/.local/share/mise/installs/julia/*/bin",
+        ),
+        least="1.6",
+        otherwise="Install Julia with juliaup (julialang.org), or unpack its archive under /opt.",
+    ),
+    plan=plan,
+    entries=("app.jl", "run.jl", "script.jl"),
+    manifests=("Project.toml",),
+    diagnose=diagnose,
+    explain=explain,
+    hello='println("Hello from Julia")\n',
+)

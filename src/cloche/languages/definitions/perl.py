@@ -1,0 +1,128 @@
+"""Perl."""
+
+from __future__ import annotations
+
+from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
+from cloche.languages.language import Failure, Language, Plan, Project
+from cloche.languages.toolchain import Found, Toolchain
+from cloche.model.result import Diagnostic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Match
+
+_PLACE = r" at (?P<file>\S[^\n]*?) line (?P<line>\d+)"
+_DIED = rf"^(?P<message>\S.*?){_PLACE}(?:, <\w+> (?:line|chunk) \d+)?\.$"
+_COMPLAINT = rf"^(?P<message>\S.*?){_PLACE}(?P<near>\.|, (?:near|at) .*)$"
+_NOT_COMPILED = ("aborted due to compilation errors.", "had compilation errors.", "had too many errors.")
+_NEVER_PARSED = ("Can't find string terminator", "Unmatched right", "Unrecognized character", "Missing right")
+# What it says of itself and then goes on: a program that ends with another code than 0 afterwards did not end by it.
+_WARNINGS = (
+    "Use of uninitialized value",
+    "Argument ",
+    "Odd number of elements",
+    "Reference found where",
+    "Useless use of",
+    "Deep recursion on",
+    "Wide character in",
+    "Subroutine ",
+    "Name ",
+    '"my" variable',
+    "Unquoted string",
+    "print() on",
+    "readline() on",
+    "substr outside of string",
+    "Scalar value ",
+    "Possible ",
+)
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Run the entry; modules are looked for in a project's `lib`, and beside the entry."""
+    if project.snippet:
+        return Plan(run=(found["perl"], project.entry))
+    places = dict.fromkeys((f"{project.root}/lib", f"{project.root}/local/lib/perl5", project.folder))
+    return Plan(run=(found["perl"], project.entry), env={"PERL5LIB": ":".join(places)})
+
+
+def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
+    """What the compiler says."""
+    from itertools import islice
+    from re import MULTILINE, finditer
+
+    return tuple(
+        Diagnostic(shown_name(found["file"], project), number(found["line"]), 0, _message(found))
+        for found in islice(finditer(_COMPLAINT, output, MULTILINE), MAX_DIAGNOSTICS)
+    )
+
+
+def _message(complaint: Match[str]) -> str:
+    """What it says, without the place."""
+    return f"{complaint['message']}{complaint['near'].removesuffix('.')}"[:4000]
+
+
+def explain(stderr: str) -> Failure | None:
+    """What the program died of, which is the last that it said."""
+    lines = stderr.rstrip("\n").split("\n")
+    last = len(lines) - 1
+    while last > 0 and lines[last].startswith("\t"):  # where it came through, if it was told with a trace
+        last -= 1
+    if lines[last].endswith(_NOT_COMPILED) or lines[last].startswith("BEGIN not safe after errors"):
+        return _broken(lines, last)
+    if "Out of memory!" in lines[max(0, last - 2) :]:
+        return Failure("runtime", "OutOfMemoryError", "Out of memory!", "\n".join(lines[max(0, last - 2) :]))
+    if lines[last].startswith("BEGIN failed--") and last > 0:
+        last -= 1
+    return _died(lines, last)
+
+
+def _broken(lines: list[str], last: int) -> Failure:
+    """A program that could not be compiled; its first complaint is the message."""
+    from re import match
+
+    first = last
+    while first and match(rf"{_COMPLAINT}|^  \(", lines[first - 1]):
+        first -= 1
+    complaint = match(_COMPLAINT, lines[first])
+    message = _message(complaint) if complaint else lines[first]
+    return Failure("syntax", "SyntaxError", message, "\n".join(lines[first:]))
+
+
+def _died(lines: list[str], last: int) -> Failure | None:
+    from re import match
+
+    died = match(_DIED, lines[last])
+    if died is None or died["message"].startswith(_WARNINGS):
+        return None
+    message = died["message"].split(" (@INC ", 1)[0]
+    kind, name = ("syntax", "SyntaxError") if message.startswith(_NEVER_PARSED) else ("runtime", "die")
+    return Failure(kind, name, message, "\n".join(lines[last:]))
+
+
+LANGUAGE = Language(
+    name="perl",
+    title="Perl",
+    main="main.pl",
+    extensions=(".pl", ".pm", ".t"),
+    aliases=("perl5", "pl"),
+    toolchain=Toolchain(
+        programs=("perl",),
+        folders=(
+            "$PERLBREW_ROOT/perls/*/bin",
+            "~/perl5/perlbrew/perls/*/bin",
+            "~/.plenv/versions/*/bin",
+            "$ASDF_DATA_DIR/installs/perl/*/bin",
+            "~/.asdf/installs/perl/*/bin",
+            "~/.local/share/mise/installs/perl/*/bin",
+        ),
+        least="5.16",
+        apt=("perl",),
+        otherwise="Install Perl 5.16 or later.",
+    ),
+    plan=plan,
+    entries=("app.pl", "run.pl"),
+    manifests=("cpanfile", "Makefile.PL"),
+    diagnose=diagnose,
+    explain=explain,
+    hello='print "Hello from Perl\\n";\n',
+)

@@ -1,0 +1,62 @@
+import com.sun.source.tree.ClassTree;
+import com.sun.source.tree.CompilationUnitTree;
+import com.sun.source.tree.MethodTree;
+import com.sun.source.tree.Tree;
+import java.util.ArrayList;
+import java.util.List;
+import javax.lang.model.element.Modifier;
+
+/** Which class is started. */
+final class Entrance {
+    private static final int FIRST_WITHOUT_STATIC = 25; // Java from which on `void main()` does
+
+    private Entrance() {}
+
+    /** The class of the entry with a main method, best the one that is called as its file; null, if there is none. */
+    static String find(Iterable<? extends CompilationUnitTree> units, Source entry) {
+        if (entry.mainClass != null) {
+            return entry.mainClass;
+        }
+        List<String> found = new ArrayList<>();
+        for (CompilationUnitTree unit : units) {
+            if (unit.getSourceFile().toUri().equals(entry.toUri())) {
+                String prefix = entry.packageName.isEmpty() ? "" : entry.packageName + ".";
+                for (boolean any : new boolean[] {false, true}) {
+                    unit.getTypeDecls().forEach(tree -> collect(tree, prefix, any, found));
+                }
+            }
+        }
+        String called = entry.path.getFileName().toString().replaceAll("\\.java$", "");
+        return found.stream().filter(name -> name.equals(called) || name.endsWith("." + called)).findFirst()
+                .orElse(found.isEmpty() ? null : found.get(0));
+    }
+
+    private static void collect(Tree tree, String prefix, boolean any, List<String> found) {
+        if (!(tree instanceof ClassTree type)) {
+            return;
+        }
+        String name = prefix + type.getSimpleName();
+        for (Tree member : type.getMembers()) {
+            if (member instanceof MethodTree method && isMain(method, type, any)) {
+                found.add(name);
+            }
+        }
+        type.getMembers().forEach(member -> collect(member, name + "$", any, found));
+    }
+
+    private static boolean isMain(MethodTree method, ClassTree type, boolean any) {
+        if (!method.getName().contentEquals("main") || method.getReturnType() == null
+                || !method.getReturnType().toString().equals("void")) {
+            return false;
+        }
+        boolean takesWords = method.getParameters().size() == 1
+                && method.getParameters().get(0).getType().toString().matches("(java\\.lang\\.)?String(\\[\\]|\\.\\.\\.)");
+        var flags = method.getModifiers().getFlags();
+        boolean isOpen = flags.contains(Modifier.PUBLIC) || type.getKind() == Tree.Kind.INTERFACE;
+        if (takesWords && isOpen && flags.contains(Modifier.STATIC)) {
+            return true;
+        }
+        return any && Runtime.version().feature() >= FIRST_WITHOUT_STATIC && !flags.contains(Modifier.PRIVATE)
+                && (takesWords || method.getParameters().isEmpty());
+    }
+}

@@ -1,0 +1,50 @@
+"""Perl: modules of a project, and what it dies of."""
+
+from __future__ import annotations
+
+import pytest
+from tests.languages.toolchains import needs
+
+import cloche
+from cloche.model.result import Diagnostic
+
+pytestmark = pytest.mark.usefixtures("jail")
+
+
+@pytest.fixture(autouse=True)
+def _perl() -> None:
+    needs("perl")
+
+
+def test_a_project_finds_its_modules() -> None:
+    files = {
+        "main.pl": "use strict;\nuse Beside; use Shop::Price;\nprint Beside::one() + Shop::Price::two();\n",
+        "Beside.pm": "package Beside; sub one { 1 } 1;\n",
+        "lib/Shop/Price.pm": "package Shop::Price; sub two { 2 } 1;\n",
+    }
+    result = cloche.run(files=files, language="perl")
+    assert (result.stdout, result.stderr) == ("3", "")
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ('use strict;\ndie "boom";', ("runtime", "boom")),
+        ('while (<STDIN>) { die "at the end" }', ("runtime", "at the end")),
+        ('use Carp; sub f { confess "bad" } f(1);', ("runtime", "bad")),
+        ("use Nope;", ("runtime", "Can't locate Nope.pm in @INC (you may need to install the Nope module)")),
+        ("use warnings; my $x; print 1 + $x; exit 3;", ("exit", "The program ended with exit code 3.")),
+        ('my $x = "abc;', ("syntax", "Can't find string terminator '\"' anywhere before EOF")),
+    ],
+)
+def test_what_it_died_of_is_told(code: str, told: tuple[str, str]) -> None:
+    error = cloche.run(code, language="perl", stdin="one\n").error
+    assert (error.kind, error.message) == told
+
+
+def test_syntax_errors_have_their_lines() -> None:
+    result = cloche.run('use strict;\nmy $x = 1;\n$y = 2;\nprint "a" "b";\n', language="perl")
+    assert result.error.kind == "syntax"
+    assert [(each.file, each.line) for each in result.diagnostics] == [("main.pl", 3), ("main.pl", 4)]
+    assert isinstance(result.diagnostics[0], Diagnostic)
+    assert "$y" in result.error.message
