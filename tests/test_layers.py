@@ -110,7 +110,16 @@ def test_walls_know_nothing_of_the_engine_but_how_to_wait(module: str) -> None:
         assert not within(name, "cloche.engine", "cloche.blocking") or name == "cloche.engine.io"
 
 
-@pytest.mark.parametrize("module", of("cloche.languages"))
+SCRIPTS = of("cloche.languages.scripts")  # programs that sandboxes run
+
+
+@pytest.mark.parametrize("module", SCRIPTS)
+def test_scripts_know_what_is_in_the_sandbox_alone(module: str) -> None:
+    for name in imports(module):
+        assert is_standard(name) or within(name, "duckdb", "tables")
+
+
+@pytest.mark.parametrize("module", [name for name in of("cloche.languages") if name not in SCRIPTS])
 def test_languages_know_neither_engine_nor_walls(module: str) -> None:
     for name in imports(module):
         assert is_standard(name) or within(name, "cloche.languages", "cloche.errors", "cloche.model")
@@ -165,7 +174,11 @@ USE_PACKAGES = ("cloche.cli", "cloche.doctor", "cloche.kernels", "cloche.store",
 
 @pytest.mark.parametrize(
     "module",
-    [name for name in MODULES if not within(name, *USE_PACKAGES) and not name.startswith("cloche.blocking.remote")],
+    [
+        name
+        for name in MODULES
+        if not within(name, *USE_PACKAGES) and name not in SCRIPTS and not name.startswith("cloche.blocking.remote")
+    ],
 )
 def test_only_the_outermost_parts_need_other_peoples_packages(module: str) -> None:
     for name in imports(module):

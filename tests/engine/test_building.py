@@ -65,7 +65,7 @@ def test_what_the_compiler_says_is_told_as_diagnostics_and_on_standard_error(box
 
 def test_events_tell_of_the_build_and_what_it_said(box: cloche.Sandbox) -> None:
     kinds = [type(event) for event in box.stream_program("int main(void) { return 0; }", language="c")]
-    assert kinds == [Building, Started, Exit]
+    assert list(dict.fromkeys(kinds)) == [Building, Started, Exit]  # where it is prepared, linking is a step of its own
     events = list(box.stream_program("int main(void) { return x; }", language="c"))
     assert [type(event) for event in events] == [Building, Output, Exit]
     assert isinstance(events[1], Output)

@@ -51,7 +51,7 @@ def test_a_tuple_does_as_well(box: cloche.Sandbox) -> None:
         ("./output/", "/sandbox/output"),
         ("~", "/sandbox"),
         ("~/data", "/sandbox/data"),
-        ("/home/user", "/sandbox"),
+        ("/home/user", "/home/user"),
         ("..", "/"),
     ],
 )

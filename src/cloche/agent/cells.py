@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 _MOMENT_S = 0.005
-_FOR_KERNELS = ("code", "env", "language", "input", "rows")  # what a kernel is told of a cell
+_FOR_KERNELS = ("code", "env", "language", "input", "shows")  # what a kernel is told of a cell
 _SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
 
 

@@ -53,6 +53,7 @@ class Context:
             raise OSError(_ENOSYS, "this sandbox was made for a single program, and has no kernels")
         cwd = self.description["cwd"] if os.path.isdir(self.description["cwd"]) else self._agent.home
         environment = {**_PATIENCE, **self._agent.environment, **self.description["env"]}
+        _check(how, environment)
         order = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
         try:
             self.adopt(kernels.start(self._agent, self, how, order))
@@ -209,3 +210,11 @@ CALLS = {
     "restart context": _restart,
     "variables": _variables,
 }
+
+
+def _check(how: dict[str, Any], environment: dict[str, str]) -> None:
+    """Is the program here that a fork is to drive?"""
+    program = how.get("needs")
+    folders = environment.get("PATH", os.defpath).split(":")
+    if program is not None and not any(os.access(f"{folder}/{program}", os.X_OK) for folder in folders):
+        raise OSError(_ENOSYS, f"there is no {program}")

@@ -103,7 +103,8 @@ class Sandbox(Box):
         self._undo = undo
         self._before_runs: list[Checkpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
-        self.table_rows: int | None = None  # of a table that is displayed; None: as many as one can read
+        # What cells display beyond the usual: {"rows": of a table, "saved": pictures, too, that are saved to a file}
+        self.shows: dict[str, Any] | None = None
 
     def run(
         self,
@@ -261,8 +262,8 @@ class Sandbox(Box):
         limits = self.limits_with(timeout)
         where = self._context(language, context)
         request["timeout"] = limits.timeout_s
-        if self.table_rows is not None:
-            request["rows"] = self.table_rows
+        if self.shows is not None:
+            request["shows"] = self.shows
         request["language"] = where.language if language is None else languages.find(language).name
         request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         self.open()

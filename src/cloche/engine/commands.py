@@ -67,12 +67,18 @@ class AsyncCommands:
         stdin: bool = True,
         timeout: float | None = None,
         stop_at_output_limit: bool = False,
+        keep: int | None = None,
     ) -> AsyncProcess:
-        """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
+        """Start a command and return at once; without `timeout` it runs as long as the sandbox does.
+
+        Its result has the beginning of its output, `keep` bytes of it if that is less than the output limit.
+        """
         request = {**command_request(command, cwd, env), "input": stdin}
         if pty:
             request["terminal"] = terminal_size(size)
         limits = self._box.limits_with(timeout, unlimited=True)
+        if keep is not None:
+            limits = limits.replace(output_bytes=min(limits.output_bytes, keep))
         process = await self._box.launch(request, limits, stop_at_output_limit=stop_at_output_limit)
         try:
             await process.started()
@@ -135,11 +141,12 @@ class AsyncProcess:
         self._missed: deque[Event] = deque()  # what happened while somebody waited for something else
         if building is not None and building.under_way:
             self._missed.append(events.Building(building.step))
+        self.is_followed = False  # somebody asks for its events all the while: a writer need not take them
         self.result: Result | None = None
         self.status: int | None = None  # once it has ended: its exit code, or minus its signal; None: with its sandbox
 
     @property
-    def is_built(self) -> bool:
+    def is_building(self) -> bool:
         """Is it being built, and does not run yet?"""
         return self._building is not None and self._building.under_way
 
@@ -172,7 +179,7 @@ class AsyncProcess:
     async def started(self) -> None:
         """Wait until it runs, or is being built; what it prints meanwhile is kept."""
         async with self._turn:
-            while self._pid is None and self.result is None and not self.is_built:
+            while self._pid is None and self.result is None and not self.is_building:
                 await self._step(listening=False)
 
     async def next_event(self) -> Event | None:
@@ -213,10 +220,21 @@ class AsyncProcess:
         while rest and self.result is None:
             if self._operation.input_credit > 0:
                 rest = await self._send_input(rest)
+            elif self.is_followed:
+                if await self._await_credit() <= 0:
+                    return  # it has ended
             else:
                 async with self._turn:
                     if self.result is None and self._operation.input_credit <= 0:
                         await self._step(listening=False)
+
+    async def _await_credit(self) -> int:
+        """Wait until it takes more input, or has ended; without taking its output from whoever follows it."""
+        try:
+            return await self._box.link.await_credit(self._operation)
+        except Lost as problem:
+            await self._box.explain_loss(problem)
+            raise
 
     async def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""

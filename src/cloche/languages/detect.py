@@ -30,6 +30,8 @@ def _by_label(label: str) -> Guess | None:
 
     for name in _label_names(label):
         language = names.language_in(names.LABELS, name)
+        if not language and name not in (*names.FOREIGN_LABELS, *names.SILENT_LABELS):
+            language = _defined("aliases", name)
         if language:
             return Guess(language, _SAID, f"the label says {name}")
         if name in names.FOREIGN_LABELS:
@@ -61,7 +63,17 @@ def _by_file(file: str, code: str) -> Guess | None:
     if ending in names.UNDECIDED:
         return _among(code, names.UNDECIDED[ending], f"the file's name ends in .{ending}")
     language = next((one for one, endings in names.ENDINGS.items() if ending in endings.split()), "")
+    if not language and ending not in names.SILENT_ENDINGS:
+        language = _defined("extensions", f".{ending}")
     return Guess(language, _SAID, f"the file's name ends in .{ending}") if language else None
+
+
+def _defined(part: str, word: str) -> str:
+    """The language whose definition has the word, for those that the tables do not know; they are quicker."""
+    from cloche import languages
+
+    every = languages.everything() if word else ()
+    return next((each.name for each in every if word == each.name or word in getattr(each, part)), "")
 
 
 def _among(code: str, choice: tuple[str, ...], why: str) -> Guess:

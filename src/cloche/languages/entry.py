@@ -39,8 +39,9 @@ def choose_entry(
 
 
 def place_among(language: Language, files: Collection[str]) -> str | None:
-    """Where code goes that comes with files: beside them, if some are in its language and its name is free."""
-    ours = any(name.endswith(language.extensions) or name in language.manifests for name in files)
+    """Where code goes that comes with files: beside them, if it can import some of them and its name is free."""
+    endings = (*language.extensions, *language.companions)
+    ours = any(name.endswith(endings) or name in language.manifests for name in files)
     return language.main if ours and language.main not in files else None
 
 
@@ -55,7 +56,7 @@ def _declared(language: Language, files: Collection[str], texts: Mapping[str, Da
     for manifest in language.manifests:
         text = bytes(texts[manifest]).decode(errors="replace") if manifest in texts else ""
         for name in language.begins(manifest, text) if text else ():
-            if name in files:
+            if name in files and name.endswith(language.extensions):
                 return name
     return None
 
@@ -65,6 +66,10 @@ def _usual(language: Language, files: Collection[str]) -> str | None:
         for folder in _FOLDERS:
             if f"{folder}{name}" in files:
                 return f"{folder}{name}"
+    for name in (language.main, *language.entries):
+        deep = [file for file in files if file.endswith(f"/{name}")]
+        if len(deep) == 1:  # cmd/tool/main.go, src/main/java/com/example/App.java
+            return deep[0]
     return None
 
 

@@ -85,6 +85,7 @@ class Language(Plain):
     main: str  # what a program's file is called
     extensions: tuple[str, ...]  # of its files, the usual one first
     aliases: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()  # endings of other files that its sources can import
     toolchain: Toolchain | None = None
     command: tuple[str, ...] = ()  # what runs a file; for those that need no `plan`
     plan: Callable[[Project, Found], Plan] | None = None
@@ -97,7 +98,8 @@ class Language(Plain):
     preparation: Preparation | None = None
     hello: str = ""
     warm: bool = False  # Python: run in a fork of the warm interpreter instead
-    kernel: dict[str, Any] | None = None  # how its sessions' kernel starts: {"fork": …} or {"argv": […]}
+    # How its sessions' kernel starts: {"fork": …} (and what it "needs" on PATH), or {"argv": […]}
+    kernel: dict[str, Any] | None = None
     context: str = ""  # whose default context its cells run in, if not its own
     words: frozenset[str] = frozenset()  # libraries to look for in the source, as a hint where to run it
 

@@ -45,6 +45,11 @@ def with_it(language: Language, found: Found) -> Found:
     return found.replace(prepared=f"{INSIDE}/{name}")
 
 
+def on_host(found: Found) -> str | None:
+    """The folder of the host that sandboxes see as `found.prepared`."""
+    return None if found.prepared is None else os.path.join(location(), os.path.basename(found.prepared))
+
+
 def is_wanted(language: Language, found: Found) -> bool:
     """Is there something to prepare that was not?"""
     return language.preparation is not None and with_it(language, found).prepared is None

@@ -26,9 +26,10 @@ FOREIGN_LABELS = """
     gradle graphql groovy haskell hcl hs html http ini ipynb json json5 jsonc jsonl kotlin kt latex less lisp log
     makefile markdown mathematica matlab md mermaid nginx nix objc objective-c ocaml pascal patch plantuml
     powershell prolog properties proto protobuf ps1 pwsh regex rst sass scala scheme scss solidity svelte svg swift
-    tcl terraform tex toml tsv vb vbnet verilog vhdl vim viml vue wasm wat xml yaml yml zig
+    terraform tex toml tsv vb vbnet verilog vhdl vim viml vue wasm wat xml yaml yml zig
 """.split()  # noqa: SIM905
-"""Labels that say plainly that it is no language of ours.  All others say nothing."""
+"""Labels that say plainly that it is no language of ours.  All others say nothing, unless a definition has them."""
+SILENT_LABELS = ("", "text", "txt", "plaintext", "plain", "none", "code", "output")
 
 ENDINGS = {
     "bash": "sh bash zsh ksh bats",
@@ -48,6 +49,7 @@ ENDINGS = {
     "sql": "sql ddl psql sqlite pgsql",
     "typescript": "ts tsx mts cts",
 }
+SILENT_ENDINGS = ("txt", "text", "code", "tmp", "bak")
 UNDECIDED = {"h": ("c", "cpp")}
 """Endings that leave a choice, which the content makes; if it does not, the first."""
 FILES = {
@@ -67,7 +69,7 @@ FOREIGN_ENDINGS = """
     7z adoc asm avi awk bat bin bmp bz2 cfg clj cmake cmd conf cs css csv dart db diff dll doc docx dylib elm erl ex
     exe exs f90 fs gif gradle graphql groovy gz hcl hs htm html ico ini ipynb jar jpeg jpg json json5 jsonl kt kts
     less lock log md mk ml mp3 mp4 nix o odt parquet patch pdf png properties proto ps1 rst s sass scala scss so
-    svelte svg swift tar tcl tex tf toml tsv vb vim vue wasm wav webp xls xlsx xml yaml yml zig zip
+    svelte svg swift tar tex tf toml tsv vb vim vue wasm wav webp xls xlsx xml yaml yml zig zip
 """.split()  # noqa: SIM905
 
 PROGRAMS = {

@@ -524,11 +524,12 @@ def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
 def _furnish_sessions() -> Callable[[Any, int], None]:
     """Have all at hand that sessions need; imported only where there can be some."""
     from cloche.agent import sessions
-    from cloche.kernels import bash
+    from cloche.kernels import bash, r
     from cloche.kernels import python as ipython
 
     offer_kernel("python", ipython.main)
     offer_kernel("bash", bash.main)
+    offer_kernel("r", r.main)
     return sessions.furnish
 
 

@@ -1,4 +1,4 @@
-"""Small programs of our own that a sandbox finds on its PATH, before those of the host.
+"""Small programs of our own that a sandbox finds on its PATH, before those of the host or in their stead.
 
 There is one user behind the wall, and nobody can become another: `sudo` runs a command as this user, with root's name
 and home in its environment, and `whoami` tells that name.  What needs a real root is refused by the kernel as before.
@@ -74,4 +74,26 @@ _WHOAMI = r"""#!/bin/sh
 echo "${USER:-user}"
 """
 
+_SETFATTR = r"""#!/opt/env/bin/python3
+import argparse, os, sys
+parser = argparse.ArgumentParser(prog="setfattr", add_help=False)
+parser.add_argument("-n", "--name")
+parser.add_argument("-v", "--value", default="")
+parser.add_argument("-x", "--remove")
+parser.add_argument("-h", "--no-dereference", action="store_true")
+parser.add_argument("paths", nargs="+")
+given = parser.parse_args()
+if bool(given.name) == bool(given.remove):
+    parser.error("say either -n NAME or -x NAME")
+for path in given.paths:
+    try:
+        if given.name:
+            os.setxattr(path, given.name, os.fsencode(given.value), follow_symlinks=not given.no_dereference)
+        else:
+            os.removexattr(path, given.remove, follow_symlinks=not given.no_dereference)
+    except OSError as problem:
+        sys.exit(f"setfattr: {path}: {problem.strerror}")
+"""
+
 PROGRAMS = {"sudo": _SUDO, "whoami": _WHOAMI}
+STAND_INS = {"setfattr": _SETFATTR}  # where the host has none

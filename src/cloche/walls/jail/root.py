@@ -10,7 +10,7 @@ import os
 import stat
 
 from cloche.walls.jail import linux
-from cloche.walls.jail.programs import PROGRAMS
+from cloche.walls.jail.programs import PROGRAMS, STAND_INS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NURSERY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL
 _READ_ONLY = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Of the host's /etc only what programs need and what says nothing about the host.
-_ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "java-17-openjdk", "java-21-openjdk", "php")
+_ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "php")
 _ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf", "localtime")
 _ETC_OURS = {
     "passwd": "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
@@ -120,7 +120,8 @@ def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
     found = [("/usr", "/usr", _READ_ONLY)]
     tops = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
     found += [(f"/{n}", f"/{n}", _READ_ONLY) for n in tops if os.path.isdir(f"/{n}") and not os.path.islink(f"/{n}")]
-    found += [(f"/etc/{n}", f"/etc/{n}", _READ_ONLY) for n in _ETC_FOLDERS if os.path.isdir(f"/etc/{n}")]
+    jdks = [n for n in sorted(os.listdir("/etc")) if n.startswith("java-")]  # Debian's have their settings there
+    found += [(f"/etc/{n}", f"/etc/{n}", _READ_ONLY) for n in (*_ETC_FOLDERS, *jdks) if os.path.isdir(f"/etc/{n}")]
     if not configuration["privileged"]:
         found += [(f"/dev/{n}", f"/dev/{n}", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC) for n in _DEVICES]
         # See enter.py: root needs none in sight to mount one of its own.
@@ -181,7 +182,8 @@ def _read_kernels(configuration: dict[str, Any]) -> dict[str, bytes]:
 
 def _write_programs() -> None:
     os.mkdir(OWN_PROGRAMS[1:])
-    for name, text in PROGRAMS.items():
+    missing = {name: text for name, text in STAND_INS.items() if not os.path.exists(f"/usr/bin/{name}")}
+    for name, text in {**PROGRAMS, **missing}.items():
         path = f"{OWN_PROGRAMS[1:]}/{name}"
         with open(path, "w") as file:
             file.write(text)

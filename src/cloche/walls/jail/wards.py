@@ -81,7 +81,13 @@ class Ward:
         """Stop all that is in it, or have it go on; is it stopped now?"""
         if self.group is None:
             return False
-        return stop if self.group.stop(stop, self.pid) else not stop
+        try:
+            done = self.group.stop(stop, self.pid)
+            if stop and not done:
+                self.group.stop(False, self.pid)
+        except OSError:
+            done = False  # it has just ended, or the kernel has no freezer
+        return stop if done else not stop
 
     def is_free(self) -> bool:
         """Can it be claimed?"""

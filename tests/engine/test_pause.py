@@ -1,0 +1,64 @@
+"""Sandboxes that are paused: nothing in them runs, and nothing of them is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+
+import pytest
+
+import cloche
+
+WAITING = "begin = time.process_time()\nwhile time.process_time() - begin < 0.3: pass\n'done'"
+
+
+def test_nothing_runs_meanwhile_and_then_everything_does(box: cloche.Sandbox) -> None:
+    process = box.commands.start("while true; do date +%s.%N; sleep 0.01; done > stamps")
+    box.run("x = 1")
+    box.pause()
+    time.sleep(1)  # nothing can be seen to happen
+    box.resume()
+    begin = time.time()
+    while float(box.files.read_text("stamps").split()[-1]) < begin:
+        assert time.time() < begin + 20
+    stamps = [float(stamp) for stamp in box.files.read_text("stamps").split()]
+    assert max(later - stamp for stamp, later in pairwise(stamps)) > 0.9
+    assert box.run("x").text == "1"
+    process.kill()
+
+
+def test_code_stands_still_and_goes_on(box: cloche.Sandbox) -> None:
+    box.run("import time")
+    done: list[cloche.Result] = []
+    thread = threading.Thread(target=lambda: done.append(box.run(WAITING, timeout=20)))
+    thread.start()
+    box.pause()
+    thread.join(1)
+    assert thread.is_alive()
+    box.resume()
+    thread.join(20)
+    assert done[0].text == "'done'"
+
+
+def test_time_that_is_up_meanwhile_does_not_end_the_sandbox(box: cloche.Sandbox) -> None:
+    box.run("import time")
+    done: list[cloche.Result] = []
+    thread = threading.Thread(target=lambda: done.append(box.run("time.sleep(60)", timeout=0.5)))
+    thread.start()
+    box.pause()
+    thread.join(3)
+    assert thread.is_alive()
+    box.resume()
+    thread.join(20)
+    assert done[0].error is not None
+    assert done[0].error.kind == "timeout"
+    assert box.run("6 * 7").text == "42"
+
+
+def test_one_that_is_paused_can_be_ended_and_has_ended_then(box: cloche.Sandbox) -> None:
+    box.run("x = 1")
+    box.pause()
+    box.close()
+    with pytest.raises(cloche.Gone):
+        box.pause()
