@@ -1,0 +1,104 @@
+"""One request to E2B's control API, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from starlette.types import Receive, Scope
+
+from cloche.doors.e2b.answers import Refusal, header, json_body
+from cloche.service.keys import Caller
+
+_PAGE = 100
+
+
+@dataclass
+class Asked:
+    """A request: who asks, for what, and what came along."""
+
+    scope: Scope
+    receive: Receive
+    caller: Caller
+    name: str  # the variable part of the path
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """What follows the question mark."""
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+    async def body(self) -> dict[str, Any]:
+        """The JSON that came along; nothing is an empty object."""
+        return await json_body(self.receive)
+
+    def header(self, name: bytes) -> str:
+        """A header, or nothing."""
+        return header(self.scope, name)
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        """A number in the query."""
+        try:
+            value = float(self.query.get(name, default))
+        except ValueError:
+            raise Refusal(400, f"{name} is not a number.") from None
+        if not low <= value <= high:
+            raise Refusal(400, f"{name} may be {low:g} to {high:g}.")
+        return value
+
+
+class Reply(NamedTuple):
+    """What is answered."""
+
+    status: int = 204
+    told: Any = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Route(NamedTuple):
+    """What the metrics call a request."""
+
+    path: str
+
+
+Handler = Callable[[Asked], Awaitable[Reply]]
+
+
+def paged(asked: Asked, items: list[Any], key: Callable[[Any], str], told: Callable[[Any], Any]) -> Reply:
+    """A page of a list whose order is settled; the next one begins after the item that its token names."""
+    limit = int(asked.number("limit", _PAGE, 1, _PAGE))
+    after = asked.query.get("nextToken")
+    if after:
+        keys = [key(item) for item in items]
+        if after not in keys:
+            raise Refusal(400, "nextToken is not one of ours, or the item that it names is gone.")
+        items = items[keys.index(after) + 1 :]
+    page = items[:limit]
+    following = ((b"x-next-token", key(page[-1]).encode()),) if len(items) > limit else ()
+    return Reply(200, [told(item) for item in page], following)
+
+
+def moment(when: float) -> str:
+    """A time as E2B writes it."""
+    return datetime.fromtimestamp(when, UTC).isoformat().replace("+00:00", "Z")
+
+
+def texts(told: dict[str, Any], name: str) -> dict[str, str]:
+    """An object of texts in a body."""
+    value = told.get(name) or {}
+    if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
+        raise Refusal(400, f"{name} is an object of texts.")
+    return value
+
+
+def seconds(told: dict[str, Any], name: str, default: float) -> float:
+    """A time in a body."""
+    value = told.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise Refusal(400, f"{name} is a number of seconds.")
+    return float(value)

@@ -1,0 +1,314 @@
+"""E2B's control API: sandboxes are made, found, given time, paused and ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from time import time
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from starlette.types import Receive, Scope, Send
+
+from cloche.doors.e2b.answers import Refusal, answer
+from cloche.doors.e2b.asked import Asked, Handler, Reply, Route, moment, paged, seconds, texts
+from cloche.doors.e2b.measures import Measures
+from cloche.doors.e2b.network import checked_network
+from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits
+from cloche.doors.e2b.snapshots import SnapshotRoutes
+from cloche.doors.e2b.templates import Templates
+from cloche.errors import Refused
+from cloche.service.keys import Caller
+from cloche.service.service import Service
+from cloche.service.snapshots import Snapshot
+
+TIMEOUT_S = 300.0  # of a sandbox whose client does not say
+_VERSIONS = frozenset(("v2", "v3"))
+_FIXED = frozenset(("metrics", "aliases", "tags"))  # second parts of a path that name no thing
+_MIB = 1 << 20
+
+
+class Control:
+    """Everything below /sandboxes, and what else the API has."""
+
+    def __init__(self, service: Service, directory: Directory) -> None:
+        self._service, self._directory = service, directory
+        self._templates = Templates()
+        self._snapshots = SnapshotRoutes(service, directory, self._fork, TIMEOUT_S)
+        self._handlers: dict[tuple[str, ...], Handler] = {
+            ("POST", "sandboxes"): self._create,
+            ("GET", "sandboxes"): self._list,
+            ("GET", "sandboxes", ""): self._detail,
+            ("DELETE", "sandboxes", ""): self._kill,
+            ("POST", "sandboxes", "", "connect"): self._connect,
+            ("POST", "sandboxes", "", "timeout"): self._set_timeout,
+            ("POST", "sandboxes", "", "refreshes"): self._refresh,
+            ("PUT", "sandboxes", "", "network"): self._set_network,
+            ("POST", "sandboxes", "", "pause"): self._pause,
+            ("POST", "sandboxes", "", "resume"): self._resume,
+            **self._templates.handlers(),
+            **self._snapshots.handlers(),
+            **Measures(directory).handlers(),
+        }
+        self._routes = {shape: Route(f"e2b:{'/'.join(('', *shape[1:]))}") for shape in self._handlers}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        """Answer one request."""
+        raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
+        parts = [unquote(part) for part in raw.decode("latin-1").split("/") if part]
+        if parts[0] in _VERSIONS:
+            del parts[0]
+        shape = (scope["method"], *parts)
+        name = ""
+        if len(parts) > 1 and parts[1] not in _FIXED:
+            name = parts[1]
+            shape = (scope["method"], parts[0], "", *parts[2:])
+        elif parts[1:2] == ["aliases"] and len(parts) == 3:
+            name = parts[2]
+            shape = (*shape[:3], "")
+        handler = self._handlers.get(shape)
+        if handler is None:
+            raise _unsupported(parts[0], f"{scope['method']} {scope['path']}")
+        scope["route"] = self._routes[shape]
+        reply = await handler(Asked(scope, receive, caller, name))
+        await answer(send, reply.status, reply.told, reply.headers)
+
+    async def wake(self, sandbox: E2bSandbox) -> bool:
+        """Is it there to be used?  One that was told to goes on with the first who asks."""
+        held = sandbox.held
+        if not held.box.paused and not sandbox.is_over:
+            return True
+        if not held.pauses and not held.box.paused:
+            return False  # whoever looks after it will be there in a moment
+        async with sandbox.turn:
+            if not held.box.paused and sandbox.is_over and not await self._service.sandboxes.pause_if_possible(held):
+                return False
+            if held.box.paused and sandbox.traits.auto_resume:
+                await self._service.sandboxes.resume(held, sandbox.traits.timeout_s)
+        return not held.box.paused
+
+    # --- made, and found again
+
+    async def _create(self, asked: Asked) -> Reply:
+        told = await asked.body()
+        wanted = str(told.get("templateID") or "base")
+        snapshot = self._snapshots.find(asked.caller, wanted)
+        network = checked_network(told)
+        for name in ("iam", "volumeMounts"):
+            if told.get(name):
+                raise Refusal(400, f"`{name}` is not supported by this server.")
+        ttl = self._time_left(told)
+        traits = Traits(
+            template=self._templates.find(wanted) if snapshot is None else wanted,
+            timeout_s=ttl,
+            auto_resume=bool((told.get("autoResume") or {}).get("enabled")),
+            is_public=network.get("allowPublicTraffic") is not False,
+            mask_host=str(network.get("maskRequestHost") or ""),
+            forgets=told.get("autoPauseMemory") is False,
+            internet=told.get("allow_internet_access"),
+            network=network,
+        )
+        wish = {"env": texts(told, "envVars"), "metadata": texts(told, "metadata"), "ttl": ttl}
+        sandbox = await self._make(asked, wish, traits, snapshot)
+        sandbox.held.pauses = bool(told.get("autoPause"))
+        return Reply(201, self._made(asked, sandbox))
+
+    async def _make(self, asked: Asked, wish: dict[str, Any], traits: Traits, snapshot: Snapshot | None) -> E2bSandbox:
+        key = asked.header(b"idempotency-key")
+        wish["env"] = {"HOME": HOME, **wish["env"], "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
+        sandboxes = self._service.sandboxes
+        record = await sandboxes.create(asked.caller, {**self._limits(), **wish}, f"e2b:{key}" if key else None)
+        sandbox = self._directory.find(asked.caller, record.id)
+        if "E2B_SANDBOX_ID" in sandbox.held.box.env:
+            return sandbox  # asked for a second time
+        sandbox.held.box.env["E2B_SANDBOX_ID"] = sandbox.id
+        sandbox.traits = traits
+        if snapshot is not None:
+            try:
+                await self._service.snapshots.fill(snapshot, sandbox.held.box)
+            except BaseException:
+                await sandboxes.kill(asked.caller, record.id)
+                raise
+        return sandbox
+
+    async def _fork(self, asked: Asked, source: E2bSandbox, snapshot: Snapshot, ttl: float) -> dict[str, Any]:
+        env = {name: value for name, value in source.held.box.env.items() if name != "E2B_SANDBOX_ID"}
+        metadata, left = source.held.record.metadata, self._time_left({"timeout": ttl})
+        wish = {"env": env, "metadata": metadata, "ttl": left}
+        sandbox = await self._make(asked, wish, replace(source.traits, timeout_s=ttl), snapshot)
+        sandbox.held.pauses = source.held.pauses
+        return self._made(asked, sandbox)
+
+    def _limits(self) -> dict[str, Any]:
+        """Like the machines that E2B has: what an agent does there has room here."""
+        most = self._service.configuration
+        return {
+            "timeout": most.max_timeout,
+            "memory": min(1 << 30, most.max_memory),
+            "cpu": 2.0,
+            "disk": min(1 << 30, most.max_disk),
+            "processes": min(256, most.max_processes),
+            "output": most.max_output,
+            "idle_timeout": most.max_ttl,  # what E2B's clients do not use lives as long as what they do
+        }
+
+    def _time_left(self, told: dict[str, Any]) -> float:
+        asked, most = seconds(told, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
+        if asked > most:
+            raise Refusal(400, f"Timeout cannot be greater than {most / 3600:g} hours.")
+        return max(asked, 0.001)
+
+    def _made(self, asked: Asked, sandbox: E2bSandbox) -> dict[str, Any]:
+        return {
+            "sandboxID": sandbox.id,
+            "templateID": sandbox.traits.template,
+            "alias": sandbox.traits.template,
+            "clientID": "cloche",
+            "envdVersion": VERSION,
+            "envdAccessToken": sandbox.token,
+            "trafficAccessToken": sandbox.traffic_token,
+            "domain": self._domain(asked),
+        }
+
+    def _domain(self, asked: Asked) -> str:
+        """Below which sandboxes' ports have names."""
+        domain, port = self._service.configuration.ports_domain, asked.header(b"host").rpartition(":")[2]
+        return f"{domain}:{port}" if port.isdecimal() else domain
+
+    async def _list(self, asked: Asked) -> Reply:
+        query = asked.query
+        wanted = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True))
+        wanted = {unquote(name): unquote(value) for name, value in wanted.items()}
+        states = set(filter(None, query.get("state", "").split(","))) or {"running", "paused"}
+        template = query.get("template")
+        since = _timestamp(query["startedAfter"]) if "startedAfter" in query else 0.0
+        found = [
+            sandbox
+            for sandbox in self._directory.all(asked.caller.owner)
+            if wanted.items() <= sandbox.held.record.metadata.items()
+            and sandbox.state in states
+            and template in (None, sandbox.traits.template)
+            and sandbox.held.record.created >= since
+        ]
+        found.sort(key=lambda sandbox: sandbox.id, reverse=query.get("order") != "asc")
+        return paged(asked, found, lambda sandbox: sandbox.id, self._listed)
+
+    def _listed(self, sandbox: E2bSandbox) -> dict[str, Any]:
+        record, limits = sandbox.held.record, sandbox.held.limits
+        return {
+            "sandboxID": sandbox.id,
+            "templateID": sandbox.traits.template,
+            "alias": sandbox.traits.template,
+            "clientID": "cloche",
+            "startedAt": moment(record.created),
+            "endAt": moment(sandbox.ends),
+            "cpuCount": ceil(limits.cpu),
+            "memoryMB": limits.memory_bytes // _MIB,
+            "diskSizeMB": limits.disk_bytes // _MIB,
+            "state": sandbox.state,
+            "envdVersion": VERSION,
+            "metadata": record.metadata,
+            "volumeMounts": [],
+        }
+
+    async def _detail(self, asked: Asked) -> Reply:
+        sandbox = self._directory.find(asked.caller, asked.name)
+        traits = sandbox.traits
+        return Reply(
+            200,
+            {
+                **self._listed(sandbox),
+                "envdAccessToken": sandbox.token,
+                "domain": self._domain(asked),
+                "allowInternetAccess": traits.internet,
+                "network": traits.network,
+                "lifecycle": {
+                    "autoResume": traits.auto_resume,
+                    "onTimeout": "pause" if sandbox.held.pauses else "kill",
+                },
+            },
+        )
+
+    async def _kill(self, asked: Asked) -> Reply:
+        sandbox = self._directory.find(asked.caller, asked.name)
+        await self._service.sandboxes.kill(asked.caller, sandbox.held.id)
+        return Reply()
+
+    # --- how long
+
+    async def _connect(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        ttl = self._time_left(told)
+        async with sandbox.turn:
+            was_paused = sandbox.held.box.paused
+            if was_paused:
+                await self._service.sandboxes.resume(sandbox.held, ttl)
+                if told.get("memory") is False or sandbox.traits.forgets:
+                    await sandbox.forget()
+        if not was_paused and time() + ttl > sandbox.ends:
+            self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": ttl})
+        return Reply(201 if was_paused else 200, self._made(asked, sandbox))
+
+    async def _pause(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        async with sandbox.turn:
+            if sandbox.held.box.paused:
+                raise Refusal(409, f"Sandbox {asked.name} is already paused")
+            if told.get("memory") is False:
+                await sandbox.forget()
+            try:
+                await self._service.sandboxes.pause(sandbox.held)
+            except Refused as problem:
+                raise Refusal(400, problem.message) from None  # 409 would mean that it is paused already
+        return Reply()
+
+    async def _resume(self, asked: Asked) -> Reply:
+        sandbox = self._directory.find(asked.caller, asked.name)
+        if not sandbox.held.box.paused:
+            raise Refusal(409, f"Sandbox {asked.name} is already running")
+        return await self._connect(asked)
+
+    async def _set_timeout(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": self._time_left(told)})
+        return Reply()
+
+    async def _refresh(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        ttl = self._time_left({"timeout": told.get("duration")})
+        if time() + ttl > sandbox.ends:
+            self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": ttl})
+        return Reply()
+
+    async def _set_network(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        kept = {name: value for name, value in sandbox.traits.network.items() if name in _INWARD}
+        sandbox.traits.network = {**checked_network({"network": told}), **kept}
+        sandbox.traits.internet = told.get("allow_internet_access")
+        return Reply()
+
+
+_MISSING = {
+    "volumes": "Volumes are not supported by this server: keep files in snapshots, or in persistent workspaces (/v1).",
+    "secrets": "Secrets are not supported by this server: pass what code may know as `envs`.",
+    "templates": "Templates cannot be built or tagged on this server: all sandboxes have its one environment.",
+}
+_MISSING["volumecontent"] = _MISSING["volumes"]
+
+
+def _unsupported(family: str, request: str) -> Refusal:
+    if family in _MISSING:
+        return Refusal(400, _MISSING[family])
+    return Refusal(404, f"{request} is nothing that this server knows.")
+
+
+_INWARD = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")
+
+
+def _timestamp(text: str) -> float:
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise Refusal(400, "startedAfter is not a time.") from None

@@ -1,0 +1,231 @@
+"""Which requests are E2B's, and who answers them: by headers, then by the name of the host, then by the path."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+from starlette.types import Message, Receive, Scope, Send
+
+from cloche.doors.e2b.answers import Left, Refusal, header, refusal, refuse
+from cloche.doors.e2b.asked import Route
+from cloche.doors.e2b.control import Control
+from cloche.doors.e2b.envd import envd
+from cloche.doors.e2b.interpreter import Interpreter
+from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
+from cloche.doors.ports import Ports
+from cloche.errors import ClocheError
+from cloche.service.keys import ANYBODY, Caller
+from cloche.service.service import Service
+
+log = logging.getLogger("cloche.e2b")
+
+ENVD, INTERPRETER = 49983, 49999
+_HOST = re.compile(r"(\d{1,5})-([a-z0-9]+)\.(.+)")
+_PATHS = frozenset(
+    ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "files", "teams")
+)
+_OURS = frozenset((b"e2b-sandbox-id", b"e2b-sandbox-port", b"e2b-traffic-access-token"))
+_E2B_KEY = "e2b_"
+_SLASHES = re.compile("^/{2,}")
+
+
+class Visit(NamedTuple):
+    """A request of E2B's: to a port of a sandbox, or (port 0) to the server itself."""
+
+    sandbox: str = ""
+    port: int = 0
+
+
+class E2bDoor:
+    """Everything that E2B's clients ask for."""
+
+    def __init__(self, service: Service, ports: Ports) -> None:
+        self._service, self._ports = service, ports
+        self._directory = Directory(service)
+        self._control = Control(service, self._directory)
+        self._interpreter = Interpreter(service)
+
+    # --- whose it is
+
+    @staticmethod
+    def visit(scope: Scope) -> Visit | None:
+        """To whom a request on a name of ours is; None when it is not E2B's."""
+        sandbox = port = b""
+        for name, value in scope["headers"]:
+            if name == b"e2b-sandbox-id":
+                sandbox = value
+            elif name == b"e2b-sandbox-port":
+                port = value
+        if sandbox and port.isdigit() and len(port) <= 5:
+            return Visit(sandbox.decode("latin-1"), int(port))
+        path: str = scope["path"]
+        return Visit() if path.lstrip("/").partition("/")[0] in _PATHS else None
+
+    @staticmethod
+    def visit_by_host(name: str, ours: set[str]) -> Visit | None:
+        """The same for a request to PORT-SANDBOX.NAME, below a name of ours."""
+        found = _HOST.fullmatch(name)
+        return Visit(found[2], int(found[1])) if found and found[3] in ours else None
+
+    # --- and who answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+        """Answer it."""
+        begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        if scope["path"].startswith("//"):
+            scope["path"] = _SLASHES.sub("/", scope["path"])
+        try:
+            await self._answer(scope, receive, sending if scope["type"] == "http" else send, visit)
+        except Left:
+            return
+        except (ClocheError, Refusal) as problem:
+            if begun:
+                return  # broken off: the client sees that something is missing
+            found = problem if isinstance(problem, Refusal) else refusal(problem)
+        except Exception:
+            log.exception("a request of an E2B client failed by our own fault")
+            if begun:
+                return
+            found = Refusal(500, "Something went wrong on our side; the server's log says more.")
+        else:
+            return
+        if scope["type"] == "http":
+            await refuse(send, found)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+        if visit.port:
+            sandbox = self._directory.living(visit.sandbox)
+            if sandbox is None or not await self._control.wake(sandbox):
+                raise _not_found(visit.sandbox)
+            await self._reach(scope, receive, send, sandbox, visit.port)
+            return
+        if scope["type"] != "http":
+            raise Refusal(404, "There is nothing at this address.")
+        if scope["path"] == "/files":
+            scope["route"] = Route("e2b:/files")
+            await self._signed(scope, receive, send)
+            return
+        caller = self._caller(scope)
+        await self._control(scope, self._bounded(scope, receive), send, caller)
+
+    async def _reach(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
+        if port == ENVD:
+            if scope["type"] == "http":
+                scope["route"] = Route(f"e2b:{ENVD}")
+                self._admit(scope, sandbox)
+                await envd(scope, self._bounded(scope, receive, upload=True), send, sandbox)
+            return
+        if sandbox.traffic_token is not None and header(scope, b"e2b-traffic-access-token") != sandbox.traffic_token:
+            raise Refusal(403, "Sandbox is secured with traffic access token. Token header is missing or wrong.")
+        if port == INTERPRETER and scope["type"] == "http":
+            scope["route"] = Route(f"e2b:{INTERPRETER}")
+            self._admit(scope, sandbox)
+            await self._interpreter(scope, self._bounded(scope, receive), send, sandbox)
+            return
+        await self._proxy(scope, receive, send, sandbox, port)
+
+    async def _proxy(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
+        """A server of the sandbox's own."""
+
+        async def tell(problem: ClocheError, _: Scope, __: Receive, send: Send) -> None:
+            found = refusal(problem)
+            if found.status != 502:
+                await refuse(send, found)
+                return
+            more = {"sandboxId": sandbox.id, "port": port}
+            await refuse(send, Refusal(502, "The sandbox is running but port is not open", more=more))
+
+        scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in _OURS]}
+        path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
+        mask = sandbox.traits.mask_host.replace("${PORT}", str(port))
+        await self._ports.reach(
+            scope, receive, send, sandbox.held, port, "", path, needs_key=False, mask=mask, tell=tell
+        )
+
+    async def _signed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A signed address of a file does not say of which sandbox."""
+        text: str = scope["query_string"].decode("latin-1")
+        query = parse_qs(text, keep_blank_values=True, errors="surrogateescape")
+
+        def given(name: str) -> str:
+            return query.get(name, [""])[0]
+
+        operation = "read" if scope["method"] in ("GET", "HEAD") else "write"
+        sandbox = self._directory.signed(
+            given("path"), operation, given("username"), given("signature_expiration"), given("signature")
+        )
+        if sandbox is None:
+            raise Refusal(401, "invalid signature")
+        if not await self._control.wake(sandbox):
+            raise _not_found(sandbox.id)
+        self._admit(scope, sandbox)
+        await envd(scope, self._bounded(scope, receive, upload=True), send, sandbox)
+
+    # --- who, and how much
+
+    def _caller(self, scope: Scope) -> Caller:
+        """Whose key it is."""
+        service = self._service
+        secret = header(scope, b"x-api-key") or header(scope, b"authorization").removeprefix("Bearer ")
+        found = service.keyring.find(_plain(secret.strip())) if secret else None
+        caller = found if service.configuration.auth else ANYBODY
+        if caller is None:
+            raise Refusal(401, "Invalid API key: `cloche e2b` prints one that this server knows.")
+        needed = "read" if scope["method"] in ("GET", "HEAD") else "run"
+        if not caller.may(needed):
+            raise Refusal(403, f"This key may not do that: it wants the scope {needed}.")
+        service.keyring.meter(caller).admit_request()
+        scope.setdefault("state", {})["caller"] = caller
+        return caller
+
+    def _admit(self, scope: Scope, sandbox: E2bSandbox) -> None:
+        """Count a request to a sandbox as one of the key that made it."""
+        caller = sandbox.caller
+        if caller is None:
+            raise Refusal(401, "The key that has made this sandbox was revoked.")
+        self._service.keyring.meter(caller).admit_request()
+        scope.setdefault("state", {})["caller"] = caller
+
+    def _bounded(self, scope: Scope, receive: Receive, *, upload: bool = False) -> Receive:
+        settings = self._service.configuration
+        most = settings.max_upload if upload else settings.max_body
+        told = header(scope, b"content-length")
+        if told.isdecimal() and int(told) > most:
+            raise Refusal(413, f"The body may have at most {most} bytes.")
+        taken = 0
+
+        async def bounded() -> Message:
+            nonlocal taken
+            message = await receive()
+            if message["type"] == "http.request":
+                taken += len(message.get("body", b""))
+                if taken > most:
+                    raise Refusal(413, f"The body may have at most {most} bytes.")
+            return message
+
+        return bounded
+
+
+def _plain(secret: str) -> str:
+    """A key of ours, also one that was written in the form of E2B's for clients that take no other."""
+    if not secret.startswith(_E2B_KEY):
+        return secret
+    try:
+        return bytes.fromhex(secret.removeprefix(_E2B_KEY)).decode()
+    except ValueError:
+        return secret
+
+
+def _not_found(name: str) -> Refusal:
+    return Refusal(502, "The sandbox was not found", more={"sandboxId": name})

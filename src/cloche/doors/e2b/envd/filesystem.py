@@ -1,0 +1,117 @@
+"""E2B's `filesystem.Filesystem`: files and folders, looked at, made, moved and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from stat import filemode
+from typing import Any
+
+from cloche.doors.e2b.envd import users
+from cloche.doors.e2b.envd.call import Call
+from cloche.doors.e2b.envd.connect import Problem
+from cloche.engine import details
+from cloche.errors import FileMissing, FileProblem
+from cloche.model.files import Details
+
+METADATA = "e2b."  # attributes of a file that clients know as its metadata begin so
+_TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
+_LETTERS = {"directory": "d", "symlink": "L", "file": "-"}
+_EXISTS, _NO_FOLDER = 17, 20
+
+
+def entry(found: Details) -> dict[str, Any]:
+    """A file as clients read it; a link has the type of what it leads to."""
+    is_link = found.kind == "symlink"
+    told: dict[str, Any] = {
+        "name": found.path.rpartition("/")[2] or "/",
+        "type": _TYPES.get(found.end_kind if is_link else found.kind, "FILE_TYPE_UNSPECIFIED"),
+        "path": found.path,
+        "size": str(found.size),
+        "mode": (found.end_mode if is_link else found.mode) & 0o777,
+        "permissions": _LETTERS.get(found.kind, "-") + filemode(found.mode)[1:],
+        "owner": users.owner(found.uid),
+        "group": users.group(found.gid),
+        "modifiedTime": _moment(found.modified),
+    }
+    if is_link:
+        told["symlinkTarget"] = found.end if found.end is not None else found.path
+    if metadata := metadata_of(found.attributes):
+        told["metadata"] = metadata
+    return told
+
+
+def metadata_of(attributes: dict[str, str]) -> dict[str, str]:
+    """What a client has written about a file."""
+    return {name[len(METADATA) :]: value for name, value in attributes.items() if name.startswith(METADATA)}
+
+
+def _moment(when: float) -> str:
+    return datetime.fromtimestamp(max(when, 0), UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def path_in(call: Call, told: dict[str, Any], name: str = "path") -> str:
+    """A path in a message, made absolute."""
+    path = told.get(name) or ""
+    if not isinstance(path, str):
+        raise Problem("invalid_argument", f"{name} is not a text")
+    return call.user.resolve(path)
+
+
+async def stat(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """What is at a path."""
+    return {"entry": entry(await details.describe(call.box, path_in(call, told)))}
+
+
+async def list_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """What is in a folder, and below it as deep as is asked for."""
+    depth = told.get("depth") or 1
+    if type(depth) is not int or depth < 1:
+        raise Problem("invalid_argument", "depth should be at least one")
+    path = path_in(call, told)
+    return {"entries": [entry(found) for found in await details.listing(call.box, path, depth)]}
+
+
+async def make_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Make a folder, and those on the way."""
+    path = path_in(call, told)
+    try:
+        async with call.held.used() as box:
+            is_new, found = await details.make_folder(box, path)
+    except FileProblem as problem:
+        if problem.errno in (_EXISTS, _NO_FOLDER):
+            raise Problem("invalid_argument", f"path already exists but it is not a directory: {path}") from None
+        raise
+    if not is_new:
+        raise Problem("already_exists", f"directory already exists: {path}")
+    return {"entry": entry(found)}
+
+
+async def move(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Rename or move a file or folder."""
+    old, new = path_in(call, told, "source"), path_in(call, told, "destination")
+    async with call.held.used() as box:
+        found = await details.move(box, old, new)
+    call.held.happened("file.rename", {"path": old, "new_path": new})
+    return {"entry": entry(found)}
+
+
+async def remove(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Remove a file, or a folder with all that is in it; one that is not there is removed already."""
+    path = path_in(call, told)
+    try:
+        async with call.held.used() as box:
+            await box.files.remove(path)
+    except FileMissing:
+        return {}
+    call.held.happened("file.remove", {"path": path})
+    return {}
+
+
+CALLS: dict[str, Callable[[Call, dict[str, Any]], Awaitable[dict[str, Any]]]] = {
+    "Stat": stat,
+    "ListDir": list_dir,
+    "MakeDir": make_dir,
+    "Move": move,
+    "Remove": remove,
+}

@@ -1,0 +1,384 @@
+"""E2B's `process.Process`: commands and terminals, which go on whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, time
+from typing import Any
+
+from cloche.doors.e2b.answers import Left
+from cloche.doors.e2b.envd.call import Call
+from cloche.doors.e2b.envd.connect import Problem, Stream, envelope, envelopes, message, only_message
+from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
+from cloche.model.events import Event, Output
+from cloche.service.commands import Command, Listener
+from cloche.service.held import Held
+
+REMEMBERED_S = 30.0  # a process that has ended can be connected to for so long
+KILLED_S = 5.0  # for a process to be gone, once it was killed
+_CHUNK, _TERMINAL_CHUNK = 32 << 10, 16 << 10  # bytes of output in one message
+_KEPT, _LOG = 64 << 10, 1 << 20  # of its output, for who looks at it by other doors: there may be many of them
+_LOOK_AGAIN_S = 1.0  # while the sandbox is paused, and time stands still in it
+_NOTE = "e2b.processes"
+_SIGNALS = {"SIGNAL_SIGKILL": 9, "SIGNAL_SIGTERM": 15}
+_IN_WORDS = {
+    1: "hangup",
+    2: "interrupt",
+    3: "quit",
+    4: "illegal instruction",
+    5: "trace/breakpoint trap",
+    6: "aborted",
+    7: "bus error",
+    8: "floating point exception",
+    9: "killed",
+    10: "user defined signal 1",
+    11: "segmentation fault",
+    12: "user defined signal 2",
+    13: "broken pipe",
+    14: "alarm clock",
+    15: "terminated",
+}
+_KEEPALIVE = message({"event": {"keepalive": {}}})
+_DEADLINE = "the operation timed out"
+
+
+class Program:
+    """A process that a client has started."""
+
+    def __init__(self, held: Held, command: Command, told: dict[str, Any], takes_input: bool) -> None:
+        self._held = held
+        self.command, self.process = command, command.process
+        self.config: dict[str, Any] = told["process"]
+        self.tag: str | None = told.get("tag")
+        self.is_terminal = command.pty
+        self.takes_input = takes_input
+        self.ended: float | None = None
+        self.pid = command.process.pid
+        self._alarm: asyncio.TimerHandle | None = None
+        self._killing: asyncio.Task[None] | None = None
+        self.started = message({"event": {"start": {"pid": self.pid}}})
+        command.task.add_done_callback(lambda _: self._end())
+
+    def limit(self, seconds: float) -> None:
+        """Have it killed so much later, whoever listens then.
+
+        Not by the engine's own limit, which also ends what it has left behind: E2B's agent does not.
+        """
+        self._alarm = asyncio.get_running_loop().call_later(seconds, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        if self._held.box.paused:
+            self.limit(_LOOK_AGAIN_S)
+        elif self.ended is None:
+            self._killing = asyncio.create_task(self._kill())
+
+    async def _kill(self) -> None:
+        try:
+            await self.process.signal(9)
+        except ClocheError:
+            pass  # its sandbox is gone, and it with that
+
+    def _end(self) -> None:
+        self.ended = monotonic()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    @contextmanager
+    def listen(self) -> Iterator[Listener]:
+        """What it does from now on."""
+        listener = Listener()
+        if self.command.log.over:
+            listener.end()
+        self.command.listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self.command.listeners.discard(listener)
+            listener.end()
+
+    def output(self, events: list[Event]) -> bytes:
+        """What it printed, as messages."""
+        parts = []
+        size = _TERMINAL_CHUNK if self.is_terminal else _CHUNK
+        for event in events:
+            if isinstance(event, Output):
+                kind = b"pty" if self.is_terminal else event.kind.encode()
+                for start in range(0, len(event.data), size):
+                    data = b64encode(event.data[start : start + size])
+                    parts.append(envelope(b'{"event":{"data":{"%b":"%b"}}}' % (kind, data)))
+        return b"".join(parts)
+
+    def end(self) -> bytes:
+        """How it ended, as a message; raises that its sandbox has ended with it, or that its time was up."""
+        status = self.process.status
+        if status is None:
+            raise Left  # a stream that breaks off tells the client that the sandbox is gone
+        if self._killing is not None:
+            raise Problem("deadline_exceeded", _DEADLINE)
+        if status < 0:
+            words = f"signal: {_IN_WORDS.get(-status, f'signal {-status}')}"
+            told: dict[str, Any] = {"exitCode": -1, "exited": False, "status": words, "error": words}
+        else:
+            words = f"exit status {status}"
+            told = {"exitCode": status, "exited": True, "status": words}
+            if status:
+                told["error"] = words
+        return message({"event": {"end": told}})
+
+
+class Programs:
+    """Those of one sandbox, by their pids."""
+
+    def __init__(self) -> None:
+        self._by_pid: dict[int, Program] = {}
+
+    def add(self, program: Program) -> None:
+        """One that was started just now; those that nobody can connect to any more are forgotten."""
+        forgotten = monotonic() - REMEMBERED_S
+        for pid in [pid for pid, known in self._by_pid.items() if known.ended is not None and known.ended < forgotten]:
+            del self._by_pid[pid]
+        self._by_pid[program.pid] = program
+
+    def running(self) -> list[Program]:
+        """Those that have not ended."""
+        return [program for program in self._by_pid.values() if program.ended is None]
+
+    def find(self, told: dict[str, Any], *, ended: bool = False) -> Program:
+        """The one that a message is about; one that has `ended` lately counts when it is asked for."""
+        selector = told.get("process")
+        if not isinstance(selector, dict):
+            raise Problem("invalid_argument", "no process is selected")
+        pid, tag = selector.get("pid"), selector.get("tag")
+        if type(pid) is int or (isinstance(pid, str) and pid.isdecimal()):
+            found = [self._by_pid[int(pid)]] if int(pid) in self._by_pid else []
+            name = f"pid {pid}"
+        else:
+            found = [known for known in self._by_pid.values() if tag is not None and known.tag == tag]
+            name = f"tag {tag}"
+        late = monotonic() - REMEMBERED_S
+        for program in reversed(found):
+            if program.ended is None or (ended and program.ended > late):
+                return program
+        raise Problem("not_found", f"process with {name} not found")
+
+
+def programs_of(held: Held) -> Programs:
+    """The processes of a sandbox that were started here."""
+    found = held.notes.setdefault(_NOTE, Programs())
+    assert isinstance(found, Programs)
+    return found
+
+
+# --- streams
+
+
+async def start(call: Call, stream: Stream) -> None:
+    """Start a process, and tell what it does until it ends; it goes on when nobody listens."""
+    told = await only_message(call.receive)
+    time_s = call.time_s
+    program = await _started(call, told)
+    if time_s is not None:
+        program.limit(time_s)
+    with program.listen() as listener:
+        await _relay(call, stream, program, listener, None)
+
+
+async def _started(call: Call, told: dict[str, Any]) -> Program:
+    config = told.get("process")
+    if not isinstance(config, dict) or not isinstance(config.get("cmd"), str):
+        raise Problem("invalid_argument", "no command is given")
+    for name, kind in (("args", list), ("envs", dict), ("cwd", str)):
+        if not isinstance(config.get(name) or kind(), kind):
+            raise Problem("invalid_argument", f"{name} is not of the form that it should have")
+    if not isinstance(told.get("tag") or "", str):
+        raise Problem("invalid_argument", "tag is not a text")
+    user, box = call.user, call.box
+    terminal = told.get("pty")
+    takes_input = told.get("stdin") is not False and terminal is None
+    call.held.commands.check_room()
+    words = [config["cmd"], *(config.get("args") or [])]
+    env = {
+        "E2B_SANDBOX": "true",
+        "E2B_SANDBOX_ID": call.sandbox.id,
+        "E2B_TEMPLATE_ID": call.sandbox.traits.template,
+        **user.environment_with(box.env),
+        **(config.get("envs") or {}),
+    }
+    try:
+        process = await box.commands.start(
+            words,
+            cwd=user.resolve(config.get("cwd") or ""),
+            env=env,
+            pty=terminal is not None,
+            size=_size(terminal) if terminal is not None else (80, 24),
+            stdin=takes_input,
+            keep=_KEPT,
+        )
+    except (FileMissing, FileProblem, InvalidRun) as problem:
+        raise Problem("invalid_argument", problem.message) from None
+    command = call.held.commands.add(process, words, terminal is not None, most=_LOG)
+    program = Program(call.held, command, told, takes_input)
+    programs_of(call.held).add(program)
+    return program
+
+
+async def connect(call: Call, stream: Stream) -> None:
+    """Tell what a process does from now on; of one that has just ended, how it did."""
+    told = await only_message(call.receive)
+    deadline = None if call.time_s is None else monotonic() + call.time_s
+    program = programs_of(call.held).find(told, ended=True)
+    with program.listen() as listener:
+        await _relay(call, stream, program, listener, deadline)
+
+
+async def _relay(call: Call, stream: Stream, program: Program, listener: Listener, deadline: float | None) -> None:
+    keepalive_s = call.keepalive_s
+    async with call.held.used(saves=False):
+        await stream.tell(program.started)
+        stream.watch(listener.end)
+        while True:
+            patience = keepalive_s if deadline is None else min(keepalive_s, deadline - monotonic())
+            events = await listener.next(max(patience, 0))
+            if stream.left:
+                return
+            output = program.output(events)
+            if listener.over or any(event.kind == "exit" for event in events):
+                break
+            if deadline is not None and monotonic() >= deadline:
+                await stream.tell(output)
+                raise Problem("deadline_exceeded", _DEADLINE)
+            if output or not events:
+                await stream.tell(output or _KEEPALIVE)
+    if program.process.status == -9 and _has_ended(call):
+        raise Left  # it was killed with its sandbox, and the agent was just quick enough to tell
+    try:
+        output += program.end()
+    except Problem as problem:
+        await stream.finish(output, problem)
+    else:
+        await stream.finish(output)
+
+
+def _has_ended(call: Call) -> bool:
+    """Is the sandbox being ended?"""
+    held = call.held
+    is_late = held.record.expires is not None and time() >= held.record.expires
+    return is_late or call.sandbox.service.sandboxes.living(held.id) is not held
+
+
+async def stream_input(call: Call) -> dict[str, Any]:
+    """Take what a client streams, and write it to a process, in order."""
+    call.scope.setdefault("state", {})["patient"] = True  # it says nothing for as long as nothing is typed
+    program: Program | None = None
+    try:
+        async with asyncio.timeout(call.time_s), call.held.used():
+            async for told in envelopes(call.receive):
+                if isinstance(told.get("start"), dict):
+                    program = programs_of(call.held).find(told["start"])
+                elif isinstance(told.get("data"), dict):
+                    if program is None:
+                        raise Problem("invalid_argument", "the process has to be selected first")
+                    await _write(program, told["data"].get("input"))
+    except TimeoutError:
+        raise Problem("deadline_exceeded", _DEADLINE) from None
+    return {}
+
+
+# --- calls
+
+
+async def list_all(call: Call, _: dict[str, Any]) -> dict[str, Any]:
+    """The processes that were started here and have not ended."""
+    return {"processes": [_info(program) for program in programs_of(call.held).running()]}
+
+
+async def send_input(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Write to a process."""
+    program = programs_of(call.held).find(told)
+    async with call.held.used():
+        await _write(program, told.get("input"))
+    return {}
+
+
+async def close_stdin(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Nothing more comes on its standard input."""
+    program = programs_of(call.held).find(told)
+    if program.is_terminal:
+        raise Problem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
+    if program.takes_input:
+        program.takes_input = False
+        await program.process.close_stdin()
+    return {}
+
+
+async def send_signal(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Kill a process, or ask it to end; one that was killed is gone when this is answered."""
+    program = programs_of(call.held).find(told)
+    number = _SIGNALS.get(str(told.get("signal")))
+    if number is None:
+        raise Problem("invalid_argument", f"invalid signal: {told.get('signal')}")
+    await program.process.signal(number)
+    if number == 9:
+        # Not for ever: what it printed may wait for somebody who does not take it.
+        await asyncio.wait({program.command.task}, timeout=KILLED_S)
+    return {}
+
+
+async def update(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+    """Change the size of a terminal."""
+    program = programs_of(call.held).find(told)
+    terminal = told.get("pty")
+    if terminal is not None:
+        if not program.is_terminal:
+            raise Problem("internal", "the process has no terminal")
+        try:
+            await program.process.resize(_size(terminal))
+        except InvalidRun as problem:
+            raise Problem("invalid_argument", problem.message) from None
+    return {}
+
+
+def _info(program: Program) -> dict[str, Any]:
+    config = program.config
+    told: dict[str, Any] = {
+        "pid": program.pid,
+        "config": {"cmd": config["cmd"], "args": config.get("args") or [], "envs": config.get("envs") or {}},
+    }
+    if config.get("cwd"):
+        told["config"]["cwd"] = config["cwd"]
+    if program.tag is not None:
+        told["tag"] = program.tag
+    return told
+
+
+async def _write(program: Program, given: Any) -> None:
+    kind = "pty" if program.is_terminal else "stdin"
+    if not isinstance(given, dict) or not isinstance(given.get(kind), str):
+        raise Problem("internal", f"this process takes its input as `{kind}`")
+    if not program.is_terminal and not program.takes_input:
+        raise Problem("internal", "stdin not enabled or closed")
+    try:
+        data = b64decode(given[kind])
+    except (Error, ValueError):
+        raise Problem("invalid_argument", "the input is not base64") from None
+    await program.process.write(data)
+
+
+def _size(terminal: Any) -> tuple[int, int]:
+    size = terminal.get("size") if isinstance(terminal, dict) else None
+    size = size if isinstance(size, dict) else {}
+    return size.get("cols") or 80, size.get("rows") or 24
+
+
+STREAMS: dict[str, Callable[[Call, Stream], Awaitable[None]]] = {"Start": start, "Connect": connect}
+CALLS: dict[str, Callable[[Call, dict[str, Any]], Awaitable[dict[str, Any]]]] = {
+    "List": list_all,
+    "SendInput": send_input,
+    "CloseStdin": close_stdin,
+    "SendSignal": send_signal,
+    "Update": update,
+}

@@ -1,0 +1,292 @@
+"""E2B's `/files`: whole files in and out, with a token or by a signed address."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import zlib
+from collections.abc import AsyncIterator
+from posixpath import basename
+from time import time
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.types import Message, Receive
+
+from cloche.doors.e2b.answers import Left, Refusal, answer, json_body
+from cloche.doors.e2b.envd.call import Call
+from cloche.doors.e2b.envd.connect import Problem
+from cloche.doors.e2b.envd.filesystem import METADATA
+from cloche.doors.e2b.envd.users import User, named
+from cloche.doors.http.files import INERT
+from cloche.doors.http.multipart import parts
+from cloche.engine.transfers import AsyncReading
+from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
+
+_BYTES = b"application/octet-stream"
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_METADATA = b"x-metadata-"
+_MAX_UNSIZED = 64 << 20  # bytes of a file whose size the kernel does not tell
+_INERT = [(name.lower().encode(), value.encode()) for name, value in INERT.items()]
+
+
+async def files(call: Call) -> None:
+    """A request to `/files`."""
+    query = dict(
+        parse_qsl(call.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
+    )
+    method = call.scope["method"]
+    if method not in ("GET", "HEAD", "POST"):
+        raise Refusal(405, "Files are read with GET and written with POST.")
+    _check(call, query, "write" if method == "POST" else "read")
+    try:
+        user = named(query.get("username") or call.sandbox.traits.user)
+        if method == "POST":
+            await _write(call, user, query.get("path"))
+        else:
+            await _read(call, user.resolve(query.get("path", "")), with_body=method == "GET")
+    except Problem as problem:
+        raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None
+
+
+def _check(call: Call, query: dict[str, str], operation: str) -> None:
+    """Is this somebody who may?"""
+    if call.sandbox.is_token(call.headers.get(b"x-access-token", "")):
+        return
+    signature, expiration = query.get("signature", ""), query.get("signature_expiration", "")
+    if not signature:
+        raise Refusal(401, "missing signature query parameter")
+    right = call.sandbox.signature(query.get("path", ""), operation, query.get("username", ""), expiration)
+    if not hmac.compare_digest(right.encode(), signature.encode()):
+        raise Refusal(401, "invalid signature")
+    if expiration and (not expiration.lstrip("-").isdecimal() or int(expiration) < time()):
+        raise Refusal(401, "signature is already expired")
+
+
+# --- out
+
+
+async def _read(call: Call, path: str, *, with_body: bool) -> None:
+    meter = call.held.meter
+    meter.check_day()
+    async with call.held.used(saves=False) as box:
+        wanted = call.headers.get(b"range")
+        try:
+            reading = await box.files.read_stream(path).begin()
+        except FileMissing:
+            raise Refusal(404, f"path '{path}' does not exist") from None
+        except FileProblem as problem:
+            raise _refused(problem, path) from None
+        start, length, status = 0, reading.size, 200
+        headers = [(b"content-type", _BYTES), (b"accept-ranges", b"bytes"), *_INERT]
+        if wanted is not None and reading.size:
+            start, length, status = _range(wanted, reading.size)
+            if status == 206:
+                headers.append((b"content-range", f"bytes {start}-{start + length - 1}/{reading.size}".encode()))
+                await reading.close()
+                reading = await box.files.read_stream(path, offset=start, length=length).begin()
+        async with reading:
+            if not length:
+                whole = await _unsized(reading)
+                await _send(call, status, headers, len(whole), whole if with_body else b"")
+                return
+            meter.use(byte_count=length)
+            if not with_body:
+                await _send(call, status, headers, length, b"")
+                return
+            await _stream(call, status, headers, reading, length)
+
+
+async def _send(call: Call, status: int, headers: list[tuple[bytes, bytes]], length: int, body: bytes) -> None:
+    headers = [*headers, (b"content-length", str(length).encode())]
+    await call.send({"type": "http.response.start", "status": status, "headers": headers})
+    await call.send({"type": "http.response.body", "body": body})
+
+
+async def _stream(
+    call: Call, status: int, headers: list[tuple[bytes, bytes]], reading: AsyncReading, length: int
+) -> None:
+    headers = [*headers, (b"content-length", str(length).encode())]
+    await call.send({"type": "http.response.start", "status": status, "headers": headers})
+    left = length
+    async for piece in reading:
+        piece = piece[:left]  # never more than was promised, though the file may grow
+        left -= len(piece)
+        await call.send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+        if not left:
+            return
+    raise Left  # less than was promised: it shrank meanwhile, and the client sees that something is missing
+
+
+async def _unsized(reading: AsyncReading) -> bytes:
+    """A file that seems to be empty; those of /proc are not."""
+    found = bytearray()
+    async for piece in reading:
+        found += piece
+        if len(found) > _MAX_UNSIZED:
+            raise Refusal(400, "the file is too large")
+    return bytes(found)
+
+
+def _range(wanted: str, size: int) -> tuple[int, int, int]:
+    match = _RANGE.fullmatch(wanted.strip())
+    if match is None or match.groups() == ("", ""):
+        return 0, size, 200
+    first, last = match.groups()
+    start = size - min(int(last), size) if not first else int(first)
+    end = size - 1 if not first or not last else min(int(last), size - 1)
+    if start >= size or end < start:
+        raise Refusal(416, "the range is not in the file", ((b"content-range", f"bytes */{size}".encode()),))
+    return start, end - start + 1, 206
+
+
+# --- in
+
+
+async def _write(call: Call, user: User, given: str | None) -> None:
+    attributes = _attributes(call)
+    receive = _unpacked(call)
+    kind = call.headers.get(b"content-type", "").partition(";")[0].strip().lower()
+    written: list[str] = []
+    if kind == "application/octet-stream":
+        if not given:
+            raise Refusal(400, "path is required for a body that is the file itself")
+        written.append(user.resolve(given))
+        await _store(call, written[0], _pieces(receive), attributes)
+    elif kind == "multipart/form-data":
+        try:
+            async for name, pieces in parts(Request(call.scope, receive)):
+                path = user.resolve(given or name)
+                if path in written:
+                    raise Refusal(
+                        400, f"you cannot upload multiple files to the same path '{path}' in one upload request"
+                    )
+                await _store(call, path, pieces, attributes)
+                written.append(path)
+        except InvalidRun as problem:
+            if problem.message != "There is no file in this upload.":
+                raise
+    else:
+        raise Refusal(400, "a file is uploaded as application/octet-stream or multipart/form-data")
+    metadata = {name[len(METADATA) :]: value for name, value in attributes.items()}
+    more = {"metadata": metadata} if metadata else {}
+    await answer(call.send, 200, [{"path": path, "name": basename(path), "type": "file", **more} for path in written])
+
+
+async def _store(call: Call, path: str, pieces: AsyncIterator[bytes], attributes: dict[str, str]) -> None:
+    meter = call.held.meter
+    meter.check_day()
+    size = 0
+    try:
+        # In place, as envd does it: who watches the folder sees it made, given to its owner, and written.
+        async with (
+            call.held.used() as box,
+            box.files.write_stream(path, in_place=True, attributes=attributes) as writing,
+        ):
+            async for piece in pieces:
+                if piece:
+                    size += len(piece)
+                    meter.use(byte_count=len(piece))
+                    await writing.write(piece)
+            await writing.finish()
+    except FileMissing:
+        raise Refusal(404, f"path '{path}' does not exist") from None
+    except FileProblem as problem:
+        raise _refused(problem, path) from None
+    call.held.happened("file.write", {"path": path, "size": size})
+
+
+def _attributes(call: Call) -> dict[str, str]:
+    found = {}
+    for name, value in call.scope["headers"]:
+        key = name.lower()
+        if key.startswith(_METADATA):
+            text = value.decode("latin-1")
+            if key == _METADATA or not all(" " <= character <= "~" for character in text):
+                raise Refusal(400, "names and values of metadata are printable ASCII")
+            found[METADATA + key[len(_METADATA) :].decode("ascii", "replace")] = text
+    return found
+
+
+def _unpacked(call: Call) -> Receive:
+    """The body as it was before it was compressed."""
+    encoding = call.headers.get(b"content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        return call.receive
+    if encoding != "gzip":
+        raise Refusal(415, f"unsupported Content-Encoding: {encoding}")
+    unpacker = zlib.decompressobj(wbits=31)
+
+    async def receive() -> Message:
+        held = unpacker.unconsumed_tail
+        more = True
+        if not held:
+            message = await call.receive()
+            if message["type"] != "http.request":
+                return message
+            held, more = message.get("body", b""), message.get("more_body", False)
+        try:
+            body = unpacker.decompress(held, 1 << 20)  # a little grows large: never more at once than can be passed on
+        except zlib.error as problem:
+            raise Refusal(400, f"error decompressing request body: {problem}") from None
+        if not more and not unpacker.eof and not unpacker.unconsumed_tail:
+            raise Refusal(400, "error decompressing request body: it breaks off")
+        return {"type": "http.request", "body": body, "more_body": not unpacker.eof}
+
+    return receive
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Left
+        more = message.get("more_body", False)
+        yield message.get("body", b"")
+
+
+def _refused(problem: FileProblem, path: str) -> Refusal:
+    number = problem.errno
+    if number in (28, 122):
+        return Refusal(507, f"not enough disk space available: {path}")
+    if number == 21:
+        return Refusal(400, f"path is a directory: {path}")
+    status = 403 if number in (1, 13, 30) else 501 if number == 95 else 400
+    return Refusal(status, problem.message)
+
+
+# --- put together
+
+
+async def compose(call: Call) -> None:
+    """Make one file of several, which are gone then."""
+    told = await json_body(call.receive)
+    sources, destination = told.get("source_paths"), told.get("destination")
+    if not isinstance(sources, list) or not sources or not all(isinstance(path, str) for path in sources):
+        raise Refusal(400, "source_paths must not be empty")
+    if not isinstance(destination, str) or not destination:
+        raise Refusal(400, "destination is required")
+    try:
+        user = named(told.get("username") or call.sandbox.traits.user)
+        paths, target = [user.resolve(path) for path in sources], user.resolve(destination)
+    except Problem as problem:
+        raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None
+    if target in paths:
+        raise Refusal(400, f"source path {target} cannot be the same as destination")
+    try:
+        async with call.held.used() as box:
+            async with box.files.write_stream(target) as writing:
+                for path in paths:
+                    async with box.files.read_stream(path) as reading:
+                        async for piece in reading:
+                            await writing.write(piece)
+            for path in dict.fromkeys(paths):
+                await box.files.remove(path)
+    except FileMissing as problem:
+        raise Refusal(404, problem.message) from None
+    except FileProblem as problem:
+        raise _refused(problem, target) from None
+    except ClocheError:
+        raise
+    await answer(call.send, 200, {"path": target, "name": basename(target), "type": "file"})

@@ -1,0 +1,70 @@
+"""What sandboxes use, as E2B's clients read it: measured when somebody asks, and kept for who asks again."""
+
+from __future__ import annotations
+
+from math import ceil
+from time import time
+from typing import Any
+
+from cloche.doors.e2b.asked import Asked, Handler, Reply, moment
+from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
+
+_APART_S = 1.0  # two measurements, at least
+_MOST = 1000
+_FOREVER = 1e12
+
+
+class Measures:
+    """What clients ask about resources."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def handlers(self) -> dict[tuple[str, ...], Handler]:
+        """What is answered."""
+        return {
+            ("GET", "sandboxes", "", "metrics"): self._of_one,
+            ("GET", "sandboxes", "metrics"): self._of_many,
+            ("GET", "sandboxes", "", "logs"): self._logs,
+        }
+
+    async def _of_one(self, asked: Asked) -> Reply:
+        sandbox = self._directory.find(asked.caller, asked.name)
+        start, end = (asked.number(name, default, 0, _FOREVER) for name, default in (("start", 0), ("end", _FOREVER)))
+        await _measure(sandbox)
+        return Reply(200, [told for told, _, _ in sandbox.measured if start <= told["timestampUnix"] <= end])
+
+    async def _of_many(self, asked: Asked) -> Reply:
+        found = {}
+        for name in filter(None, asked.query.get("sandbox_ids", "").split(",")):
+            sandbox = self._directory.find(asked.caller, name)
+            await _measure(sandbox)
+            if sandbox.measured:
+                found[sandbox.id] = sandbox.measured[-1][0]
+        return Reply(200, {"sandboxes": found})
+
+    async def _logs(self, asked: Asked) -> Reply:
+        self._directory.find(asked.caller, asked.name)
+        return Reply(200, {"logs": [], "logEntries": []})  # those of a machine's start, which there is none of
+
+
+async def _measure(sandbox: E2bSandbox) -> None:
+    now, record = time(), sandbox.held.record
+    _, before, cpu_before = sandbox.measured[-1] if sandbox.measured else ({}, record.created, 0.0)
+    if sandbox.held.box.paused or (sandbox.measured and now - before < _APART_S):
+        return
+    usage, limits = await sandbox.held.box.usage(), sandbox.held.limits
+    share = (usage.cpu_time - cpu_before) / max(now - before, 0.01)
+    told: dict[str, Any] = {
+        "timestamp": moment(now),
+        "timestampUnix": int(now),
+        "cpuCount": ceil(limits.cpu),
+        "cpuUsedPct": round(100 * share / ceil(limits.cpu), 2),
+        "memUsed": usage.memory,
+        "memTotal": limits.memory_bytes,
+        "memCache": 0,
+        "diskUsed": usage.disk,
+        "diskTotal": limits.disk_bytes,
+    }
+    sandbox.measured.append((told, now, usage.cpu_time))
+    del sandbox.measured[:-_MOST]

@@ -1,0 +1,92 @@
+"""Snapshots and forks: a sandbox's files for others to begin with.  Memory stays where it is (docs/e2b.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cloche.doors.e2b.answers import Refusal, refusal
+from cloche.doors.e2b.asked import Asked, Handler, Reply, paged, seconds
+from cloche.doors.e2b.sandboxes import Directory, E2bSandbox, from_e2b
+from cloche.errors import ClocheError
+from cloche.service.keys import Caller
+from cloche.service.service import Service
+from cloche.service.snapshots import Snapshot
+
+_TAG = ":default"
+_OURS, _THEIRS = "wsp_", "snp"
+_MOST_FORKS = 20
+Make = Callable[[Asked, E2bSandbox, Snapshot, float], Awaitable[dict[str, Any]]]
+
+
+class SnapshotRoutes:
+    """What clients ask about snapshots."""
+
+    def __init__(self, service: Service, directory: Directory, make: Make, timeout_s: float) -> None:
+        self._snapshots, self._directory, self._make, self._timeout_s = service.snapshots, directory, make, timeout_s
+
+    def handlers(self) -> dict[tuple[str, ...], Handler]:
+        """What is answered."""
+        return {
+            ("POST", "sandboxes", "", "snapshots"): self._take,
+            ("POST", "sandboxes", "", "fork"): self._fork,
+            ("GET", "snapshots"): self._list,
+            ("DELETE", "templates", ""): self._remove,
+        }
+
+    def find(self, caller: Caller, name: str) -> Snapshot | None:
+        """The snapshot that a client means."""
+        bare = name.removesuffix(_TAG)
+        return self._snapshots.find(caller.owner, bare.replace(_THEIRS, _OURS, 1)) or self._snapshots.find(
+            caller.owner, bare
+        )
+
+    async def _take(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        if sandbox.held.box.paused:
+            raise Refusal(409, "The sandbox is paused: connect to it first.")
+        return Reply(201, _told(await self._snapshots.take(sandbox.held, str(told.get("name") or ""))))
+
+    async def _list(self, asked: Asked) -> Reply:
+        sandbox, name = from_e2b(asked.query.get("sandboxID", "")), asked.query.get("name", "").removesuffix(_TAG)
+        found = [
+            known
+            for known in self._snapshots.of(asked.caller.owner)
+            if sandbox in ("", known.sandbox) and name in ("", known.name, known.id)
+        ]
+        return paged(asked, found, lambda known: known.id, _told)
+
+    async def _remove(self, asked: Asked) -> Reply:
+        found = self.find(asked.caller, asked.name)
+        if found is None:
+            raise Refusal(404, f"Snapshot {asked.name} not found")
+        await self._snapshots.remove(found)
+        return Reply()
+
+    async def _fork(self, asked: Asked) -> Reply:
+        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        count = told.get("count") or 1
+        if not isinstance(count, int) or not 1 <= count <= _MOST_FORKS:
+            raise Refusal(400, f"count may be 1 to {_MOST_FORKS}.")
+        if sandbox.held.box.paused:
+            raise Refusal(409, "The sandbox is paused: connect to it first.")
+        ttl = seconds(told, "timeout", self._timeout_s)
+        snapshot = await self._snapshots.take(sandbox.held)
+        try:
+            made = await asyncio.gather(*(self._one(asked, sandbox, snapshot, ttl) for _ in range(count)))
+        finally:
+            await self._snapshots.remove(snapshot)
+        return Reply(201, made)
+
+    async def _one(self, asked: Asked, sandbox: E2bSandbox, snapshot: Snapshot, ttl: float) -> dict[str, Any]:
+        try:
+            return {"sandbox": await self._make(asked, sandbox, snapshot, ttl)}
+        except (ClocheError, Refusal) as problem:
+            found = problem if isinstance(problem, Refusal) else refusal(problem)
+            return {"error": {"code": found.status, "message": found.message}}
+
+
+def _told(snapshot: Snapshot) -> dict[str, Any]:
+    name = snapshot.name or snapshot.id.replace(_OURS, _THEIRS, 1)
+    return {"snapshotID": f"{name}{_TAG}", "names": [snapshot.name] if snapshot.name else []}

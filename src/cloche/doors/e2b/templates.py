@@ -1,0 +1,34 @@
+"""Templates: names that E2B's clients have for what a sandbox starts with.  There is one kind here."""
+
+from __future__ import annotations
+
+from cloche.doors.e2b.answers import Refusal
+from cloche.doors.e2b.asked import Asked, Handler, Reply
+
+NAMES = ("base", "code-interpreter-v1", "code-interpreter-beta", "code-interpreter")
+
+
+class Templates:
+    """The names, all of them for our one runtime."""
+
+    def handlers(self) -> dict[tuple[str, ...], Handler]:
+        """What is answered."""
+        return {
+            ("GET", "templates"): self._list,
+            ("GET", "templates", "aliases", ""): self._by_alias,
+        }
+
+    def find(self, name: str) -> str:
+        """The template of this name, with whatever tag."""
+        known = name.partition(":")[0]
+        if known == "mcp-gateway":
+            raise Refusal(404, "There is no MCP gateway in sandboxes of this server; it speaks MCP itself, at /mcp.")
+        if known not in NAMES:
+            raise Refusal(404, f"Template '{name}' not found; this server has {', '.join(NAMES)}.")
+        return known
+
+    async def _list(self, _: Asked) -> Reply:
+        return Reply(200, [{"templateID": name, "aliases": [name], "names": [name], "public": True} for name in NAMES])
+
+    async def _by_alias(self, asked: Asked) -> Reply:
+        return Reply(200, {"templateID": self.find(asked.name), "public": True})

@@ -1,0 +1,154 @@
+"""The door itself, by plain requests: whose they are, who may come in, and how it says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+FORGED = {"E2b-Sandbox-Id": "sbx0123", "E2b-Sandbox-Port": "49983"}
+
+
+@pytest.fixture
+def made(http: httpx2.Client) -> Iterator[dict[str, Any]]:
+    """A sandbox, as a client is told of it."""
+    answer = http.post("/v2/sandboxes", json={"templateID": "base"})
+    assert answer.status_code == 201, answer.text
+    yield answer.json()
+    http.delete(f"/sandboxes/{answer.json()['sandboxID']}")
+
+
+@pytest.fixture
+def new_key(http: httpx2.Client, server: Any) -> Iterator[Callable[..., tuple[str, httpx2.Client]]]:
+    """Makes keys of others, with clients that show them."""
+    clients: list[tuple[str, httpx2.Client]] = []
+
+    def make(**more: Any) -> tuple[str, httpx2.Client]:
+        told = http.post("/v1/keys", json={"owner": "ada", "name": "test", **more}).json()
+        clients.append((told["id"], server.client(key=told["key"])))
+        return clients[-1]
+
+    yield make
+    for identity, client in clients:
+        client.close()
+        http.delete(f"/v1/keys/{identity}")
+
+
+def test_old_and_new_paths_make_the_same(http: httpx2.Client, made: dict[str, Any]) -> None:
+    detail = http.get(f"/sandboxes/{made['sandboxID']}").json()
+    assert detail["envdAccessToken"] == made["envdAccessToken"]
+    assert http.post(f"/sandboxes/{made['sandboxID']}/connect", json={"timeout": 10}).status_code == 200
+    assert http.post(f"/sandboxes/{made['sandboxID']}/resume", json={}).status_code == 409
+    assert http.post(f"/sandboxes/{made['sandboxID']}/refreshes", json={"duration": 10}).status_code == 204
+    assert http.get("/sandboxes/metrics", params={"sandbox_ids": made["sandboxID"]}).json()["sandboxes"].keys() == {
+        made["sandboxID"]
+    }
+    assert http.get(f"/sandboxes/{made['sandboxID']}/logs").json() == {"logs": [], "logEntries": []}
+    assert http.delete(f"/sandboxes/{made['sandboxID']}").status_code == 204
+    assert http.delete(f"/sandboxes/{made['sandboxID']}").json()["code"] == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/sandboxes", b"[]", 400),
+        ("POST", "/sandboxes", b"{", 400),
+        ("POST", "/sandboxes", b'{"templateID": "base", "timeout": "soon"}', 400),
+        ("POST", "/sandboxes", b'{"templateID": "base", "envVars": {"A": 1}}', 400),
+        ("POST", "/sandboxes", b'{"templateID": "base", "metadata": []}', 201),
+        ("POST", "/sandboxes", b'{"templateID": "no-such"}', 404),
+        ("GET", "/v2/sandboxes?limit=0", b"", 400),
+        ("GET", "/v2/sandboxes?nextToken=zzz", b"", 400),
+        ("GET", "/v2/sandboxes?startedAfter=then", b"", 400),
+        ("GET", "/sandboxes/sbxnone", b"", 404),
+        ("GET", "/v2/no-such", b"", 404),
+        ("POST", "/volumes", b"{}", 400),
+        ("GET", "/files?path=x&signature=v1_x", b"", 401),
+    ],
+)
+def test_every_error_has_a_code_and_a_message(
+    http: httpx2.Client, method: str, path: str, body: bytes, status: int
+) -> None:
+    answer = http.request(method, path, content=body)
+
+    assert answer.status_code == status, answer.text
+    if status >= 400:
+        assert answer.json()["code"] == status
+        assert answer.json()["message"]
+    else:
+        http.delete(f"/sandboxes/{answer.json()['sandboxID']}")
+
+
+def test_a_key_is_wanted_and_says_whose_sandboxes_there_are(
+    http: httpx2.Client, server: Any, made: dict[str, Any], new_key: Callable[..., tuple[str, httpx2.Client]]
+) -> None:
+    with server.client(key="wrong") as nobody:
+        assert nobody.get("/v2/sandboxes").json()["code"] == 401
+    _, ada = new_key()
+    assert ada.get("/v2/sandboxes").json() == []
+    assert ada.get(f"/sandboxes/{made['sandboxID']}").status_code == 404
+    assert ada.delete(f"/sandboxes/{made['sandboxID']}").status_code == 404
+    _, reader = new_key(scopes=["read"])
+    assert reader.post("/v2/sandboxes", json={"templateID": "base"}).status_code == 403
+    assert reader.get("/v2/sandboxes").status_code == 200
+
+
+def test_a_token_ends_with_the_key_that_made_its_sandbox(
+    http: httpx2.Client, new_key: Callable[..., tuple[str, httpx2.Client]]
+) -> None:
+    identity, ada = new_key()
+    told = ada.post("/v2/sandboxes", json={"templateID": "base"}).json()
+    headers = {"E2b-Sandbox-Id": told["sandboxID"], "X-Access-Token": told["envdAccessToken"]}
+    execute = {**headers, "E2b-Sandbox-Port": "49999"}
+    assert http.post("/execute", json={"code": "1"}, headers=execute).status_code == 200
+    assert http.post("/execute", json={"code": "1"}, headers={**execute, "X-Access-Token": "x"}).status_code == 401
+
+    http.delete(f"/v1/keys/{identity}")
+    assert http.post("/execute", json={"code": "1"}, headers=execute).status_code == 401
+    files = {**headers, "E2b-Sandbox-Port": "49983"}
+    assert http.get("/files", params={"path": "x"}, headers=files).status_code == 401
+
+
+def test_limits_of_a_key_are_a_rate_limit_to_the_client(new_key: Callable[..., tuple[str, httpx2.Client]]) -> None:
+    _, ada = new_key(limits={"sandboxes": 1})
+    first = ada.post("/v2/sandboxes", json={"templateID": "base"})
+    second = ada.post("/v2/sandboxes", json={"templateID": "base"})
+
+    assert (first.status_code, second.status_code) == (201, 429)
+    assert int(second.headers["retry-after"]) >= 1
+    ada.delete(f"/sandboxes/{first.json()['sandboxID']}")
+
+
+def test_a_sandbox_that_is_not_there(http: httpx2.Client) -> None:
+    answer = http.get("/health", headers=FORGED)
+
+    assert answer.status_code == 502
+    assert answer.json() == {"sandboxId": "sbx0123", "message": "The sandbox was not found", "code": 502}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "3000-sbx0123.evil.example"}, 421),
+        ({"Host": "evil.example", **FORGED}, 421),
+        ({"Origin": "http://evil.example", **FORGED}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", **FORGED}, 403),
+    ],
+)
+def test_other_sites_and_other_names_stay_outside(http: httpx2.Client, headers: dict[str, str], status: int) -> None:
+    assert http.get("/v2/sandboxes", headers=headers).status_code == status
+
+
+def test_our_own_addresses_stay_ours(http: httpx2.Client) -> None:
+    assert http.get("/v1/sandboxes").json().keys() == {"items", "next"}
+    assert http.get("/no-such").json()["error"]["kind"] == "gone"
+
+
+def test_a_body_that_is_too_large(http: httpx2.Client) -> None:
+    answer = http.post("/v2/sandboxes", content=b" " * (17 << 20))
+
+    assert answer.status_code == 413
+    assert answer.json()["code"] == 413

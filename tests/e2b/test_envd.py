@@ -1,0 +1,252 @@
+"""What E2B's clients do not show of envd: the protocol itself, and what becomes of those who do not keep to it."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+
+class Envd:
+    """Requests to the agent of one sandbox, by hand."""
+
+    def __init__(self, http: httpx2.Client) -> None:
+        self._http, self.url = http, str(http.base_url).rstrip("/")
+        made = http.post("/sandboxes", json={"templateID": "base"}).raise_for_status().json()
+        self.id = made["sandboxID"]
+        self.headers = {
+            "E2b-Sandbox-Id": self.id,
+            "E2b-Sandbox-Port": "49983",
+            "X-Access-Token": made["envdAccessToken"],
+        }
+
+    def request(self, method: str, path: str, headers: dict[str, str] | None = None, **options: Any) -> httpx2.Response:
+        return self._http.request(method, path, headers={**self.headers, **(headers or {})}, **options)
+
+    def call(self, name: str, told: Any, headers: dict[str, str] | None = None) -> httpx2.Response:
+        return self.request("POST", f"/{name}", headers, json=told)
+
+    def stream(self, name: str, *told: Any, headers: dict[str, str] | None = None) -> list[tuple[int, Any]]:
+        body = b"".join(envelope(one) for one in told)
+        kind = {"Content-Type": "application/connect+json", **(headers or {})}
+        answer = self.request("POST", f"/{name}", kind, content=body)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/connect+json"
+        return messages(answer.content)
+
+    def kill(self) -> None:
+        self._http.delete(f"/sandboxes/{self.id}")
+
+
+def envelope(told: Any) -> bytes:
+    data = json.dumps(told).encode()
+    return struct.pack(">BI", 0, len(data)) + data
+
+
+def messages(body: bytes) -> list[tuple[int, Any]]:
+    found = []
+    while body:
+        flags, size = struct.unpack(">BI", body[:5])
+        found.append((flags, json.loads(body[5 : 5 + size])))
+        body = body[5 + size :]
+    return found
+
+
+def shell(line: str, **more: Any) -> dict[str, Any]:
+    return {"process": {"cmd": "/bin/bash", "args": ["-c", line]}, **more}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def envd(server: Any) -> Iterator[Envd]:
+    with server.client() as http:
+        made = Envd(http)
+        yield made
+        made.kill()
+
+
+@pytest.fixture
+def another(server: Any) -> Iterator[Envd]:
+    with server.client() as http:
+        made = Envd(http)
+        yield made
+        made.kill()
+
+
+def test_a_stream_tells_start_data_end_in_that_order(envd: Envd) -> None:
+    first, second, third, last = envd.stream("process.Process/Start", shell("printf out; exit 3"))
+
+    assert first == (0, {"event": {"start": {"pid": first[1]["event"]["start"]["pid"]}}})
+    assert b64decode(second[1]["event"]["data"]["stdout"]) == b"out"
+    end = {"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}
+    assert third == (0, {"event": {"end": end}})
+    assert last == (2, {})
+
+
+def test_output_comes_in_pieces_that_are_not_too_large(envd: Envd) -> None:
+    told = envd.stream("process.Process/Start", shell("head -c 200000 /dev/zero"))
+    pieces = [b64decode(one["event"]["data"]["stdout"]) for _, one in told if "data" in one.get("event", {})]
+    assert sum(map(len, pieces)) == 200_000
+    assert max(map(len, pieces)) <= 32 << 10
+
+
+def test_silence_is_filled_and_time_ends_the_process(envd: Envd) -> None:
+    headers = {"Keepalive-Ping-Interval": "1", "Connect-Timeout-Ms": "1500"}
+    start, *rest, (flags, last) = envd.stream("process.Process/Start", shell("sleep 60", tag="slow"), headers=headers)
+    assert "start" in start[1]["event"]
+    assert rest
+    assert all(one == {"event": {"keepalive": {}}} for _, one in rest)
+    assert (flags, last["error"]["code"]) == (2, "deadline_exceeded")
+    assert envd.call("process.Process/List", {}).json() == {"processes": []}
+    connected = envd.stream("process.Process/Connect", {"process": {"tag": "slow"}})
+    assert connected[-1][1]["error"]["code"] == "deadline_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("call", "told", "status", "code"),
+    [
+        ("process.Process/SendSignal", {"process": {"pid": 999}, "signal": "SIGNAL_SIGKILL"}, 404, "not_found"),
+        ("process.Process/SendSignal", {"signal": "SIGNAL_SIGKILL"}, 400, "invalid_argument"),
+        ("filesystem.Filesystem/Stat", {"path": "nowhere"}, 404, "not_found"),
+        ("filesystem.Filesystem/Stat", {"path": "~other/x"}, 400, "invalid_argument"),
+        ("filesystem.Filesystem/Stat", {"path": 5}, 400, "invalid_argument"),
+        ("filesystem.Filesystem/MakeDir", {"path": "/etc/new"}, 403, "permission_denied"),
+        ("filesystem.Filesystem/MakeDir", {"path": "/tmp"}, 409, "already_exists"),
+        ("filesystem.Filesystem/ListDir", {"path": "/tmp", "depth": -1}, 400, "invalid_argument"),
+        ("filesystem.Filesystem/GetWatcherEvents", {"watcherId": "w"}, 404, "not_found"),
+        ("filesystem.Filesystem/Stat", [], 400, "invalid_argument"),
+    ],
+)
+def test_a_call_that_fails_has_a_code_and_its_status(envd: Envd, call: str, told: Any, status: int, code: str) -> None:
+    answer = envd.call(call, told)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_a_stream_that_fails_says_so_at_its_end(envd: Envd) -> None:
+    for told in (
+        {},
+        {"process": {}},
+        {"process": {"cmd": "/nowhere"}},
+        {"process": {"cmd": "ls", "args": "no list"}},
+        {"process": {"cmd": "ls", "envs": {"A": 1}}},
+        shell("true", pty={"size": {"cols": -1, "rows": "many"}}),
+    ):
+        ((flags, last),) = envd.stream("process.Process/Start", told)
+        assert (flags, last["error"]["code"]) == (2, "invalid_argument")
+    somebody = {"Authorization": "Basic " + b64encode(b"somebody:").decode()}
+    assert envd.stream("process.Process/Start", shell("true"), headers=somebody) == [
+        (2, {"error": {"code": "unauthenticated", "message": "invalid username: 'somebody'"}})
+    ]
+    ((_, last),) = envd.stream("process.Process/StreamInput", {"data": {"input": {"stdin": ""}}})
+    assert last["error"]["code"] == "invalid_argument"
+
+
+def test_who_may_come_in(envd: Envd) -> None:
+    assert envd.request("GET", "/health", {"X-Access-Token": ""}).status_code == 204
+    for path in ("/process.Process/List", f"{envd.url}//process.Process/List"):
+        assert envd.request("POST", path, json={}).status_code == 200
+        refused = envd.request("POST", path, {"X-Access-Token": "wrong"}, json={})
+        assert (refused.status_code, refused.json()["code"]) == (401, 401)
+    assert envd.request("GET", "/files?path=x", {"X-Access-Token": "wrong"}).status_code == 401
+    assert envd.request("GET", "/nothing").status_code == 404
+    gone = envd.request("GET", "/health", {"E2b-Sandbox-Id": "sbxnowhere"})
+    assert gone.status_code == 502
+    assert gone.json() == {"sandboxId": "sbxnowhere", "message": "The sandbox was not found", "code": 502}
+
+
+def test_a_signal_reaches_what_a_tag_names(envd: Envd) -> None:
+    line = "trap 'echo ended; exit 9' TERM; echo ready; while :; do sleep 0.05; done"
+    body = envelope(shell(line, tag="mine"))
+    with envd._http.stream("POST", "/process.Process/Start", headers=envd.headers, content=body) as answer:
+        pieces = answer.iter_raw()
+        heard = b""
+        while b64encode(b"ready\n") not in heard:
+            heard += next(pieces)
+        told = {"process": {"tag": "mine"}, "signal": "SIGNAL_SIGTERM"}
+        assert envd.call("process.Process/SendSignal", told).json() == {}
+        rest = b"".join(pieces)
+    assert messages(heard + rest)[-2][1]["event"]["end"]["exitCode"] == 9
+
+
+def test_a_listener_who_is_slow_is_waited_for_and_one_who_leaves_is_not(envd: Envd) -> None:
+    body = envelope(shell("head -c 25000000 /dev/zero; touch /tmp/done"))
+
+    def is_done() -> bool:
+        return envd.call("filesystem.Filesystem/Stat", {"path": "/tmp/done"}).status_code == 200
+
+    with envd._http.stream("POST", "/process.Process/Start", headers=envd.headers, content=body) as answer:
+        pieces = answer.iter_raw()
+        next(pieces)
+        time.sleep(1)  # that nothing happens can only be seen by waiting
+        assert not is_done()
+    until(is_done)
+
+
+def test_a_watch_that_nobody_reads_says_all_when_it_is_asked(envd: Envd) -> None:
+    envd.call("filesystem.Filesystem/MakeDir", {"path": "busy"})
+    watcher = envd.call("filesystem.Filesystem/CreateWatcher", {"path": "busy"}).json()
+    envd.stream("process.Process/Start", shell("cd /home/user/busy; seq 9000 | xargs touch"))
+    events = envd.call("filesystem.Filesystem/GetWatcherEvents", watcher).json()["events"]
+    assert len({one["name"] for one in events if one["type"] == "EVENT_TYPE_CREATE"}) > 8000  # the kernel keeps 16384
+    assert envd.call("filesystem.Filesystem/GetWatcherEvents", watcher).json() == {"events": []}
+    assert envd.call("filesystem.Filesystem/RemoveWatcher", watcher).json() == {}
+
+
+def test_files_by_hand(envd: Envd) -> None:
+    def upload(parts: list[tuple[str, Any]], query: str = "") -> httpx2.Response:
+        return envd.request("POST", f"/files{query}", files=parts)
+
+    answer = upload([("file", ("a/x", b"1")), ("file", ("a/y", b"2"))])
+    assert [one["path"] for one in answer.json()] == ["/home/user/a/x", "/home/user/a/y"]
+    twice = upload([("file", ("z", b"1")), ("file", ("./z", b"2"))])
+    assert (twice.status_code, twice.json()["code"]) == (400, 400)
+    octets = {"Content-Type": "application/octet-stream"}
+    assert envd.request("POST", "/files", octets, content=b"x").status_code == 400  # to where?
+    assert envd.request("POST", "/files?path=x", {"Content-Type": "text/plain"}, content=b"x").status_code == 400
+    packed = {**octets, "Content-Encoding": "gzip"}
+    assert envd.request("POST", "/files?path=x", packed, content=b"no gzip").status_code == 400
+    odd = {**octets, "X-Metadata-A": "a\tb"}
+    assert envd.request("POST", "/files?path=x", odd, content=b"x").status_code == 400
+    assert envd.request("GET", "/files?path=a/x", {"Range": "bytes=9-"}).status_code == 416
+    assert envd.request("GET", "/files?path=a/x", {"Range": "bytes=-1"}).content == b"1"
+    assert envd.request("HEAD", "/files?path=a/x").headers["content-length"] == "1"
+    assert envd.request("DELETE", "/files?path=a/x").status_code == 405
+
+    composed = envd.request("POST", "/files/compose", json={"source_paths": ["a/x", "a/y"], "destination": "xy"})
+    assert composed.json() == {"path": "/home/user/xy", "name": "xy", "type": "file"}
+    assert envd.request("GET", "/files?path=xy").content == b"12"
+    assert envd.request("GET", "/files?path=a/x").status_code == 404
+
+
+def test_what_envd_tells_of_itself(envd: Envd) -> None:
+    envd.request("GET", "/metrics")
+    envd.stream("process.Process/Start", shell("timeout 0.3 sh -c 'while :; do :; done'"))
+    metrics = envd.request("GET", "/metrics").json()
+    assert metrics["cpu_used_pct"] > 1
+    assert 0 < metrics["mem_used"] < metrics["mem_total"]
+    assert metrics["disk_total"] > 1 << 20
+    assert envd.request("GET", "/envs").json()["E2B_SANDBOX"] == "true"
+
+
+def test_a_watch_breaks_off_with_its_sandbox(another: Envd) -> None:
+    body = envelope({"path": "/tmp"})
+    with another._http.stream(
+        "POST", "/filesystem.Filesystem/WatchDir", headers=another.headers, content=body
+    ) as answer:
+        pieces = answer.iter_raw()
+        assert messages(next(pieces)) == [(0, {"start": {}})]
+        another.kill()
+        with pytest.raises(httpx2.RemoteProtocolError):
+            list(pieces)
