@@ -135,14 +135,15 @@ def test_a_call_that_fails_has_a_code_and_its_status(envd: Envd, call: str, told
 
 
 def test_a_stream_that_fails_says_so_at_its_end(envd: Envd) -> None:
-    for told in (
+    wrong: tuple[dict[str, Any], ...] = (
         {},
         {"process": {}},
         {"process": {"cmd": "/nowhere"}},
         {"process": {"cmd": "ls", "args": "no list"}},
         {"process": {"cmd": "ls", "envs": {"A": 1}}},
         shell("true", pty={"size": {"cols": -1, "rows": "many"}}),
-    ):
+    )
+    for told in wrong:
         ((flags, last),) = envd.stream("process.Process/Start", told)
         assert (flags, last["error"]["code"]) == (2, "invalid_argument")
     somebody = {"Authorization": "Basic " + b64encode(b"somebody:").decode()}

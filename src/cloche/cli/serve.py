@@ -41,6 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"  open       {address}{key}")
         print(f"  API        {address}/v1   (described at /docs; the key: `cloche key`)")
         print(f"  MCP        {address}/mcp   (`cloche mcp install --help` sets clients up)")
+        print(f"  E2B        {address}   (`cloche e2b` prints what its clients want to know)")
         print(f"  data       {configuration.data_dir}", flush=True)
         if not configuration.auth:
             complain("No key is asked for: every program on this machine can run code here.", "Leave out --no-auth.")
