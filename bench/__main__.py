@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import machine, report
+from bench import languages, machine, report
 from bench.engine import REPOSITORY
 from bench.measures import Lab, measure
 
@@ -26,6 +26,8 @@ def main() -> int:
     options = parse()
     names = {row.contest for row in report.ROWS}
     wanted = set(filter(None, options.only.split(","))) or names
+    if "languages" in wanted:
+        wanted = wanted - {"languages"} | set(map(languages.contest, languages.NAMES))
     if wanted - names:
         sys.exit(f"--only knows {', '.join(sorted(names))}, not {', '.join(sorted(wanted - names))}")
 
@@ -60,7 +62,9 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--reps", type=int, default=0, metavar="N", help=f"rounds (default {ROUNDS})")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds: does it work, not how fast is it")
-    parser.add_argument("--only", default="", metavar="A,B", help="contests, by name: hello, pandas, burst, ...")
+    parser.add_argument(
+        "--only", default="", metavar="A,B", help="contests, by name: hello, pandas, burst, ...; languages"
+    )
     parser.add_argument("--json", metavar="FILE", help="write figures and samples there")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a limit is missed")
     parser.add_argument("--peers", action="store_true", help=f"then other sandboxes, by {PEERS.name}, if it is here")

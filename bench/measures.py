@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cloche
+from bench import languages as spoken
 from bench import machine, neighbours, work
+from bench.clients import Clients
 from bench.engine import REPOSITORY, Engine
 from bench.server import Served
 from bench.sessions import Sessions
@@ -33,6 +35,8 @@ _OFTEN = {
     "served turn": 2,
     "served burst": 8,
     "served files": 8,
+    "e2b first": 2,
+    "e2b many": 8,
 }  # contests of sessions and of the server that are not done in every fourth round
 
 Sample = Callable[[], list[float]]
@@ -119,11 +123,14 @@ class Lab:
         self._cold = Engine(sys.executable, CLOCHE_POOL="0")
         self._sessions = Sessions(self._bare.libraries)
         self._served = Served(scratch)
+        self._clients = Clients(self._served)
+        self._hellos = spoken.Hellos(scratch)
 
     def close(self) -> None:
         """End the second engine and the sessions; the first engine ends with this process."""
         self._cold.close()
         self._sessions.close()
+        self._clients.close()
         self._served.close()
 
     def contests(self) -> list[Contest]:
@@ -148,6 +155,8 @@ class Lab:
             Contest("neighbour", neighbours.sides(), every=12, warm_up=False),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._served.sides().items()),
+            *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._clients.sides().items()),
+            *(Contest(spoken.contest(name), self._hellos.sides(name), spoken.every(name)) for name in spoken.NAMES),
         ]
 
     def _both(self, code: str, times_itself: bool = False) -> dict[str, Sample]:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from bench import languages
 from bench.measures import BURST, FILE_MB, GROWTH_RUNS, IN_FLIGHT, Samples
 from bench.neighbours import ATTACKS
 from bench.server import CLIENTS, UPLOAD_MB
@@ -82,7 +83,16 @@ ROWS = (
     Row(f"upload of {UPLOAD_MB} MB", "served files", "upload", "", 300.0, at_least=True, unit="MB/s"),
     Row(f"download of {UPLOAD_MB} MB", "served files", "download", "", 300.0, at_least=True, unit="MB/s"),
     Row("memory that the server takes more for both", "served files", "memory", "", 16.0, unit="MB"),
+    Row("E2B's client: Sandbox.create() to its first result", "e2b first", "cloche", "", 60.0),
+    Row("of that, the client's own share", "e2b first", "nothing"),
+    Row("E2B's client: a turn", "e2b turn", "cloche", "", 8.0),
+    Row("of that, the client's own share", "e2b turn", "nothing"),
+    Row("E2B's client: 20 sandboxes at once", "e2b many", "cloche", "", 1000.0),
     *(Row(f"a turn while a neighbour exceeds: {name}", "neighbour", name, "alone", 2.0) for name in ATTACKS),
+    *(
+        Row(f"hello in {title}", languages.contest(name), "cloche", "bare", languages.LIMITS.get(name))
+        for name, title in languages.TITLES.items()
+    ),
 )
 
 
@@ -152,7 +162,8 @@ def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -
         f"Python {facts['python']}, as {facts['user']}, {facts['date']}",
         table(head, cells),
         "Medians (10th to 90th percentile) of samples taken in turns.  bare: a subprocess of the same Python, with\n"
-        "the same libraries in reach.  A sandbox is cleared away after cloche.run has returned; the burst includes it.",
+        "the same libraries in reach; for another language, its own toolchain on this host, with warm caches.\n"
+        "A sandbox is cleared away after cloche.run has returned; the burst includes it.",
         f"{run['rounds']:.0f} rounds in {run['seconds']:.0f} s.  Between samples the CPUs were "
         f"{run['busy_between']:.0%} busy, before {run['noisy']:.0%} of them too busy to go on at once;\n"
         f"{run['stolen']:.1%} of the CPU time was stolen.",

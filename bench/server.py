@@ -57,6 +57,11 @@ class Served:
             "served files": {"upload": self._upload, "download": self._download, "memory": self._memory},
         }
 
+    def address(self) -> tuple[int, str]:
+        """Its port and its key, for other clients."""
+        self._start()
+        return self._port, self._key
+
     # --- the server and its plain client
 
     def _start(self) -> None:

@@ -10,6 +10,7 @@ A run meets these, in this order:
     engine/       sandboxes, sessions, undo, programs, files: what the caller holds in hands (asyncio)
     blocking/     the same for callers without an event loop, generated from it
     languages/    how source becomes a command
+    templates/    small projects to start from
     walls/        where it is held: walls/jail makes a sandbox in milliseconds
     wire/         what engine and agent say to each other
     agent/        what runs inside: programs, contexts, checkpoints
@@ -151,10 +152,10 @@ __all__ = [
 
 def warm_up() -> None:
     """Have the nurseries ready, libraries imported, before the first run; for servers and benchmarks."""
-    from cloche import settings
+    from cloche import languages, settings
     from cloche.walls.jail.nurseries import of_this_process
 
-    of_this_process(settings.load()).warm_up()
+    of_this_process(settings.load(), languages.visible).warm_up()
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ import pytest
 from cloche.doctor import namespaces, survey, trials
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.doctor.namespaces import Facts
+from cloche.languages.state import State
 from cloche.settings import Settings
 
 EPERM = {"step": "unshare", "errno": errno.EPERM, "failed": "unshare: Operation not permitted"}
@@ -131,11 +132,27 @@ def test_page_merging_is_weaker(run, state):
 
 
 def test_a_language_without_its_program_is_missing():
-    rows = {check.name: check for check in survey.spoken({"python": "/opt/env/bin/python3", "bash": None})}
-    assert rows["python"].state == OK
-    assert rows["bash"].state == MISSING
-    assert "Install bash" in rows["bash"].remedy
-    assert all(check.state == MISSING for check in survey.spoken({}))
+    states = [
+        State("python", "Python", "ready", "3.12.1", "/home/env"),
+        State("go", "Go", "ready", "1.22", "/opt/go/bin/go", "Not prepared.", "cloche languages prepare go", False),
+        State("java", "Java", "old", "8", "/usr/bin/java", "8 is older than 17.", "Get another."),
+        State("bash", "Bash", "ready", "5.2", "/opt/bash/bin/bash"),
+        State("lua", "Lua", "installable", why="There is no lua.", remedy="cloche languages install lua"),
+    ]
+    found = {"python": "/opt/env/bin/python3", "go": "/opt/toolchains/go/bin/go", "java": "/usr/bin/java", "bash": None}
+    rows = {check.name: check for check in survey.spoken(states, found)}
+    assert {name: row.state for name, row in rows.items()} == {
+        "python": OK,
+        "go": OK,
+        "java": WEAKER,
+        "bash": MISSING,
+        "lua": MISSING,
+    }
+    assert rows["python"].meaning == "Python 3.12.1: /opt/env/bin/python3 in the sandbox."
+    assert rows["go"].remedy == "Not prepared. cloche languages prepare go"
+    assert "cloche languages install bash" in rows["bash"].remedy
+    assert rows["lua"].remedy == "cloche languages install lua"
+    assert all(check.state == MISSING for check in survey.spoken(states, {}))
 
 
 def test_every_trial_tells_something_and_leaves_this_process_alone():

@@ -24,7 +24,7 @@ from cloche.languages.detection import EXTENDS, NAMES, marks, names, others
 from cloche.languages.detection.tokens import KINDS, LOOK_AT
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "languages.md"
+PAGE = HERE.parents[1] / "docs" / "detection.md"
 CORPORA = HERE.parents[2] / "shared" / "corpora"
 ALL = sorted((*NAMES, "none"))  # `none`: data, mark-up, settings and prose
 
@@ -233,7 +233,7 @@ def test_the_page_says_how_well_the_held_out_snippets_are_told() -> None:
         mistakes = ", ".join(f"{other} ({times})" for other, times in sorted(wrong.items()))
         rows.append(f"| {name} | {found.count(name)} of {len(found)} | {mistakes} |")
     table = "\n".join(rows)
-    assert table in PAGE.read_text(), f"docs/languages.md should have\n\n{table}\n"
+    assert table in PAGE.read_text(), f"docs/detection.md should have\n\n{table}\n"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from _collections_abc import Mapping, Sequence
 
 from cloche import languages, settings
+from cloche.blocking import default
 from cloche.blocking.box import Box, checked_mounts
 from cloche.engine.checks import checked_code, checked_data, checked_env, checked_files
 from cloche.model.files import Mount
@@ -40,6 +41,7 @@ def run(
     processes: int = 64,
     output: int | str = "10M",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
+    isolation: str = "auto",
     wall: Wall | None = None,
     url: str | None = None,
     api_key: str | None = None,
@@ -47,7 +49,8 @@ def run(
     """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one.
 
     Without a language (None) it is told from the code.  A project is `files` and the `entry` among them, which may be
-    left out where it is plain.
+    left out where it is plain.  `isolation` says where it runs: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of
+    your own goes before.
     """
     limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
     written = checked_files(files)
@@ -57,9 +60,12 @@ def run(
         from cloche.blocking.remote_one_shot import run as run_there
 
         folders = checked_mounts(mounts)
-        return run_there(where, api_key, code, language, entry, stdin, args, env, files, limits, folders, check)
+        return run_there(
+            where, api_key, code, language, entry, stdin, args, env, files, limits, folders, check, isolation
+        )
     given = None if stdin is None else checked_data("stdin", stdin)
-    box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), wall)
+    kept = wall or (None if isolation == "auto" else default.wall(isolation))
+    box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), kept)
     try:
         for path, data in written:
             box.files.write(path, data)

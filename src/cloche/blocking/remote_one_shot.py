@@ -27,6 +27,7 @@ def run(
     limits: Limits,
     mounts: tuple[Mount, ...],
     check: str,
+    isolation: str = "auto",
 ) -> Result:
     """Run a program in a fresh sandbox on a server, which is destroyed with it."""
     data = None if stdin is None else checked_data("stdin", stdin)
@@ -39,6 +40,7 @@ def run(
         "env": checked_env(env),
         "files": {path: shapes.file(contents) for path, contents in checked_files(files)},
         "mounts": shapes.mounts(mounts),
+        "isolation": isolation,
         **shapes.limits_asked(limits),
         **shapes.given("stdin", data),
     }

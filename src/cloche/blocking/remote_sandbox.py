@@ -73,6 +73,7 @@ class RemoteSandbox(Sandbox):
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
         checkpoints: int = MAX_CHECKPOINTS,
+        isolation: str = "auto",
         wall: None = None,  # noqa: ARG002  (whoever gives one has it on this host)
         url: str | None = None,
         api_key: str | None = None,
@@ -103,6 +104,7 @@ class RemoteSandbox(Sandbox):
             "checkpoints": checkpoints,
             "persistent": bool(persistent),
             "workspace": workspace,
+            "isolation": isolation,
         }
         self._idempotency_key = uuid4().hex
         self._is_guest = id is not None  # somebody else has made it, and will end it

@@ -8,6 +8,7 @@ from collections import deque
 from time import time
 
 from cloche import languages, settings
+from cloche.blocking import default
 from cloche.blocking.attempts import Attempt, attempt, best_of
 from cloche.blocking.box import Box, checked_mounts
 from cloche.blocking.cells import Cell, CellEvents
@@ -42,7 +43,8 @@ class Sandbox(Box):
     """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
     `timeout` is the time that each run may take unless it says otherwise; the other limits are the sandbox's.  `tools`
-    are functions of yours that code inside may call; `undo` makes a checkpoint before every run.
+    are functions of yours that code inside may call; `undo` makes a checkpoint before every run.  `isolation` says
+    where it is held: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own goes before.
 
     With `url` (or CLOCHE_URL) the sandbox is one of a server, and `api_key` (or CLOCHE_API_KEY) the key for it; `id`
     names one that is there already, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
@@ -73,6 +75,7 @@ class Sandbox(Box):
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
         checkpoints: int = MAX_CHECKPOINTS,
+        isolation: str = "auto",
         wall: Wall | None = None,
         url: str | None = None,
         api_key: str | None = None,
@@ -96,7 +99,8 @@ class Sandbox(Box):
         limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
-        super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), wall)
+        kept = wall or (None if isolation == "auto" else default.wall(isolation))
+        super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), kept)
         self.tools = Tools(tools)
         self.contexts = Contexts(self)
         self.checkpoints = Checkpoints(self, checkpoints)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
-COMMANDS = ("run", "serve", "doctor", "config", "key", "mcp")
+COMMANDS = ("run", "serve", "new", "languages", "doctor", "config", "key", "mcp", "e2b")
 OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
 
 
@@ -27,7 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["run"] and not {"-h", "--help"} & set(words) and not _is_for_a_server(words):
         from cloche.cli import head_start
 
-        head_start.begin()
+        if _is_python(words):
+            head_start.begin()
+        else:
+            head_start.prepare()
     from cloche.errors import ClocheError
 
     try:
@@ -113,6 +116,13 @@ def _escaped(text: str) -> str:
 
 def _module(name: str) -> ModuleType:
     return __import__(f"cloche.cli.{name}", fromlist=["main"])
+
+
+def _is_python(words: list[str]) -> bool:
+    """Is it plain, before the command line is read, that no other language's tools are needed?"""
+    if any(word.startswith(("-l", "--language")) for word in words):
+        return False
+    return "-c" in words or "-" in words or any(word.endswith(".py") for word in words)
 
 
 if __name__ == "__main__":

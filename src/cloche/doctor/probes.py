@@ -5,6 +5,7 @@ from __future__ import annotations
 from json import dumps
 from time import monotonic
 
+from cloche import languages
 from cloche.blocking.one_shot import run
 from cloche.blocking.sandbox import Sandbox
 from cloche.blocking.wall import Wall
@@ -45,7 +46,7 @@ def attack_jail(settings: Settings, report: Callable[[Finding], None] = lambda _
     from cloche.blocking.jail import Jail
     from cloche.walls.jail.nurseries import Nurseries
 
-    nurseries = Nurseries(settings)
+    nurseries = Nurseries(settings, visible=languages.visible)
     try:
         return attack(Jail(nurseries), report=report)
     finally:

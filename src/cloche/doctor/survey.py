@@ -205,7 +205,7 @@ def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
     from cloche.blocking.sandbox import Sandbox
     from cloche.walls.jail.nurseries import Nurseries
 
-    nurseries = Nurseries(settings)
+    nurseries = Nurseries(settings, visible=languages.visible)
     try:
         times = []
         for _ in range(2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.engine.judge import Facts, Traceback, judge, seconds
+from cloche.engine.judge import Facts, Traceback, is_out_of_memory, judge, seconds
 from cloche.model.limits import Limits
 from cloche.model.result import Diagnostic, Error
 
@@ -67,7 +67,7 @@ class Building:
 
     def judge(self, facts: Facts, limits: Limits) -> Error | None:
         """What went wrong in a step before the program."""
-        error = judge(facts, limits.replace(timeout_s=limits.build_timeout_s))
+        error = judge(self._for_want_of_memory(facts), limits.replace(timeout_s=limits.build_timeout_s))
         if error is None:
             return None
         if error.kind == "timeout":
@@ -87,6 +87,14 @@ class Building:
             "Correct what the compiler points at and run it again; `diagnostics` has all of it.",
             traceback=self.output,
         )
+
+    def _for_want_of_memory(self, facts: Facts) -> Facts:
+        """A compiler that runs in its language's own machine may say itself that memory was short."""
+        failure = self.language.explain(self.output) if self.language.explain is not None else None
+        if failure is None:
+            return facts
+        trace = Traceback(failure.name, failure.message[:_MAX_MESSAGE], failure.text)
+        return facts.replace(explained=trace) if is_out_of_memory(trace) else facts
 
     def explain(self, facts: Facts) -> Facts:
         """What the program's own standard error says of its failure."""

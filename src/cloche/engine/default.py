@@ -1,16 +1,32 @@
-"""The wall that is used when the caller names none."""
+"""The wall that is used when the caller brings none: the jail, or another by its name."""
 
 from __future__ import annotations
 
 from cloche import languages, settings
+from cloche.errors import InvalidRun
 from cloche.walls.jail.nurseries import of_this_process
 from cloche.walls.jail.wall import AsyncJail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cloche.settings import Settings
     from cloche.walls.wall import AsyncWall
 
+ISOLATIONS = ("auto", "jail", "e2b")
 
-def wall() -> AsyncWall:
-    """The jail, with the nurseries of this process."""
-    return AsyncJail(of_this_process(settings.load(), languages.visible))
+
+def wall(isolation: str = "auto", known: Settings | None = None) -> AsyncWall:
+    """The wall of this name; "auto" is the jail, with the nurseries of this process."""
+    known = known or settings.load()
+    if isolation in ("auto", "jail"):
+        return AsyncJail(of_this_process(known, languages.visible))
+    if isolation == "e2b":
+        from cloche.walls.e2b.wall import AsyncE2B  # it takes packages along that nobody else needs
+
+        return AsyncE2B(
+            known.e2b_api_key,
+            api_url=known.e2b_api_url,
+            sandbox_url=known.e2b_sandbox_url,
+            template=known.e2b_template,
+        )
+    raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=f"Choose one of {', '.join(ISOLATIONS)}.")

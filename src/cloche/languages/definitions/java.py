@@ -9,7 +9,9 @@ from cloche.languages.language import SCRATCH, Failure, Language, Plan, Preparat
 from cloche.languages.toolchain import Found, Toolchain
 from cloche.model.result import Diagnostic
 
-_BUILDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "java")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_BUILDER = os.path.join(_PACKAGE, "scripts", "java")
+_KERNEL = os.path.join(os.path.dirname(_PACKAGE), "kernels", "scripts", "java", "Kernel.java")
 _INTERNALS = tuple(f"jdk.compiler/com.sun.tools.javac.{part}" for part in ("api", "parser", "tree", "util"))
 _EXPORTS = tuple(word for name in _INTERNALS for word in ("--add-exports", f"{name}=ALL-UNNAMED"))
 # The archives of classes are mapped where they were made for: moving them would take as long as the rest.
@@ -30,16 +32,19 @@ def plan(project: Project, found: Found) -> Plan:
     scratch = SCRATCH + project.entry  # a folder of its own: two programs may be built at once
     builder, before, files = _builder(found)
     words = (project.root, project.entry, scratch, *(("alone",) if project.snippet else ()))
-    machine = (found["java"], *_machine(project))
-    build = Step("compile", (*machine, "-XX:TieredStopAtLevel=1", *builder, *words), cwd=found.prepared or scratch)
+    # The compiler's heap may have all memory: when that is not enough the wall ends it, and says why.
+    compiler = (*_machine(found, project, project.memory), "-XX:TieredStopAtLevel=1", *builder, *words)
+    build = Step("compile", compiler, cwd=found.prepared or scratch)
     archive = () if found.prepared is None else (f"-XX:SharedArchiveFile={found.prepared}/program.jsa",)
-    return Plan(run=(*machine, *archive, f"@{scratch}/run"), before=(*before, build), files=files)
-
-
-def _machine(project: Project) -> tuple[str, ...]:
-    """How a JVM is to behave in a sandbox, whose limits it does not see."""
     heap = max(16 << 20, (project.memory - _ROOM) // 4 * 3)
+    run = (*_machine(found, project, heap), *archive, f"@{scratch}/run")
+    return Plan(run=run, before=(*before, build), files=files)
+
+
+def _machine(found: Found, project: Project, heap: int) -> tuple[str, ...]:
+    """How a JVM is to behave in a sandbox, whose limits it does not see."""
     return (
+        found["java"],
         *_QUICK,
         f"-Xmx{heap >> 10}k",
         f"-XX:ActiveProcessorCount={max(2, -int(-project.cpu // 1))}",
@@ -82,7 +87,7 @@ def prepare(found: Found, folder: str) -> None:
             raise subprocess.SubprocessError((done.stderr or done.stdout).strip()[-2000:])
 
     with TemporaryDirectory() as scratch:
-        sources = [os.path.join(_BUILDER, name) for name, _ in _sources()]
+        sources = [_KERNEL, *(os.path.join(_BUILDER, name) for name, _ in _sources())]
         run(javac, "-XDstringConcat=inline", *_EXPORTS, "-d", f"{scratch}/classes", *sources)
         _pack(f"{scratch}/classes", os.path.join(folder, "builder.jar"))
         os.mkdir(f"{scratch}/empty")
@@ -103,8 +108,7 @@ def prepare(found: Found, folder: str) -> None:
             run(java, "-Xshare:dump", heap, listing, f"-XX:SharedArchiveFile={archive}", *words, cwd=cwd)
 
         for name, text in _SAMPLES.items():
-            with open(f"{scratch}/{name}.java", "w") as file:
-                file.write(text)
+            _write(f"{scratch}/{name}.java", text)
             load("-jar", "builder.jar", scratch, f"{scratch}/{name}.java", f"{scratch}/sample", "alone")
         dump("builder.jsa", "-jar", "builder.jar")
         loaded.clear()
@@ -112,6 +116,21 @@ def prepare(found: Found, folder: str) -> None:
         # An archive without classes of a class path holds for any.
         loaded[:] = [line for line in loaded if "Exercise" not in line]
         dump(f"{folder}/program.jsa", cwd=f"{scratch}/empty")
+        for number, text in enumerate(_CELLS, 1):
+            os.makedirs(f"{scratch}/session/{number}")
+            _write(f"{scratch}/session/{number}/code.java", text)
+        _write(f"{scratch}/session/commands", "".join(f"{number + 1}\n" for number in range(len(_CELLS))))
+        _write(f"{scratch}/session/reports", "")
+        loaded.clear()
+        load("-cp", "builder.jar", "Kernel", f"{scratch}/session")
+        loaded[:] = [line for line in loaded if "Kernel" not in line and "REPL" not in line]
+        dump(f"{folder}/kernel.jsa", cwd=f"{scratch}/empty")
+    _write(os.path.join(folder, "jdk"), os.path.realpath(found.first))  # whose archives these are
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
 
 
 def _pack(classes: str, jar: str) -> None:
@@ -170,6 +189,14 @@ public class Whole {
 }
 """,
 }
+
+
+_CELLS = (
+    "int x = 1;\nString twice(String s) { return s + s; }\nrecord Point(int x, int y) {}\n",
+    'System.out.println(twice("a"));\nList.of(1, 2).stream().map(n -> n + x).toList()\n',
+    "y\n",
+    "Object o = null;\no.toString();\n",
+)
 
 
 def begins(_manifest: str, text: str) -> list[str]:
@@ -242,7 +269,8 @@ LANGUAGE = Language(
     begins=begins,
     diagnose=diagnose,
     explain=explain,
-    preparation=Preparation("the compiler and the classes that programs use, loaded (30 MB)", prepare),
+    kernel={"fork": "java", "needs": "javac"},
+    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare),
     hello="""public class Main {
     public static void main(String[] args) {
         System.out.println("Hello from Java");

@@ -5,6 +5,7 @@
 //
 // main.go is the journey, packages.go finds what belongs to the program, snippet.go completes code that lacks a
 // package clause, imports.go knows the names of the standard library.
+// Whoever changes any of them counts up the preparation's version in definitions/go.py.
 package main
 
 import (

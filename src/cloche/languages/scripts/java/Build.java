@@ -27,7 +27,7 @@ import javax.tools.ToolProvider;
  * completed, and what is to be started is found out on the way.
  *
  * <p>This file is the journey; Snippet completes, Source knows where each line was, Entrance finds the main class,
- * Pom reads a Maven project.
+ * Pom reads a Maven project. Whoever changes any of them counts up the preparation's version in definitions/java.py.
  */
 final class Build {
     private static final int MAX_FILES = 5000;
@@ -49,9 +49,27 @@ final class Build {
     /** Arguments: the project's folder, the entry, where the result goes, and "alone" if the entry is all there is. */
     public static void main(String[] words) throws IOException {
         Build build = new Build(Path.of(words[0]), Path.of(words[1]), Path.of(words[2]), words.length > 3);
-        boolean good = build.run();
+        boolean good = false;
+        try {
+            good = build.run();
+        } catch (StackOverflowError | RuntimeException problem) {
+            build.fail(problem);
+        }
         build.out.flush();
         System.exit(good ? 0 : 1);
+    }
+
+    /** The compiler has given up, and wraps its reason. */
+    private void fail(Throwable problem) {
+        Throwable reason = problem;
+        while (reason.getCause() != null) {
+            reason = reason.getCause();
+        }
+        if (reason instanceof OutOfMemoryError memory) {
+            throw memory;
+        }
+        String message = reason instanceof StackOverflowError ? "this is nested too deeply" : reason.toString();
+        out.println(entry + ":1: error: the compiler gave up: " + message);
     }
 
     private boolean run() throws IOException {

@@ -1,0 +1,87 @@
+"""Small projects to start from: a folder each, whose files end in `.txt` so that no tool takes them for ours.
+
+`template.json` in it says what it is.  Every one is run by the tests as it is.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cloche.errors import Gone, InvalidRun
+from cloche.model.plain import Plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Template", "everything", "find", "names", "write"]
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_ABOUT, _SUFFIX = "template.json", ".txt"
+
+
+class Template(Plain):
+    """A project: its files by path, and the one that is run; `cloche.run(files=…, entry=…)` takes them as they are."""
+
+    name: str
+    language: str
+    description: str
+    entry: str
+    files: dict[str, str]
+
+    def summary(self) -> dict[str, Any]:
+        """All but what is in the files."""
+        return {**self.as_dict(), "files": sorted(self.files)}
+
+
+def names() -> list[str]:
+    """All templates: a folder each."""
+    return sorted(name for name in os.listdir(_HERE) if os.path.exists(os.path.join(_HERE, name, _ABOUT)))
+
+
+def everything() -> list[Template]:
+    """All of them, with their files."""
+    return [find(name) for name in names()]
+
+
+def find(name: str) -> Template:
+    """The template of this name."""
+    from json import loads
+
+    if name not in names():
+        raise Gone(f"There is no template {name!r:.100}.", hint=f"There are {', '.join(names())}.")
+    folder = os.path.join(_HERE, name)
+    about = loads(_read(os.path.join(folder, _ABOUT)))
+    return Template(name, about["language"], about["description"], about["entry"], _files(folder))
+
+
+def write(template: Template, folder: str | os.PathLike[str]) -> list[str]:
+    """Write its files into a folder of this host, all or none: what is there already is kept; their paths."""
+    root = os.fspath(folder)
+    paths = {os.path.join(root, *name.split("/")): text for name, text in template.files.items()}
+    for path in paths:
+        if os.path.lexists(path):
+            raise InvalidRun(f"{path} is there already.", hint="Choose another folder; nothing was written.")
+    for path, text in paths.items():
+        try:
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as problem:
+            raise InvalidRun(f"{path} cannot be written: {problem.strerror}.", hint="Choose another folder.") from None
+    return list(paths)
+
+
+def _files(folder: str) -> dict[str, str]:
+    found = {}
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = os.path.join(place, name)
+            if name.endswith(_SUFFIX):
+                found[os.path.relpath(path, folder).removesuffix(_SUFFIX)] = _read(path)
+    return dict(sorted(found.items()))
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
