@@ -37,7 +37,7 @@ def test_a_file_of_the_host_cannot_be_read_from_a_shell_or_from_c(attack, plante
         box.files.write("/sandbox/attack", binary, mode=0o755)
         assert box.commands.run(["/sandbox/attack", str(planted)]).stdout == "absent\n"
         assert box.commands.run(["/sandbox/attack", "/etc/passwd"]).stdout == "read\n"  # the proof: its own it can
-        assert box.commands.run(f"cat {planted}; cat /etc/shadow; ls /root /home/*/.ssh").stdout == ""
+        assert box.commands.run(f"cat {planted}; cat /etc/shadow; ls -A /root; ls /home/*/.ssh").stdout == ""
 
 
 HOST_PLACES = """
@@ -49,8 +49,8 @@ print(found)
 
 def test_homes_keys_sockets_our_source_and_our_data_are_not_there(attack):
     ours = os.path.dirname(os.path.dirname(os.path.abspath(cloche.__file__)))
-    paths = ["/root", "/etc/shadow", "/etc/ssh", "/etc/sudoers", "/sys", "/boot", "/run/docker.sock", "/var/run",
-             "/mnt", "/var/log", ours, sys.prefix, "/work", "/lost+found"]  # fmt: skip
+    paths = ["/root/.bashrc", "/root/.profile", "/root/.ssh", "/etc/shadow", "/etc/ssh", "/etc/sudoers", "/sys",
+             "/boot", "/run/docker.sock", "/var/run", "/mnt", "/var/log", ours, sys.prefix, "/lost+found"]  # fmt: skip
     code = HOST_PLACES.format(paths=paths)
     assert attack(code) == "[]"
     assert len(eval(attack.bare(code))) >= 4

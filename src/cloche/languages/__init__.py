@@ -6,6 +6,8 @@ from cloche.errors import InvalidRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.languages.language import Language
     from cloche.languages.toolchain import Found
 
@@ -75,7 +77,7 @@ def of(language: str | None, code: str | None, file: str | None) -> str:
     suffix = file[file.rfind(".") :].lower() if "." in file else ""
     if suffix == ".py":
         return "python"
-    for each in everything():
+    for each in map(find, sorted(names(), key=lambda name: not suffix.startswith(f".{name[:1]}"))):  # likely ones first
         if suffix in each.extensions:
             return each.name
     return choose(None, code or "", file)
@@ -96,17 +98,8 @@ def look_again() -> None:
     _found.clear()
 
 
-def visible() -> dict[str, list[object]]:
+def visible() -> dict[str, Any]:
     """What the jail shows of this host beside /usr: folders and where they go, and what PATH has in addition."""
-    from cloche.languages import prepared
+    from cloche.languages.seen import seen
 
-    mounts: list[object] = [prepared.shown()]
-    path: list[object] = []
-    for language in everything():
-        found = tools(language) if language.toolchain is not None and not language.toolchain.inside else None
-        if found is not None:
-            if found.mount is not None and found.mount not in mounts:
-                mounts.append(found.mount)
-            if found.folder not in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin", *path):
-                path.append(found.folder)
-    return {"toolchains": mounts, "path": path}
+    return seen()
