@@ -9,26 +9,34 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 tools := .venv/.tools
 package := .venv/.package
 environment := .venv/.environment
+page := src/cloche/doors/page/built/.stamp
+page_sources := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/.monaco/*' \
+	-not -path 'web/results/*' -not -path 'web/tests/*' -not -name '*.test.ts' -not -name '*.md' 2>/dev/null)
 
 code := $(wildcard src scripts bench tests)
 typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print -quit),$(folder)))
 
 alone := tests/host tests/limits tests/escape/test_neighbours.py
 
-.PHONY: install run test check bench clean
+.PHONY: install page run test check bench clean
 
 # The nursery finds our code on a read-only mount: what is not compiled beforehand is compiled at every start.
 install: $(package) $(environment)
 	@.venv/bin/python -m compileall -q src/cloche
+	@# What makes languages quick is made once; a language that cannot be prepared is only slower.
+	@.venv/bin/cloche languages prepare || true
 
-run: install
+page: $(page)
+
+run: install $(page)
 	@.venv/bin/cloche serve $(ARGS)
 
-test: install
+test: install $(page)
 	@scripts/system-packages tools
-	@# What looks at the whole host, or at the clock, has the host to itself; the rest is done two files at a time.
+	@scripts/system-packages languages
+	@# What looks at the whole host, or at the clock, has the host to itself; the rest is done three files at a time: they mostly wait.
 	@if [ -n "$(ARGS)" ]; then .venv/bin/python -m pytest $(ARGS); else \
-		.venv/bin/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=,$(alone)) && \
+		.venv/bin/python -m pytest -n 3 --dist loadfile $(addprefix --ignore=,$(alone)) && \
 		.venv/bin/python -m pytest $(alone); fi
 
 check: $(package)
@@ -42,6 +50,7 @@ bench: install
 
 clean:
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf web/node_modules web/.monaco web/results src/cloche/doors/page/built
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(tools): requirements-dev.lock
@@ -66,3 +75,9 @@ $(environment): $(package) src/cloche/environment/packages.lock src/cloche/envir
 	@scripts/system-packages node
 	@.venv/bin/python -m cloche.environment
 	@touch $@
+
+# Without Node there is a server all the same, with a plain page that says where things are.
+$(page): $(page_sources)
+	@scripts/system-packages node
+	@if command -v npm >/dev/null; then scripts/page && touch $@; \
+		else echo "The playground is left out: it is built with Node 18 or later and npm"; fi

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from cloche.languages import prepared
 
@@ -19,6 +22,7 @@ def asked(path: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.skipif(shutil.which("julia") is not None, reason="this host has a Julia of its own")
 def test_a_toolchain_that_comes_or_goes_is_noticed(tmp_path: Path) -> None:
     programs = tmp_path / "julia" / "bin"
     programs.mkdir(parents=True)

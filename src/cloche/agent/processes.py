@@ -289,6 +289,7 @@ def end_tree(root: int, started: int, spared: set[int]) -> None:
     A descendant that made itself a daemon is a child of ours now.  Whatever orphan is younger than the root, and does
     not descend from another program of the engine's, is counted as the root's: better one too many than one too few.
     """
+    ourselves = os.getpid()  # 1, where the sandbox has a pid namespace of its own
     while True:
         parents, starts = _table()
         doomed = {root}  # not reaped yet; a main thread that has ended looks dead while others of its threads go on
@@ -296,9 +297,9 @@ def end_tree(root: int, started: int, spared: set[int]) -> None:
         while grown:
             grown = False
             for pid, parent in parents.items():
-                if pid in doomed or pid in spared or pid == 1:
+                if pid in doomed or pid in spared or pid == ourselves:
                     continue
-                if parent in doomed or (parent == 1 and pid != root and starts[pid] >= started):
+                if parent in doomed or (parent == ourselves and pid != root and starts[pid] >= started):
                     doomed.add(pid)
                     grown = True
         for pid in doomed:

@@ -524,12 +524,13 @@ def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
 def _furnish_sessions() -> Callable[[Any, int], None]:
     """Have all at hand that sessions need; imported only where there can be some."""
     from cloche.agent import sessions
-    from cloche.kernels import bash, r
+    from cloche.kernels import bash, java, r
     from cloche.kernels import python as ipython
 
     offer_kernel("python", ipython.main)
     offer_kernel("bash", bash.main)
     offer_kernel("r", r.main)
+    offer_kernel("java", java.main)
     return sessions.furnish
 
 

@@ -13,11 +13,18 @@ from cloche.errors import InvalidRun, Refused, SandboxFailed
 from cloche.model.files import Mount
 from cloche.model.order import Order, Spent
 from cloche.walls.jail import sockets
-from cloche.walls.jail.nurseries import Nurseries, Nursery, doctor_hint, request
+from cloche.walls.jail.nurseries import Nurseries, doctor_hint, request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Keeper(Protocol):
+        """Who has the other end of a leash: a nursery."""
+
+        def failure(self) -> str:
+            """Why it could not start, or nothing."""
+
 
 _UNDER_WAY = 512 << 10  # bytes on the way in a stream, as far as the host allows: both ends can work at the same time
 _ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
@@ -40,7 +47,7 @@ class AsyncJail:
         for _ in range(2):  # a nursery that was killed is replaced, once
             try:
                 nursery = self._nurseries.choose(order.imports)
-                stream, agents_end, leash, nurserys_end = _connections()
+                stream, agents_end, leash, nurserys_end = connections()
             except OSError as problem:
                 raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.", _remedy(problem)) from problem
             try:
@@ -64,7 +71,7 @@ async def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int,
             await writable(control.fileno())  # many ask at once
 
 
-def _connections() -> tuple[sockets.Socket, ...]:
+def connections() -> tuple[sockets.Socket, ...]:
     """The two ends of a stream, and the two ends of a leash."""
     stream = sockets.stream_pair()
     try:
@@ -86,7 +93,7 @@ def _remedy(problem: OSError) -> str:
 class AsyncJailed:
     """A sandbox in a nursery, held by its leash."""
 
-    def __init__(self, nursery: Nursery, stream: sockets.Socket, leash: sockets.Socket) -> None:
+    def __init__(self, nursery: Keeper, stream: sockets.Socket, leash: sockets.Socket) -> None:
         self.stream = AsyncStream(stream)
         self._nursery = nursery
         self._leash = AsyncStream(leash)
@@ -204,7 +211,7 @@ class AsyncJailed:
         name = next(iter(told))
         if name == "failed":
             self._spent, self._gone = Spent(reason="failed"), True
-            raise SandboxFailed(f"The sandbox could not be built: {told['failed']}.", hint=doctor_hint())
+            raise SandboxFailed(f"The sandbox could not be built: {told['failed']}.", told.get("hint") or doctor_hint())
         if name == "usage":
             self._last = _spent(told["usage"])
         elif name == "ended":

@@ -1,0 +1,175 @@
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import jdk.jshell.DeclarationSnippet;
+import jdk.jshell.Diag;
+import jdk.jshell.EvalException;
+import jdk.jshell.JShell;
+import jdk.jshell.JShellException;
+import jdk.jshell.Snippet;
+import jdk.jshell.SnippetEvent;
+import jdk.jshell.SourceCodeAnalysis;
+import jdk.jshell.UnresolvedReferenceException;
+import jdk.jshell.execution.LocalExecutionControlProvider;
+import sun.misc.Signal;
+
+/**
+ * Runs the cells of a Java kernel, by JShell in this JVM: kernels/exchange.py tells which one, and finds in its folder
+ * what came of it.
+ */
+final class Kernel {
+    private static final String[] IMPORTS = {"java.io.*", "java.math.*", "java.net.*", "java.nio.charset.*",
+        "java.nio.file.*", "java.time.*", "java.util.*", "java.util.concurrent.*", "java.util.concurrent.atomic.*",
+        "java.util.function.*", "java.util.regex.*", "java.util.stream.*"};
+    private static final Pattern PROGRAM = Pattern.compile(
+            "(?s)\\b(?:class|record|enum|interface)\\s+(\\w+).*?\\bpublic\\s+static\\s+void\\s+main\\s*\\(\\s*String\\b");
+
+    private final JShell shell = JShell.builder().in(System.in).out(System.out).err(System.err)
+            .executionEngine(new LocalExecutionControlProvider(), Map.of()).build();
+    private Path folder; // of the cell under way
+    private boolean interrupted;
+
+    private Kernel() {
+        for (String name : IMPORTS) {
+            shell.eval("import " + name + ";");
+        }
+        Signal.handle(new Signal("INT"), signal -> {
+            interrupted = true;
+            shell.stop();
+        });
+    }
+
+    /** The argument is the folder; this ends when there are no more cells. */
+    public static void main(String[] words) throws IOException {
+        Path ours = Path.of(words[0]);
+        Kernel kernel = new Kernel();
+        try (BufferedReader commands = Files.newBufferedReader(ours.resolve("commands"))) {
+            for (String number = commands.readLine(); number != null; number = commands.readLine()) {
+                kernel.folder = ours.resolve(number);
+                kernel.run(Files.readString(kernel.folder.resolve("code.java")));
+                System.out.flush();
+                System.err.flush();
+                Files.writeString(ours.resolve("reports"), number + "\n", StandardOpenOption.WRITE);
+            }
+        }
+        System.exit(0);
+    }
+
+    private void run(String code) throws IOException {
+        interrupted = false;
+        SourceCodeAnalysis analysis = shell.sourceCodeAnalysis();
+        String rest = code;
+        Snippet last = null;
+        String value = null;
+        boolean declaresOnly = true;
+        while (!rest.isBlank()) {
+            SourceCodeAnalysis.CompletionInfo info = analysis.analyzeCompletion(rest);
+            String source = info.source() == null ? rest : info.source();
+            for (SnippetEvent event : shell.eval(source)) {
+                if (event.causeSnippet() != null) {
+                    continue; // an earlier one that was waiting for this
+                }
+                if (failed(event, code, code.length() - rest.length())) {
+                    return;
+                }
+                last = event.snippet();
+                value = event.value();
+                declaresOnly &= last.kind() == Snippet.Kind.TYPE_DECL || last.kind() == Snippet.Kind.IMPORT;
+            }
+            rest = info.source() == null ? "" : info.remaining();
+        }
+        Matcher program = PROGRAM.matcher(code);
+        if (declaresOnly && program.find()) { // a whole program: whoever sends one wants it run
+            for (SnippetEvent event : shell.eval(program.group(1) + ".main(new String[0]);")) {
+                failed(event, code, 0);
+            }
+        } else if (last != null && value != null && isExpression(last)) {
+            put("value", value);
+        }
+    }
+
+    private static boolean isExpression(Snippet snippet) {
+        return snippet.kind() == Snippet.Kind.EXPRESSION
+                || snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
+    }
+
+    /** Tells what is wrong with a piece of the cell, if something is. */
+    private boolean failed(SnippetEvent event, String code, int offset) throws IOException {
+        if (interrupted) {
+            fail("KeyboardInterrupt", "The cell was interrupted.", "");
+            return true;
+        }
+        if (event.status() == Snippet.Status.REJECTED) {
+            reject(event.snippet(), code, offset);
+            return true;
+        }
+        if (event.exception() != null) {
+            tell(event.exception());
+            return true;
+        }
+        if (event.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED && event.snippet() instanceof DeclarationSnippet waiting) {
+            List<String> missing = shell.unresolvedDependencies(waiting).toList();
+            fail("UnresolvedReference", "not defined yet: " + String.join(", ", missing), "");
+            return true;
+        }
+        return false;
+    }
+
+    private void reject(Snippet snippet, String code, int offset) throws IOException {
+        List<String> lines = new ArrayList<>();
+        String first = null;
+        for (Diag diagnostic : shell.diagnostics(snippet).toList()) {
+            if (!diagnostic.isError()) {
+                continue;
+            }
+            String message = plain(diagnostic.getMessage(null));
+            first = first == null ? message.strip().replaceAll("\\s*\\n\\s*", ", ") : first;
+            int start = Math.max(0, Math.min(code.length(), offset + (int) Math.max(0, diagnostic.getPosition())));
+            long line = code.substring(0, start).chars().filter(each -> each == '\n').count() + 1;
+            int begin = code.lastIndexOf('\n', start - 1) + 1;
+            int end = code.indexOf('\n', start);
+            lines.add("line " + line + ": error: " + message);
+            lines.add(code.substring(begin, end < 0 ? code.length() : end));
+            lines.add(" ".repeat(Math.max(0, start - begin)) + "^");
+        }
+        fail("SyntaxError", first == null ? "this cannot be compiled" : first, String.join("\n", lines));
+    }
+
+    private void tell(JShellException problem) throws IOException {
+        if (problem instanceof EvalException raised) {
+            StringWriter trace = new StringWriter();
+            raised.printStackTrace(new PrintWriter(trace));
+            String name = raised.getExceptionClassName();
+            String text = trace.toString().replace(EvalException.class.getName(), name);
+            fail(name, raised.getMessage() == null ? "" : plain(raised.getMessage()), plain(text));
+        } else if (problem instanceof UnresolvedReferenceException missing) {
+            List<String> names = shell.unresolvedDependencies(missing.getSnippet()).toList();
+            fail("UnresolvedReference", "not defined yet: " + String.join(", ", names), "");
+        } else {
+            fail(problem.getClass().getSimpleName(), String.valueOf(problem.getMessage()), "");
+        }
+    }
+
+    /** Without the names that JShell gives to what is around a snippet. */
+    private static String plain(String text) {
+        return text.replaceAll("\\bREPL\\.\\$JShell\\$\\w+\\.", "").replaceAll("\n\\s*location: class\\s*$", "");
+    }
+
+    private void fail(String name, String message, String trace) throws IOException {
+        put("error", name + "\n" + message);
+        put("trace", trace.isEmpty() ? name + ": " + message : trace);
+    }
+
+    private void put(String name, String text) throws IOException {
+        Files.writeString(folder.resolve(name), text);
+    }
+}

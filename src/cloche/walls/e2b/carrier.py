@@ -1,0 +1,88 @@
+"""Who speaks with the service: a thread with an event loop of its own, whatever the engine's callers run on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+from cloche.walls.e2b.remote import Account, Remote
+from cloche.walls.jail import sockets
+
+_LEAVE_S = 10.0  # for sandboxes to be ended when this process ends
+
+
+class Carrier:
+    """The thread, and the sandboxes that it looks after."""
+
+    def __init__(self) -> None:
+        self._remotes: dict[Remote, asyncio.Task[None]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="cloche-e2b", daemon=True)
+        self._thread.start()
+
+    def carry(self, account: Account, lifetime_s: float | None, stream: sockets.Socket, leash: sockets.Socket) -> None:
+        """Make a sandbox, and look after it until its leash is let go."""
+        self._loop.call_soon_threadsafe(self._begin, account, lifetime_s, stream, leash)
+
+    def failure(self) -> str:
+        """Nothing: it can always start."""
+        return ""
+
+    def close(self) -> None:
+        """End all, and wait for it, but not for ever: their leases end them, too."""
+        leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
+        try:
+            leaving.result(_LEAVE_S)
+        except TimeoutError:
+            pass
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LEAVE_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _begin(self, account: Account, lifetime_s: float | None, stream: sockets.Socket, leash: sockets.Socket) -> None:
+        remote = Remote(account, lifetime_s, stream, leash)
+        self._remotes[remote] = task = self._loop.create_task(remote.live())
+        task.add_done_callback(lambda _: self._remotes.pop(remote))
+
+    async def _leave(self) -> None:
+        tasks = list(self._remotes.values())
+        for remote in list(self._remotes):
+            remote.end("closed")
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+_shared: Carrier | None = None
+_lock = threading.Lock()
+
+
+def of_this_process() -> Carrier:
+    """The carrier that all engines of this process share."""
+    global _shared
+    with _lock:
+        if _shared is None:
+            import atexit
+
+            _shared = Carrier()
+            os.register_at_fork(after_in_child=_forget)
+            atexit.register(close)
+        return _shared
+
+
+def close() -> None:
+    """End what this process has on the service."""
+    global _shared
+    with _lock:
+        carrier, _shared = _shared, None
+    if carrier is not None:
+        carrier.close()
+
+
+def _forget() -> None:
+    """In a forked process: the thread, and what it looks after, are the parent's."""
+    global _shared, _lock
+    _shared, _lock = None, threading.Lock()

@@ -1,0 +1,47 @@
+"""Cells in Java: JShell keeps what they declare, and the last expression is the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.languages.toolchains import needs
+
+import cloche
+
+Run = Callable[..., cloche.Result]
+
+
+@pytest.fixture
+def java(box: cloche.Sandbox) -> Run:
+    needs("java")
+    return lambda code, timeout=60, **options: box.run(code, language="java", timeout=timeout, **options)
+
+
+def test_variables_stay_and_the_last_expression_is_the_result(java: Run) -> None:
+    first = java('int x = 41;\nString twice(String s) { return s + s; }\nSystem.out.println("größe");')
+    assert (first.stdout, first.results) == ("größe\n", ())
+    result = java('for (int i = 0; i < 2; i++) {\n    System.err.print(i);\n}\nList.of(twice("a"), x + 1)')
+    assert (result.stderr, [display.text for display in result.results]) == ("01", ["[aa, 42]"])
+    assert result.execution_count == 2
+    whole = java('public class Main {\n    public static void main(String[] a) { System.out.println("a program"); }\n}')
+    assert whole.stdout == "a program\n"
+
+
+def test_what_goes_wrong_is_told_and_nothing_is_lost(java: Run) -> None:
+    java("int kept = 7;\nObject nothing = null;")
+    raised = java("nothing.toString();")
+    assert (raised.error.kind, raised.error.name) == ("runtime", "java.lang.NullPointerException")
+    assert raised.error.message == 'Cannot invoke "Object.toString()" because "nothing" is null'
+    broken = java("System.out.println(kept);\nint z = 5 +;")
+    assert (broken.stdout, broken.error.kind, broken.error.name) == ("7\n", "syntax", "SyntaxError")
+    assert broken.error.traceback == "line 2: error: illegal start of expression\nint z = 5 +;\n           ^"
+    stopped = java("while (true) { }", timeout=1)
+    assert (stopped.error.kind, stopped.restarted) == ("timeout", False)
+    assert java("kept").results[0].text == "7"
+
+
+def test_a_jvm_that_ends_is_followed_by_a_new_one(java: Run) -> None:
+    ended = java("int x = 1;\nSystem.exit(3);")
+    assert (ended.exit_code, ended.restarted) == (3, True)
+    assert java("x").error.kind == "syntax"
