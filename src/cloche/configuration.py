@@ -118,6 +118,19 @@ class Configuration:
     mounts: tuple[str, ...] = _setting(
         kinds.FOLDERS, (), "Folders of the host that callers may mount into sandboxes, with what is below them."
     )
+    sharing: str = _setting(
+        kinds.TEXT,
+        "local",
+        "Who may open shared snapshots: nobody, browsers on this host, or everybody who has the link.",
+        choices=("off", "local", "everyone"),
+    )
+    rate_cpu_hour: float = _setting(
+        kinds.NUMBER, 0.0, "What an hour of CPU time costs, for estimates; 0 is free.", low=0, high=1e6
+    )
+    rate_memory_gb_hour: float = _setting(
+        kinds.NUMBER, 0.0, "What a GB of memory costs for an hour, for estimates; 0 is free.", low=0, high=1e6
+    )
+    currency: str = _setting(kinds.CURRENCY, "USD", "The currency of these rates.")
 
     @property
     def database(self) -> str:
@@ -150,7 +163,11 @@ class Loaded:
 FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Configuration)}
 # Read elsewhere: by settings.py, by the client, and here to find the file.
 _OTHER_VARIABLES = frozenset(
-    f"CLOCHE_{name}" for name in ("ENVIRONMENT", "POOL", "WARM", "DEBUG", "URL", "API_KEY", "CONFIG")
+    f"CLOCHE_{name}"
+    for name in (
+        *("ENVIRONMENT", "POOL", "WARM", "DEBUG", "URL", "API_KEY", "CONFIG"),
+        *("E2B_API_KEY", "E2B_API_URL", "E2B_SANDBOX_URL", "E2B_TEMPLATE"),
+    )
 )
 
 

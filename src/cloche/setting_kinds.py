@@ -102,9 +102,17 @@ def _database(text: Any) -> str:
     return text
 
 
+def _currency(text: Any) -> str:
+    if not isinstance(text, str) or not re.fullmatch(r"[A-Z]{3}", text):
+        raise ValueError
+    return text
+
+
 TEXT = Kind("a text", "TEXT", str, _same(str))
 WHOLE = Kind("a whole number", "N", int, _same(int))
 SECONDS = Kind("a number of seconds", "SECONDS", float, _same(float, int))
+NUMBER = Kind("a number", "NUMBER", float, _same(float, int))
+CURRENCY = Kind("three letters like 'EUR'", "CODE", _currency, _currency)
 SIZE = Kind("a number of bytes or a text like '512M'", "SIZE", _bytes, _bytes)
 FLAG = Kind("yes or no (in a file: true or false)", "", _yes_or_no, _same(bool))
 ADDRESS = Kind("an address or a host name", "ADDRESS", _address, _address)

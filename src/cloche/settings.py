@@ -26,6 +26,18 @@ class Settings(Plain):
     api_key: str | None = None
     """CLOCHE_API_KEY: the key for that server."""
 
+    e2b_api_key: str | None = None
+    """CLOCHE_E2B_API_KEY: the key for the service behind isolation="e2b"; else E2B's client reads E2B_API_KEY."""
+
+    e2b_api_url: str | None = None
+    """CLOCHE_E2B_API_URL: address of that service; else the client reads E2B_API_URL or E2B_DOMAIN, or it is E2B."""
+
+    e2b_sandbox_url: str | None = None
+    """CLOCHE_E2B_SANDBOX_URL: address of its sandboxes, where that is another than e2b_api_url."""
+
+    e2b_template: str | None = None
+    """CLOCHE_E2B_TEMPLATE: what its sandboxes are made from; needs Python 3.11 or newer, and IPython for sessions."""
+
     one_run: bool = False
     """Not from the environment: `cloche run` makes a single run, so nothing is imported or kept ready for the next."""
 
@@ -41,6 +53,10 @@ def load(one_run: bool = False) -> Settings:
         warm=False if one_run else _flag("CLOCHE_WARM", True),
         url=os.environ.get("CLOCHE_URL") or None,
         api_key=os.environ.get("CLOCHE_API_KEY") or None,
+        e2b_api_key=os.environ.get("CLOCHE_E2B_API_KEY") or None,
+        e2b_api_url=os.environ.get("CLOCHE_E2B_API_URL") or None,
+        e2b_sandbox_url=os.environ.get("CLOCHE_E2B_SANDBOX_URL") or None,
+        e2b_template=os.environ.get("CLOCHE_E2B_TEMPLATE") or None,
         one_run=one_run,
         debug=_flag("CLOCHE_DEBUG", False),
     )

@@ -50,6 +50,10 @@ OTHER = {
     "max_runs_kept": ("5", "5", 5),
     "max_audit_kept": ("6", "6", 6),
     "mounts": ("/srv/a,/srv/b", '["/srv/a", "/srv/b"]', ("/srv/a", "/srv/b")),
+    "sharing": ("off", '"off"', "off"),
+    "rate_cpu_hour": ("0.25", "0.25", 0.25),
+    "rate_memory_gb_hour": ("2", "2", 2.0),
+    "currency": ("EUR", '"EUR"', "EUR"),
 }
 
 

@@ -66,10 +66,10 @@ class Listener:
 class Command:
     """A command under way, or over."""
 
-    def __init__(self, held: Held, process: AsyncProcess, words: str | list[str], pty: bool) -> None:
+    def __init__(self, held: Held, process: AsyncProcess, words: str | list[str], pty: bool, most: int) -> None:
         self.id, self.process, self.words, self.pty = new_id("cmd"), process, words, pty
         self.started = time()
-        self.log = EventLog(MAX_LOG)
+        self.log = EventLog(most)
         self.result: Result | None = None
         self.listeners: set[Listener] = set()
         self._held = held
@@ -129,9 +129,10 @@ class Commands:
         if len(self.running()) >= MAX_RUNNING:
             raise Refused(f"There are {MAX_RUNNING} commands running already.", hint="End some of them.")
 
-    def add(self, process: AsyncProcess, words: str | list[str], pty: bool) -> Command:
-        """Follow one that was started."""
-        command = Command(self._held, process, words, pty)
+    def add(self, process: AsyncProcess, words: str | list[str], pty: bool, most: int = MAX_LOG) -> Command:
+        """Follow one that was started, with `most` characters of its events in the log."""
+        process.is_followed = True
+        command = Command(self._held, process, words, pty, most)
         self._by_id[command.id] = command
         over = [known.id for known in self._by_id.values() if known.log.over]
         for identity in over[:-MAX_FINISHED]:

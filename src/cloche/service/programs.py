@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cloche import languages
-from cloche.engine import default
 from cloche.engine.box import checked_mounts
 from cloche.engine.checks import checked_args, checked_env, checked_files
 from cloche.engine.one_shot import one_shot, what_to_run
@@ -14,7 +13,7 @@ from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.runs import Run
-from cloche.service.wishes import check_limits, check_mounts
+from cloche.service.wishes import check_limits, check_mounts, wall_for
 
 if TYPE_CHECKING:
     from cloche.service.keys import Caller
@@ -35,6 +34,7 @@ async def run_program(
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     limits: Limits | None = None,
     check: str = "report",
+    isolation: str = "auto",
     interactive: bool = False,
     listened: bool = True,
 ) -> Run:
@@ -46,9 +46,10 @@ async def run_program(
     text, language, place = what_to_run(code, language, entry, dict(written))
     words, variables = checked_args(args), checked_env(env)
     folders, spoken = checked_mounts(mounts), languages.find(language)
+    wall = wall_for(isolation)
 
     async def work(run: Run) -> Result:
-        box = one_shot(text, spoken.name, limits, variables, folders, default.wall())
+        box = one_shot(text, spoken.name, limits, variables, folders, wall)
         try:
             for path, data in written:
                 await box.files.write(path, data)

@@ -11,7 +11,6 @@ from typing import Any
 
 from cloche import languages
 from cloche.configuration import Configuration
-from cloche.engine import default
 from cloche.engine.box import checked_mounts
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
@@ -22,7 +21,15 @@ from cloche.service.identity import new_id
 from cloche.service.keeping import Keeping
 from cloche.service.keys import Caller, Keyring
 from cloche.service.runs import Run, Runs
-from cloche.service.wishes import beyond, check_limits, check_mounts, checked_duration, checked_metadata, tool_of_caller
+from cloche.service.wishes import (
+    beyond,
+    check_limits,
+    check_mounts,
+    checked_duration,
+    checked_metadata,
+    tool_of_caller,
+    wall_for,
+)
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.records import AuditRecord, SandboxRecord
@@ -117,7 +124,7 @@ class Sandboxes:
         names = wish.pop("tools", None) or []
         tools = {name: tool_of_caller(name) for name in names}
         check_mounts(wish.get("mounts") or (), settings.mounts)
-        box = AsyncSandbox(tools=tools, wall=default.wall(), **wish)
+        box = AsyncSandbox(tools=tools, wall=wall_for(wish.pop("isolation", "auto")), **wish)
         check_limits(box.limits, settings)
         if len(self._held) + self._making >= settings.sandboxes:
             raise Busy(
@@ -228,16 +235,27 @@ class Sandboxes:
         """Have nothing in it run, and its time stand still; for as long as a sandbox may live."""
         await held.save_if_possible()
         await held.box.pause()
+        if held.left_s:
+            return  # somebody else was faster
         now = time()
         held.left_s = max((held.record.expires or now) - now, 1.0)
         held.record = replace(held.record, expires=now + self._configuration.max_ttl)
         self._note(held.record)
         held.happened("sandbox.paused", {})
 
+    async def pause_if_possible(self, held: Held) -> bool:
+        """The same where it may not be possible; is it paused?"""
+        try:
+            await self.pause(held)
+        except Refused:
+            held.pauses = False
+        return held.box.paused
+
     async def resume(self, held: Held, ttl: float | None = None) -> None:
         """Have it go on, for the time that it had left or for another."""
         await held.box.resume()
         held.record = replace(held.record, expires=time() + (held.left_s if ttl is None else ttl))
+        held.left_s = 0.0
         self._note(held.record)
         held.happened("sandbox.resumed", {})
 
@@ -392,8 +410,7 @@ class Sandboxes:
     async def _look_after(self, held: Held) -> None:
         try:
             if held.record.expires is not None and time() > held.record.expires:
-                if held.pauses and not held.box.paused:
-                    await self.pause(held)
+                if held.pauses and not held.box.paused and await self.pause_if_possible(held):
                     return
                 await held.save_if_possible()
                 await held.box.set_lifetime(0.001)  # by the wall: what runs there is told that its time was up

@@ -15,6 +15,7 @@ from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
+from cloche.service.shares import Shares
 from cloche.service.snapshots import Snapshots
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
@@ -41,6 +42,7 @@ class Service:
         self.runs = Runs(self.journal, self.admission, self.keyring)
         self.workspaces = Workspaces(self.folder / "workspaces")
         self.snapshots = Snapshots(self.folder / "snapshots")
+        self.shares = Shares(self.folder / "shares")
         self.sandboxes = Sandboxes(configuration, store, self.journal, self.keyring, self.runs, self.workspaces)
         self.started = time()
         self.stopping = False
@@ -62,6 +64,7 @@ class Service:
             await service._load_usage()
             await service.workspaces.load()
             await service.snapshots.load()
+            await service.shares.load()
         except BaseException:
             await store.close()
             raise
@@ -111,6 +114,7 @@ class Service:
             try:
                 await self.workspaces.remove_old(settings.persistent_age)
                 await self.snapshots.remove_old(settings.persistent_age)
+                await self.shares.remove_old(settings.persistent_age)
             except ClocheError as problem:
                 log.warning("an old workspace could not be removed: %s", problem)
             await asyncio.sleep(_TRIM_S)

@@ -6,11 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from os.path import realpath
 from typing import Any
 
+from cloche import settings as engine_settings
 from cloche.configuration import Configuration
+from cloche.engine import default
 from cloche.errors import InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.limits import Limits, within
 from cloche.service.runs import current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.walls.wall import AsyncWall
 
 
 def check_limits(limits: Limits, settings: Configuration) -> None:
@@ -42,6 +48,17 @@ def check_mounts(mounts: Mapping[str, str] | Sequence[Mount], allowed: Sequence[
                 f"The folder {name} may not be mounted.",
                 hint="The operator names those that may be with `mounts` in the server's configuration.",
             )
+
+
+def wall_for(isolation: str) -> AsyncWall:
+    """The wall that a caller asks for: what costs the operator money elsewhere has to be offered by the operator."""
+    known = engine_settings.load()
+    if isolation == "e2b" and not known.e2b_api_key:
+        raise Refused(
+            "This server has no E2B-compatible service to run code on.",
+            hint="Leave `isolation` out; the operator can name one with CLOCHE_E2B_API_KEY in its environment.",
+        )
+    return default.wall(isolation, known)
 
 
 def checked_metadata(metadata: Any) -> dict[str, str]:

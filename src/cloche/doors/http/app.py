@@ -9,12 +9,15 @@ from cloche import __version__
 from cloche.doors import live, terminal, websocket
 from cloche.doors.http import (
     commands,
+    comparing,
     containers,
     files,
     problems,
+    rates,
     runs,
     sandboxes,
     sessions,
+    shares,
     system,
     templates,
     workspaces,
@@ -52,6 +55,9 @@ def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> Fas
         containers,
         workspaces,
         templates,
+        comparing,
+        shares,
+        rates,
         ports_http,
         page_files,
     ):  # in the order in which addresses are looked up: what is called most first

@@ -74,7 +74,7 @@ class WhereBody(LimitsBody):
     env: dict[str, str] | None = None
     mounts: dict[str, str] | list[MountBody] | None = None
     network: bool = Field(False, description="only false, for now: a sandbox has its own loopback and nothing else")
-    isolation: Literal["auto", "jail"] = "auto"
+    isolation: Literal["auto", "jail", "e2b"] = Field("auto", description="`e2b`: on a service that the operator names")
 
     def checked_mounts(self) -> dict[str, str] | list[Mount]:
         """Folders as the engine takes them."""

@@ -52,6 +52,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
         mounts=body.checked_mounts(),
         limits=body.limits(service.configuration.max_timeout),
         check=body.check,
+        isolation=body.isolation,
         interactive=body.interactive,
         listened=events or body.interactive,
     )

@@ -37,7 +37,7 @@ async def create(
 ) -> Response:
     """A new sandbox; asked for again with the same Idempotency-Key, it is the same one."""
     body.check_network()
-    wish = body.model_dump(exclude={"network", "isolation"})
+    wish = body.model_dump(exclude={"network"})
     wish["mounts"] = body.checked_mounts()
     if body.timeout is None:
         wish["timeout"] = service.configuration.max_timeout
@@ -152,9 +152,7 @@ async def _usage(held: Held) -> dict[str, Any]:
 def _json(service: Service, record: SandboxRecord) -> dict[str, Any]:
     limits = record.limits
     return {
-        **{
-            name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in _NOT_RECORDED
-        },
+        **{name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in _NOT_RECORDED},
         "limits": {
             "timeout": limits["timeout_s"],
             "memory": limits["memory_bytes"],

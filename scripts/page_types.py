@@ -1,0 +1,89 @@
+"""Writes `web/src/api/schema.ts`: the shapes that the HTTP interface answers and takes, as TypeScript has them.
+
+.venv/bin/python scripts/page_types.py            write it
+.venv/bin/python scripts/page_types.py --check    only say whether it is up to date
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from cloche.doors.http import app
+from cloche.doors.mcp.door import McpDoor
+from cloche.doors.metrics import Metrics
+from cloche.doors.ports import Ports
+from cloche.service.service import Service
+
+TARGET = Path(__file__).parent.parent / "web" / "src" / "api" / "schema.ts"
+_HEAD = "// Written by scripts/page_types.py from the server's own description (/openapi.json). Do not edit.\n"
+_PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI description; no service is needed to make it."""
+    nobody = cast(Any, None)
+    built = app.build(cast(Service, nobody), cast(Metrics, nobody), cast(Ports, nobody), cast(McpDoor, nobody))
+    return built.openapi()
+
+
+def written(schemas: dict[str, Any]) -> str:
+    """All shapes, by name."""
+    return "\n".join([_HEAD, *(_interface(name, schemas[name]) for name in sorted(schemas))])
+
+
+def _name(name: str) -> str:
+    return re.sub(r"Page_(\w+?)_$", r"PageOf\1", name.replace("[", "_").replace("]", "_"))
+
+
+def _interface(name: str, schema: dict[str, Any]) -> str:
+    about = schema.get("description", "").strip().split("\n")[0]
+    comment = f"/** {about} */\n" if about else ""
+    if "properties" not in schema:
+        return f"{comment}export type {_name(name)} = {_type(schema)};\n"
+    asked = name.endswith("Body") or name in ("SandboxChanges", "ContextChoice", "Base64")
+    needed = schema.get("required", [])
+    lines = []
+    for field, told in schema["properties"].items():
+        mark = "" if field in needed or (not asked and "default" in told and told["default"] is not None) else "?"
+        lines.append(f"  {field}{mark}: {_type(told)};")
+    return f"{comment}export interface {_name(name)} {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return _name(schema["$ref"].rpartition("/")[2])
+    if "enum" in schema:
+        return " | ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in schema["enum"])
+    if "const" in schema:
+        return f'"{schema["const"]}"'
+    if "anyOf" in schema:
+        return " | ".join(dict.fromkeys(_type(one) for one in schema["anyOf"]))
+    if schema.get("type") == "array":
+        if "prefixItems" in schema:
+            return f"[{', '.join(_type(one) for one in schema['prefixItems'])}]"
+        inner = _type(schema.get("items", {}))
+        return f"({inner})[]" if "|" in inner else f"{inner}[]"
+    if schema.get("type") == "object":
+        more = schema.get("additionalProperties", {})
+        return f"Record<string, {_type(more) if isinstance(more, dict) else 'unknown'}>"
+    return _PLAIN.get(schema.get("type", ""), "unknown")
+
+
+def main() -> int:
+    """Write it, or compare."""
+    text = written(description()["components"]["schemas"])
+    if "--check" in sys.argv[1:]:
+        if TARGET.read_text() != text:
+            print(f"{TARGET.name} is not what the server describes: run scripts/page_types.py", file=sys.stderr)
+            return 1
+        return 0
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

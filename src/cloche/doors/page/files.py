@@ -1,0 +1,86 @@
+"""The files of the page: `/` itself, and what it loads from `/assets`; they hold no secret, so they need no key.
+
+Everything below `/assets` but the frame has a digest of its contents in its name, and may be kept for ever.  The policy
+lets the page load from us alone; what sandboxes made is shown in the frame, which can load from nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from cloche.doors.http.problems import Unwelcome
+
+router = APIRouter(include_in_schema=False)
+
+BUILT = Path(__file__).parent / "built"
+ASSETS = "/assets/"
+_FRAME = "frame.html"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}")
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".ttf": "font/ttf",
+    ".wasm": "application/wasm",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+}
+_ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
+
+# Monaco sets styles on its lines, and Ruff is WebAssembly; scripts are ours alone, and so is whoever is talked to.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; frame-src 'self'; "
+    "media-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_WORKER_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'"
+# No origin, so no cookie; and nobody to tell what it knows.
+_FRAME_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; "
+    "style-src 'unsafe-inline' data:; img-src data: blob:; font-src data:; media-src data: blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+
+
+def page(status: int = 200, headers: dict[str, str] | None = None, known: str = "") -> Response | None:
+    """The page, unless it was never built; `known` is the tag of the one that the browser has."""
+    try:
+        contents = (BUILT / "index.html").read_bytes()
+    except OSError:
+        return None
+    tag = f'"{sha256(contents).hexdigest()[:16]}"'
+    told = {"Content-Security-Policy": _PAGE_POLICY, "Cache-Control": "no-cache", "ETag": tag, **(headers or {})}
+    if status == 200 and known == tag:
+        return Response(status_code=304, headers=told)
+    return Response(contents, status, told, media_type=_TYPES[".html"])
+
+
+@router.get(ASSETS + "{name}")
+@router.head(ASSETS + "{name}")
+async def asset(request: Request, name: str) -> Response:
+    """A script, a style, a font … of the page."""
+    kind = _TYPES.get(Path(name).suffix)
+    file = BUILT / "assets" / name
+    if not _NAME.fullmatch(name) or kind is None or not file.is_file():
+        raise Unwelcome(404, "gone", "There is no such file of the page.", "Load the page again: it may be a new one.")
+    is_frame = name == _FRAME
+    headers = {
+        "Cache-Control": "no-cache" if is_frame else "public, max-age=31536000, immutable",
+        "Content-Security-Policy": _FRAME_POLICY if is_frame else _WORKER_POLICY,
+        "Vary": "Accept-Encoding",
+    }
+    accepted = request.headers.get("accept-encoding", "")
+    for encoding, suffix in _ENCODINGS:
+        small = file.with_name(name + suffix)
+        if encoding in accepted and small.is_file():
+            return FileResponse(small, headers={**headers, "Content-Encoding": encoding}, media_type=kind)
+    return FileResponse(file, headers=headers, media_type=kind)

@@ -1,0 +1,143 @@
+"""Two moments of a session side by side: which variables and files differ, and how."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from cloche.engine.contexts import AsyncContext
+from cloche.engine.sandbox import AsyncSandbox
+from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.service.held import Held
+
+MAX_FILES = 200  # that are told of
+MAX_TEXT = 200 << 10  # bytes of a file that are shown
+MAX_TOTAL = 4 << 20  # bytes of all of them
+_COPY = re.compile(r"/tmp/branches/\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What there was at a moment."""
+
+    variables: dict[str, dict[str, Any]]
+    folder: str  # where its files can be read
+
+
+@dataclass(slots=True)
+class _Told:
+    """The files that differ, as far as there is room to tell."""
+
+    room: int = MAX_TOTAL
+    truncated: bool = False
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+
+async def compare(held: Held, before: str | None, after: str | None, context: str | None) -> dict[str, Any]:
+    """What differs between two checkpoints; None is how things are now."""
+    if before == after:
+        raise InvalidRun("These are the same.", hint="Name two different checkpoints, or one and null, which is now.")
+    async with held.used() as box:
+        where = await _source(box, context)
+        changed = [await _changes(box, which) for which in (before, after)]
+        branches: list[AsyncContext] = []
+        try:
+            sides = []
+            for which in (before, after):
+                copies = which is not None and any(changed)
+                branches.append(await box.checkpoints.branch(which, where, "copy" if copies else "shared"))
+                sides.append(await _side(box, branches[-1]))
+            told = await _files(box, sides[0], sides[1], changed)
+            return {
+                "variables": _variables(sides[0].variables, sides[1].variables),
+                "files": told.items,
+                "truncated": told.truncated,
+            }
+        finally:
+            for branch in branches:
+                await box.contexts.remove(branch)
+
+
+async def _source(box: AsyncSandbox, context: str | None) -> AsyncContext:
+    where = box.contexts.default("python") if context is None else box.contexts.get(context)
+    if where.language != "python":
+        raise InvalidRun(f"Only variables of Python can be compared, and {where.id} is for {where.language}.")
+    if where.cell is not None and not where.cell.over:
+        raise Refused("Code is running.", hint="Compare when it is done, or stop it.")
+    await box.open()
+    await box.contexts.ensure(where)
+    return where
+
+
+async def _changes(box: AsyncSandbox, which: str | None) -> set[str]:
+    """Files that are not now what they were then."""
+    if which is None:
+        return set()
+    changes = await box.checkpoints.changes(box.checkpoints.get(which))
+    return {*changes.created, *changes.changed, *changes.removed}
+
+
+async def _side(box: AsyncSandbox, branch: AsyncContext) -> _Side:
+    told = await box.contexts.call({"method": "variables", "context": branch.id, "digest": True})
+    found = told.get("variables")
+    copy = _COPY.match(branch.cwd or "")
+    return _Side(found if isinstance(found, dict) else {}, copy[0] if copy else "/sandbox")
+
+
+def _variables(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    told = []
+    for name in sorted({*old, *new}):
+        one, other = old.get(name), new.get(name)
+        if one is not None and other is not None and one.get("digest") == other.get("digest"):
+            continue
+        told.append({"name": name[:200], "kind": _kind(one, other), "before": _value(one), "after": _value(other)})
+    return told
+
+
+def _value(facts: dict[str, Any] | None) -> dict[str, str] | None:
+    return None if facts is None else {name: str(facts.get(name))[:200] for name in ("type", "shown")}
+
+
+async def _files(box: AsyncSandbox, old: _Side, new: _Side, changed: list[set[str]]) -> _Told:
+    told = _Told()
+    # What is as now at both moments is the same at both; what differs from now at one of them alone does differ.
+    for path in sorted(changed[0] | changed[1]):
+        if len(told.items) >= MAX_FILES:
+            told.truncated = True
+            break
+        one, other = await _contents(box, old.folder, path), await _contents(box, new.folder, path)
+        if one == other and (one is None or one[0] <= MAX_TEXT or path in changed[0] & changed[1]):
+            continue
+        told.items.append(
+            {"path": path, "kind": _kind(one, other), "before": _shown(one, told), "after": _shown(other, told)}
+        )
+    return told
+
+
+async def _contents(box: AsyncSandbox, folder: str, path: str) -> tuple[int, bytes] | None:
+    """A file's size and beginning; None where there is none, or something that is no file."""
+    place = f"{folder}/{path}"
+    try:
+        entry = await box.files.stat(place)
+        return (entry.size, await box.files.read(place, length=MAX_TEXT)) if entry.kind == "file" else None
+    except (FileProblem, Gone):
+        return None
+
+
+def _shown(contents: tuple[int, bytes] | None, told: _Told) -> dict[str, Any] | None:
+    if contents is None:
+        return None
+    size, data = contents
+    text = None
+    if size <= MAX_TEXT and len(data) <= told.room and b"\0" not in data:
+        try:
+            text = data.decode()
+            told.room -= len(data)
+        except UnicodeDecodeError:
+            pass
+    return {"size": size, "text": text}
+
+
+def _kind(one: object | None, other: object | None) -> str:
+    return "created" if one is None else "removed" if other is None else "changed"

@@ -1,0 +1,43 @@
+/** What the page asks of the server beyond runs and files: moments, templates, links to share, prices. */
+
+import { of } from "./cloche";
+import { getJson, sendJson } from "./http";
+import type {
+  ComparedAnswer,
+  ContextAnswer,
+  RatesAnswer,
+  ShareAnswer,
+  ShareBody,
+  TemplateAnswer,
+  TemplateSummary,
+} from "./schema";
+
+interface Items<T> {
+  items: T[];
+  next: string | null;
+}
+
+// --- going back
+
+/** What differs between two checkpoints; null is how things are now. */
+export const compare = (id: string, before: string | null, after: string | null): Promise<ComparedAnswer> =>
+  sendJson("POST", `${of(id)}/compare`, { before, after });
+/** A context that goes on from a checkpoint. */
+export const fork = (id: string, checkpoint: string): Promise<ContextAnswer> => sendJson("POST", `${of(id)}/fork`, { checkpoint });
+export const removeCheckpoint = (id: string, checkpoint: string): Promise<void> =>
+  sendJson("DELETE", `${of(id)}/checkpoints/${encodeURIComponent(checkpoint)}`);
+export const removeContext = (id: string, context: string): Promise<void> =>
+  sendJson("DELETE", `${of(id)}/contexts/${encodeURIComponent(context)}`);
+
+// --- sharing
+
+export const share = (body: ShareBody): Promise<ShareAnswer> => sendJson("POST", "/v1/shares", body);
+export const shares = async (): Promise<ShareAnswer[]> => (await getJson<Items<ShareAnswer>>("/v1/shares?limit=200")).items;
+export const revokeShare = (id: string): Promise<void> => sendJson("DELETE", `/v1/shares/${encodeURIComponent(id)}`);
+
+// --- the server
+
+export const templates = async (): Promise<TemplateSummary[]> => (await getJson<Items<TemplateSummary>>("/v1/templates")).items;
+export const template = (name: string): Promise<TemplateAnswer> => getJson(`/v1/templates/${encodeURIComponent(name)}`);
+export const rates = (): Promise<RatesAnswer> => getJson("/v1/rates");
+export const removeWorkspace = (id: string): Promise<void> => sendJson("DELETE", `/v1/workspaces/${encodeURIComponent(id)}`);

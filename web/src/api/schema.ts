@@ -1,0 +1,788 @@
+// Written by scripts/page_types.py from the server's own description (/openapi.json). Do not edit.
+
+/** The answer to a call: a value, or what went wrong. */
+export interface AnswerBody {
+  value?: unknown;
+  error?: Record<string, string> | null;
+}
+
+/** A file that was left under /sandbox/output. */
+export interface ArtifactAnswer {
+  path: string;
+  size: number;
+  mime: string;
+}
+
+/** Code that was tried, and what it changed. */
+export interface AttemptAnswer {
+  id: string;
+  result: ResultAnswer;
+  files: FileChangesAnswer;
+  variables: VariableChangesAnswer;
+}
+
+/** Code to be tried. */
+export interface AttemptBody {
+  code: string;
+  context?: string | null;
+  timeout?: number | null;
+}
+
+/** Who did what, when. */
+export interface AuditAnswer {
+  id: string;
+  time: number;
+  owner: string;
+  key: string;
+  action: string;
+  target: string;
+  details: Record<string, unknown>;
+}
+
+/** Bytes. */
+export interface Base64 {
+  base64: string;
+}
+
+/** Which was the best; null when none could be kept. */
+export interface BestAnswer {
+  index: number | null;
+  candidates: CandidateAnswer[];
+}
+
+/** Candidates of which the best goes on. */
+export interface BestBody {
+  candidates: string[];
+  score?: string | null;
+  context?: string | null;
+  timeout?: number | null;
+}
+
+/** One of several. */
+export interface CandidateAnswer {
+  code: string;
+  result: ResultAnswer;
+  score: number | null;
+}
+
+/** Code, run in a session. */
+export interface CellBody {
+  view?: "full" | "model" | null;
+  budget?: number | null;
+  code: string;
+  language?: string | null;
+  context?: string | null;
+  stdin?: string | null;
+  stdin_base64?: string | null;
+  env?: Record<string, string> | null;
+  timeout?: number | null;
+  interactive?: boolean;
+  keep?: number | null;
+}
+
+/** A checkpoint. */
+export interface CheckpointAnswer {
+  id: string;
+  name: string;
+  time: number;
+  lost: Record<string, unknown>;
+}
+
+/** A new checkpoint. */
+export interface CheckpointBody {
+  name?: string;
+}
+
+/** A command under way, or over. */
+export interface CommandAnswer {
+  id: string;
+  pid?: number | null;
+  command: string | string[];
+  pty: boolean;
+  started: number;
+  running: boolean;
+  exit_code: number | null;
+  result?: ResultAnswer | null;
+}
+
+/** A command (a shell line or a list of words), or a program in some language. */
+export interface CommandBody {
+  command?: string | string[] | null;
+  code?: string | null;
+  entry?: string | null;
+  language?: string | null;
+  args?: string[];
+  build_timeout?: number | null;
+  check?: "report" | "block" | "off";
+  cwd?: string | null;
+  env?: Record<string, string> | null;
+  stdin?: boolean | string;
+  stdin_base64?: string | null;
+  timeout?: number | null;
+  pty?: boolean;
+  size?: [number, number];
+  wait?: boolean;
+}
+
+/** Two checkpoints, by id or name; null is how things are now. */
+export interface CompareBody {
+  before?: string | null;
+  after?: string | null;
+  context?: string | null;
+}
+
+/** What differs between two moments; `truncated`: in more files than are listed. */
+export interface ComparedAnswer {
+  variables: ComparedVariable[];
+  files: ComparedFile[];
+  truncated: boolean;
+}
+
+/** A file that differs; its path is relative to /sandbox. */
+export interface ComparedFile {
+  path: string;
+  kind: "created" | "changed" | "removed";
+  before: FileAnswer | null;
+  after: FileAnswer | null;
+}
+
+/** A variable that differs. */
+export interface ComparedVariable {
+  name: string;
+  kind: "created" | "changed" | "removed";
+  before: ValueAnswer | null;
+  after: ValueAnswer | null;
+}
+
+/** One that was started. */
+export interface ContainerAnswer {
+  id: string;
+  container: string;
+  status: string;
+  created: number;
+  expires: number | null;
+}
+
+/** A context. */
+export interface ContextAnswer {
+  id: string;
+  language: string;
+  cwd: string | null;
+  is_branch: boolean;
+}
+
+/** A new context. */
+export interface ContextBody {
+  language?: string;
+  cwd?: string | null;
+  env?: Record<string, string> | null;
+}
+
+/** One context, or all. */
+export interface ContextChoice {
+  context?: string | null;
+}
+
+/** Was it made, or there already? */
+export interface Created {
+  created: boolean;
+}
+
+/** What a compiler or a checker says of a place in the source. */
+export interface DiagnosticAnswer {
+  file: string;
+  line: number;
+  column: number;
+  message: string;
+  severity: string;
+  code: string;
+}
+
+/** The workspace's file system. */
+export interface DiskAnswer {
+  total: number;
+  free: number;
+  inodes: number;
+  inodes_free: number;
+}
+
+/** Something displayed, in all its forms. */
+export interface DisplayAnswer {
+  mime: Record<string, unknown>;
+  metadata: Record<string, unknown>;
+  is_main: boolean;
+  display_id: string | null;
+}
+
+/** A file, folder or link. */
+export interface EntryAnswer {
+  path: string;
+  kind: string;
+  size: number;
+  mode: number;
+  modified: number;
+  target: string | null;
+}
+
+/** Why a run did not succeed. */
+export interface ErrorAnswer {
+  kind: string;
+  message: string;
+  hint: string;
+  name?: string | null;
+  traceback?: string | null;
+  traceback_ansi?: string | null;
+}
+
+/** What a command came to. */
+export interface ExecAnswer {
+  stdout: string;
+  stderr: string;
+  exit_code: number;
+  duration: number;
+  error: string | null;
+}
+
+/** A command (a shell line or a list of words), or the code of a program. */
+export interface ExecBody {
+  id: string;
+  command?: string | string[] | null;
+  code?: string | null;
+  language?: string;
+  timeout?: number | null;
+}
+
+/** A file's contents; no text when it has none, or too much. */
+export interface FileAnswer {
+  size: number;
+  text: string | null;
+}
+
+/** What differs in the files. */
+export interface FileChangesAnswer {
+  created: string[];
+  changed: string[];
+  removed: string[];
+}
+
+/** A folder to be made. */
+export interface FolderBody {
+  path: string;
+}
+
+/** A context that goes on from a checkpoint, or from now. */
+export interface ForkBody {
+  checkpoint?: string | null;
+  context?: string | null;
+  files?: "shared" | "copy";
+}
+
+/** A picture, in base64. */
+export interface ImageAnswer {
+  mime: string;
+  data: string;
+}
+
+/** More of a program's standard input. */
+export interface InputBody {
+  data?: string | null;
+  data_base64?: string | null;
+  eof?: boolean;
+}
+
+/** A key; its secret is told once, when it is made. */
+export interface KeyAnswer {
+  id: string;
+  owner: string;
+  name: string;
+  scopes: string[];
+  limits: Record<string, number>;
+  created: number;
+  revoked: number | null;
+  key?: string | null;
+}
+
+/** A new key. */
+export interface KeyBody {
+  owner: string;
+  name: string;
+  scopes?: string[];
+  limits?: Record<string, number> | null;
+}
+
+/** What can be started. */
+export interface KindAnswer {
+  name: string;
+  description: string;
+  languages: string[];
+}
+
+/** A language, and whether this server can run it. */
+export interface LanguageAnswer {
+  name: string;
+  title: string;
+  aliases: string[];
+  extensions: string[];
+  programs: boolean;
+  sessions: boolean;
+  state: "ready" | "old" | "installable" | "unavailable";
+  version: string | null;
+  hint: string;
+  hello: string;
+}
+
+/** What a sandbox may use. */
+export interface LimitsAnswer {
+  timeout: number | null;
+  memory: number;
+  cpu: number;
+  disk: number;
+  processes: number;
+  output: number;
+  build_timeout: number | null;
+}
+
+/** What is in a folder; `truncated`: there is more than can be listed at once. */
+export interface Listed {
+  items: EntryAnswer[];
+  next: string | null;
+  truncated: boolean;
+}
+
+/** Does anything listen there? */
+export interface Listening {
+  port: number;
+  listening: boolean;
+}
+
+/** A piece of output. */
+export interface LogAnswer {
+  stream: string;
+  text: string;
+  time: number;
+}
+
+/** What a model should read of a run. */
+export interface ModelAnswer {
+  run_id: string;
+  view: string;
+  text: string;
+  images: ImageAnswer[];
+  error: ErrorAnswer | null;
+  exit_code: number;
+  artifacts: ArtifactAnswer[];
+}
+
+/** An entry of the history. */
+export interface MomentAnswer {
+  kind: string;
+  time: number;
+  context: string;
+  code: string;
+  error: string | null;
+  name: string;
+}
+
+/** A folder of the host, shown inside. */
+export interface MountBody {
+  source: string;
+  target: string;
+  writable?: boolean;
+}
+
+/** Bytes over the network. */
+export interface NetworkAnswer {
+  sent: number;
+  received: number;
+}
+
+export interface PageOfAuditAnswer {
+  items: AuditAnswer[];
+  next: string | null;
+}
+
+export interface PageOfCheckpointAnswer {
+  items: CheckpointAnswer[];
+  next: string | null;
+}
+
+export interface PageOfCommandAnswer {
+  items: CommandAnswer[];
+  next: string | null;
+}
+
+export interface PageOfContainerAnswer {
+  items: ContainerAnswer[];
+  next: string | null;
+}
+
+export interface PageOfContextAnswer {
+  items: ContextAnswer[];
+  next: string | null;
+}
+
+export interface PageOfKeyAnswer {
+  items: KeyAnswer[];
+  next: string | null;
+}
+
+export interface PageOfKindAnswer {
+  items: KindAnswer[];
+  next: string | null;
+}
+
+export interface PageOfLanguageAnswer {
+  items: LanguageAnswer[];
+  next: string | null;
+}
+
+export interface PageOfMomentAnswer {
+  items: MomentAnswer[];
+  next: string | null;
+}
+
+export interface PageOfPortAnswer {
+  items: PortAnswer[];
+  next: string | null;
+}
+
+export interface PageOfRunAnswer {
+  items: RunAnswer[];
+  next: string | null;
+}
+
+export interface PageOfSandboxAnswer {
+  items: SandboxAnswer[];
+  next: string | null;
+}
+
+export interface PageOfShareAnswer {
+  items: ShareAnswer[];
+  next: string | null;
+}
+
+export interface PageOfTemplateSummary {
+  items: TemplateSummary[];
+  next: string | null;
+}
+
+export interface PageOfWorkspaceAnswer {
+  items: WorkspaceAnswer[];
+  next: string | null;
+}
+
+/** Where a port can be reached: on an origin of its own, and below a path of ours. */
+export interface PortAddress {
+  port: number;
+  url: string;
+  path: string;
+  token: string;
+  expires: number;
+}
+
+/** A port that a program in the sandbox listens on. */
+export interface PortAnswer {
+  port: number;
+  address: string;
+  pid?: number | null;
+}
+
+/** For how long a port can be reached from outside. */
+export interface PortBody {
+  ttl?: number | null;
+}
+
+/** What went wrong, and what to do. */
+export interface Problem {
+  kind: string;
+  message: string;
+  hint: string;
+  details: Record<string, unknown>;
+}
+
+/** The one shape of all errors. */
+export interface ProblemAnswer {
+  error: Problem;
+}
+
+/** Prices, as the operator has set them; 0 is free. */
+export interface RatesAnswer {
+  cpu_hour: number;
+  memory_gb_hour: number;
+  currency: string;
+}
+
+/** Where a file goes. */
+export interface RenameBody {
+  new_path: string;
+}
+
+/** The size of a terminal. */
+export interface ResizeBody {
+  columns: number;
+  rows: number;
+}
+
+/** What could not be brought back. */
+export interface RestoredAnswer {
+  lost: Record<string, unknown>;
+  restarted: string[];
+  files: Record<string, unknown>;
+}
+
+/** What a run came to. */
+export interface ResultAnswer {
+  run_id: string;
+  stdout: string;
+  stderr: string;
+  exit_code: number;
+  duration: number;
+  cpu_time: number;
+  memory_peak: number;
+  error: ErrorAnswer | null;
+  truncated: boolean;
+  wall: string;
+  results: DisplayAnswer[];
+  logs: LogAnswer[];
+  artifacts: ArtifactAnswer[];
+  execution_count: number | null;
+  tool_calls: Record<string, unknown>[];
+  restarted: boolean;
+  diagnostics: DiagnosticAnswer[];
+  build_time: number | null;
+  text: string | null;
+  context: string;
+  stdout_base64?: string | null;
+  stderr_base64?: string | null;
+}
+
+/** A run and its outcome, as recorded. */
+export interface RunAnswer {
+  id: string;
+  sandbox: string | null;
+  context: string;
+  language: string;
+  state: string;
+  started: number;
+  ended: number | null;
+  exit_code: number | null;
+  error_kind: string | null;
+  duration: number;
+  cpu_time: number;
+  memory_peak: number;
+  code_sha256: string;
+  result: Record<string, unknown> | null;
+}
+
+/** A program, run in a sandbox of its own. */
+export interface RunBody {
+  view?: "full" | "model" | null;
+  budget?: number | null;
+  timeout?: number | null;
+  memory?: number | string;
+  cpu?: number;
+  disk?: number | string;
+  processes?: number;
+  output?: number | string;
+  build_timeout?: number | null;
+  env?: Record<string, string> | null;
+  mounts?: Record<string, string> | MountBody[] | null;
+  network?: boolean;
+  isolation?: "auto" | "jail" | "e2b";
+  language?: string | null;
+  code?: string | null;
+  files?: Record<string, string | Base64> | null;
+  entry?: string | null;
+  stdin?: string | null;
+  stdin_base64?: string | null;
+  args?: string[];
+  check?: "report" | "block" | "off";
+  interactive?: boolean;
+}
+
+/** A sandbox. */
+export interface SandboxAnswer {
+  id: string;
+  state: string;
+  created: number;
+  expires: number | null;
+  idle_timeout: number | null;
+  paused: boolean;
+  metadata: Record<string, string>;
+  limits: LimitsAnswer;
+  wall: string;
+  persistent: boolean;
+  workspace: string | null;
+  ended: number | null;
+  reason: string;
+}
+
+/** A sandbox that lives on between requests. */
+export interface SandboxBody {
+  timeout?: number | null;
+  memory?: number | string;
+  cpu?: number;
+  disk?: number | string;
+  processes?: number;
+  output?: number | string;
+  build_timeout?: number | null;
+  env?: Record<string, string> | null;
+  mounts?: Record<string, string> | MountBody[] | null;
+  network?: boolean;
+  isolation?: "auto" | "jail" | "e2b";
+  metadata?: Record<string, string> | null;
+  ttl?: number | null;
+  idle_timeout?: number | null;
+  tools?: string[] | null;
+  undo?: boolean;
+  checkpoints?: number;
+  persistent?: boolean;
+  workspace?: string | null;
+}
+
+/** What can be changed of a living sandbox; ttl counts from now, null is the longest that is allowed. */
+export interface SandboxChanges {
+  ttl?: number | null;
+  idle_timeout?: number | null;
+  metadata?: Record<string, string> | null;
+}
+
+/** Something shared; `path` is its link, below the server's address. */
+export interface ShareAnswer {
+  id: string;
+  title: string;
+  created: number;
+  bytes: number;
+  path: string;
+}
+
+/** Code and outputs to be frozen. */
+export interface ShareBody {
+  title: string;
+  files?: SharedFile[];
+  runs?: SharedRun[];
+}
+
+/** What was shared, as it was. */
+export interface SharedDocument {
+  title: string;
+  files: SharedFile[];
+  runs: SharedRun[];
+  created: number;
+}
+
+/** A file as it was. */
+export interface SharedFile {
+  path: string;
+  text: string;
+}
+
+/** Something that a run showed. */
+export interface SharedPiece {
+  type: "stdout" | "stderr" | "display" | "error";
+  text: string;
+  mime?: Record<string, unknown> | null;
+  metadata?: Record<string, unknown> | null;
+  error?: ErrorAnswer | null;
+}
+
+/** A run and what it showed, in order. */
+export interface SharedRun {
+  title: string;
+  language: string;
+  code: string;
+  time: number;
+  duration?: number | null;
+  memory_peak?: number | null;
+  exit_code?: number | null;
+  pieces: SharedPiece[];
+}
+
+/** A signal, by number or by name. */
+export interface SignalBody {
+  signal: number | string;
+}
+
+/** What to start. */
+export interface StartBody {
+  container?: string;
+  timeout?: number | null;
+  memory?: number | string;
+  env?: Record<string, string> | null;
+}
+
+/** Which to end. */
+export interface StopBody {
+  id: string;
+}
+
+/** Which were ended. */
+export interface StoppedAnswer {
+  stopped: string[];
+}
+
+/** A small project to start from; its files and entry are what `POST /v1/run` takes. */
+export interface TemplateAnswer {
+  name: string;
+  language: string;
+  description: string;
+  entry: string;
+  files: Record<string, string>;
+}
+
+/** A template without what is in its files. */
+export interface TemplateSummary {
+  name: string;
+  language: string;
+  description: string;
+  entry: string;
+  files: string[];
+}
+
+/** The files that were written. */
+export interface Uploaded {
+  items: EntryAnswer[];
+  next: string | null;
+}
+
+/** What a sandbox uses. */
+export interface UsageAnswer {
+  memory: number;
+  memory_peak: number;
+  cpu_time: number;
+  disk: number;
+  processes: number;
+  network: NetworkAnswer;
+}
+
+/** A variable's value, as far as it can be told in a line. */
+export interface ValueAnswer {
+  type: string;
+  shown: string;
+}
+
+/** A variable. */
+export interface VariableAnswer {
+  name: string;
+  type: string;
+  size: number;
+  shown: string;
+}
+
+/** What differs in the variables. */
+export interface VariableChangesAnswer {
+  created: VariableAnswer[];
+  changed: VariableAnswer[];
+  removed: string[];
+}
+
+/** Files that outlive their sandbox; `sandbox` had them last, and has them now if they are `open`. */
+export interface WorkspaceAnswer {
+  id: string;
+  sandbox: string;
+  created: number;
+  saved: number;
+  bytes: number;
+  files: number;
+  open: boolean;
+}

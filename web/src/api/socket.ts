@@ -1,0 +1,65 @@
+/** A WebSocket that comes back: for terminals, and for whatever else talks in both directions. */
+
+export interface SocketOptions {
+  /** Asked before every connection: it may have an id to come back to. */
+  address: () => string;
+  onMessage: (data: string | ArrayBuffer) => void;
+  /** True when it stands, false when it broke and is tried again. */
+  onConnected: (connected: boolean) => void;
+  /** It was refused, or closed for good. */
+  onClosed: (reason: string) => void;
+}
+
+const MAX_TRIES = 12;
+const FINAL_CODES = new Set([1000, 1008]); // closed by intent; the key was revoked
+
+export class ReturningSocket {
+  private socket: WebSocket | null = null;
+  private tries = 0;
+  private timer = 0;
+  private isOver = false;
+
+  constructor(private readonly options: SocketOptions) {
+    this.connect();
+  }
+
+  get isOpen(): boolean {
+    return this.socket?.readyState === WebSocket.OPEN;
+  }
+
+  /** False when there is no connection to send it over. */
+  send(data: string | ArrayBufferLike | Uint8Array<ArrayBuffer>): boolean {
+    if (!this.isOpen) return false;
+    this.socket?.send(data);
+    return true;
+  }
+
+  close(): void {
+    this.isOver = true;
+    clearTimeout(this.timer);
+    this.socket?.close(1000);
+  }
+
+  private connect(): void {
+    const url = new URL(this.options.address(), location.href);
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(url);
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => {
+      this.tries = 0;
+      this.options.onConnected(true);
+    };
+    socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => this.options.onMessage(event.data);
+    socket.onclose = (event) => {
+      if (this.isOver) return;
+      if (FINAL_CODES.has(event.code) || this.tries >= MAX_TRIES) {
+        this.isOver = true;
+        this.options.onClosed(event.reason);
+        return;
+      }
+      this.options.onConnected(false);
+      this.timer = window.setTimeout(() => this.connect(), Math.min(5000, 200 * 2 ** this.tries++));
+    };
+  }
+}

@@ -1,0 +1,109 @@
+import { X } from "lucide-react";
+import { useState, type DragEvent, type KeyboardEvent } from "react";
+import { activate, closeFile, documents, isDirty, moveTab, abandon } from "../../state/documents";
+import { useStore } from "../../state/store";
+import { attempt } from "../../state/toasts";
+import { baseOf, parentOf, shown } from "../../state/tree";
+import { classes } from "../../ui/classes";
+import { OtherMenu } from "../../ui/Menu";
+import { FileIcon } from "../files/icons";
+
+const DRAGGED = "application/x-cloche-tab";
+
+/** The open files. */
+export function TabBar() {
+  const open = useStore(documents, (state) => state.open);
+  const active = useStore(documents, (state) => state.active);
+  const byPath = useStore(documents, (state) => state.byPath);
+  const [over, setOver] = useState<string | null>(null);
+
+  const onKey = (event: KeyboardEvent, path: string) => {
+    const at = open.indexOf(path);
+    const next = event.key === "ArrowRight" ? open[at + 1] : event.key === "ArrowLeft" ? open[at - 1] : undefined;
+    if (next) {
+      activate(next);
+      const tabs = event.currentTarget.closest('[role="tablist"]')?.querySelectorAll<HTMLElement>('[role="tab"]');
+      requestAnimationFrame(() => tabs?.[open.indexOf(next)]?.focus());
+    }
+    if (event.key === "Delete") attempt(() => closeFile(path));
+  };
+
+  return (
+    <div role="tablist" aria-label="Open files" className="flex min-w-0 flex-1 items-end gap-px self-stretch overflow-x-auto [scrollbar-width:none]">
+      {open.map((path) => {
+        const document = byPath[path];
+        const isActive = path === active;
+        const isDouble = open.some((other) => other !== path && baseOf(other) === baseOf(path));
+        return (
+          <OtherMenu
+            key={path}
+            entries={() => [
+              { label: "Close", onSelect: () => attempt(() => closeFile(path)) },
+              { label: "Close others", onSelect: () => open.filter((one) => one !== path).forEach((one) => attempt(() => closeFile(one))) },
+              { label: "Close all", onSelect: () => open.forEach((one) => attempt(() => closeFile(one))) },
+              null,
+              { label: "Close without its changes", onSelect: () => abandon(path), danger: true },
+            ]}
+          >
+            <div
+              role="presentation"
+              onDragOver={(event: DragEvent) => {
+                if (!event.dataTransfer.types.includes(DRAGGED)) return;
+                event.preventDefault();
+                setOver(path);
+              }}
+              onDragLeave={() => setOver(null)}
+              onDrop={(event) => {
+                const moved = event.dataTransfer.getData(DRAGGED);
+                setOver(null);
+                if (moved && moved !== path) moveTab(moved, path);
+              }}
+              className={classes(
+                "group/tab relative flex h-full max-w-52 shrink-0 items-center border-r border-line",
+                isActive ? "bg-surface" : "bg-sunken/60 text-ink-soft hover:text-ink",
+                over === path && "border-l-2 border-l-accent",
+              )}
+            >
+              {isActive && <span className="absolute inset-x-0 top-0 h-0.5 bg-accent" />}
+              <button
+                type="button"
+                role="tab"
+                aria-description="Delete closes it"
+                aria-selected={isActive}
+                tabIndex={isActive ? 0 : -1}
+                draggable
+                onDragStart={(event) => event.dataTransfer.setData(DRAGGED, path)}
+                onClick={() => activate(path)}
+                onAuxClick={(event) => event.button === 1 && attempt(() => closeFile(path))}
+                onKeyDown={(event) => onKey(event, path)}
+                title={shown(path)}
+                className="flex h-full min-w-0 items-center gap-1.5 py-1 pl-3 outline-offset-[-3px]"
+              >
+                <FileIcon path={path} size={13} />
+                <span className={classes("truncate", document?.removed && "line-through")}>{baseOf(path)}</span>
+                {isDouble && <span className="text-2xs text-ink-faint">{baseOf(parentOf(path))}</span>}
+              </button>
+              <button
+                type="button"
+                tabIndex={-1}
+                aria-hidden="true" // a tab list holds nothing but tabs: Delete closes the one that is focused
+                title={`Close ${baseOf(path)}`}
+                onClick={() => attempt(() => closeFile(path))}
+                className="mx-1 flex size-5 shrink-0 items-center justify-center rounded hover:bg-hover"
+              >
+                {document && isDirty(document) ? (
+                  <>
+                    <span className="size-1.5 rounded-full bg-warn group-hover/tab:hidden" />
+                    <X size={12} className="hidden group-hover/tab:block" />
+                  </>
+                ) : (
+                  <X size={12} className={classes(!isActive && "opacity-0 group-hover/tab:opacity-100")} />
+                )}
+              </button>
+            </div>
+          </OtherMenu>
+        );
+      })}
+    </div>
+  );
+}

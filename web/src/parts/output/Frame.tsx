@@ -1,0 +1,49 @@
+import { useEffect, useRef, useState } from "react";
+import { isDark } from "../../state/app";
+
+const MAX_HEIGHT = 640;
+
+interface Props {
+  html: string;
+  title: string;
+}
+
+/** HTML that a run made, in a frame without origin, network or cookies: /assets/frame.html says how. */
+export function Frame({ html, title }: Props) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const [height, setHeight] = useState(60);
+  useEffect(() => {
+    const listener = (event: MessageEvent<{ ready?: boolean; height?: number }>) => {
+      if (event.source !== frame.current?.contentWindow) return;
+      if (event.data.ready) frame.current?.contentWindow?.postMessage({ html: dressed(html) }, "*");
+      else if (typeof event.data.height === "number") setHeight(Math.max(24, Math.min(MAX_HEIGHT, event.data.height)));
+    };
+    window.addEventListener("message", listener);
+    return () => window.removeEventListener("message", listener);
+  }, [html]);
+  return (
+    <iframe
+      key={html}
+      ref={frame}
+      title={title}
+      src="/assets/frame.html"
+      sandbox="allow-scripts"
+      style={{ height }}
+      className="block w-full border-0"
+    />
+  );
+}
+
+/** With our own look where it has none. */
+function dressed(html: string): string {
+  const dark = isDark();
+  const [ink, line, soft] = dark ? ["#e7ebe8", "#2b332e", "#1a201d"] : ["#1c211e", "#e2ddd0", "#f3f0e9"];
+  return `<!doctype html><meta charset="utf-8"><style>
+    :root{color-scheme:${dark ? "dark" : "light"}}
+    html{overflow:auto}body{margin:0;padding:10px 12px;font:13px/1.5 system-ui,sans-serif;color:${ink};background:transparent}
+    table{border-collapse:collapse;font-size:12px}th,td{padding:3px 10px;border-bottom:1px solid ${line};text-align:right}
+    th{font-weight:600}thead th{background:${soft}}pre,code{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px}
+    img,svg,canvas,video{max-width:100%}a{color:inherit}h1,h2,h3{line-height:1.25;margin:.6em 0 .4em}p{margin:.5em 0}
+    blockquote{margin:.5em 0;padding-left:12px;border-left:3px solid ${line}}
+  </style>${html}`;
+}

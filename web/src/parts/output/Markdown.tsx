@@ -1,0 +1,9 @@
+import { marked } from "marked";
+import { useMemo } from "react";
+import { Frame } from "./Frame";
+
+/** Markdown, in the same frame as all HTML that is not ours: it may hold any markup. */
+export default function Markdown({ source }: { source: string }) {
+  const html = useMemo(() => marked.parse(source, { async: false }), [source]);
+  return <Frame html={html} title="Markdown" />;
+}

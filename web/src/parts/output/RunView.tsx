@@ -1,0 +1,241 @@
+import { ChevronRight, CircleCheck, CircleX, Copy, CornerDownLeft, RotateCw, Square, Unplug } from "lucide-react";
+import { memo, useCallback, useEffect, useReducer, useState, type FormEvent } from "react";
+import type { DiagnosticAnswer, ErrorAnswer } from "../../api/schema";
+import { openFile } from "../../state/documents";
+import { bytes, seconds } from "../../state/format";
+import { titleOf } from "../../state/languages";
+import { start, stop, write, type Run } from "../../state/runs";
+import { attempt, note } from "../../state/toasts";
+import { join, parentOf } from "../../state/tree";
+import { IconButton } from "../../ui/Button";
+import { classes } from "../../ui/classes";
+import { Spinner } from "../../ui/states";
+import { Artifacts } from "./Artifacts";
+import { Display } from "./Display";
+import { ErrorView } from "./ErrorView";
+import type { Place } from "./links";
+import { TextView } from "./TextView";
+
+/** Drawn again when the run says so. */
+function useRun(run: Run): void {
+  const [, again] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => run.changed.on(again), [run]);
+}
+
+/** One run: a section that closes, with everything it showed, in order. */
+export const RunView = memo(function RunView({ run }: { run: Run }) {
+  useRun(run);
+  const { asked, result } = run;
+  const go = useCallback(
+    (place: Place) => {
+      const path = place.path === null || asked.path === null || place.path.startsWith("/") ? (place.path ?? asked.path) : join(parentOf(asked.path), place.path);
+      if (path === null) return;
+      const line = place.path === null ? place.line + asked.line : place.line;
+      attempt(() => openFile(path, { line, column: place.column }));
+    },
+    [asked],
+  );
+  const toggle = () => {
+    run.collapsed = !run.collapsed;
+    run.tell();
+  };
+  const ours = result?.execution_count ?? null;
+  const artifacts = result?.artifacts ?? [];
+  const isEmpty = run.isOver && run.pieces.length === 0 && artifacts.length === 0 && !run.problem;
+  return (
+    <section
+      aria-label={`Run: ${asked.title || titleOf(asked.language)}`}
+      data-phase={run.phase}
+      className="border-b border-line"
+    >
+      <header className="group/run sticky top-0 z-[1] flex h-9 items-center gap-1.5 bg-surface/95 pr-1.5 pl-1.5 backdrop-blur-sm">
+        <button
+          type="button"
+          aria-expanded={!run.collapsed}
+          title={run.collapsed ? "Show this run" : "Hide this run"}
+          onClick={toggle}
+          className="flex min-w-0 flex-1 items-center gap-2 rounded-md py-1 pr-2 text-left hover:bg-hover/60"
+        >
+          <ChevronRight size={14} className={classes("shrink-0 text-ink-faint transition-transform", !run.collapsed && "rotate-90")} />
+          <Status run={run} />
+          <span className="truncate font-medium">{asked.title || titleOf(asked.language)}</span>
+          {run.isOthers && <span className="shrink-0 rounded bg-sunken px-1.5 text-2xs text-ink-soft">another client</span>}
+        </button>
+        <Figures run={run} />
+        <span className="flex opacity-0 transition-opacity group-focus-within/run:opacity-100 group-hover/run:opacity-100 max-md:opacity-100">
+          {run.isOver && asked.code && !run.isOthers && (
+            <IconButton label="Run this again" size="small" onClick={() => start(asked)}>
+              <RotateCw size={13} />
+            </IconButton>
+          )}
+          {run.hasText && (
+            <IconButton
+              label="Copy the output"
+              size="small"
+              onClick={() => attempt(async () => (await navigator.clipboard.writeText(run.text), note("Copied")))}
+            >
+              <Copy size={13} />
+            </IconButton>
+          )}
+        </span>
+        {!run.isOver && (
+          <IconButton label="Stop this run" size="small" className="text-danger" onClick={() => attempt(() => stop(run))}>
+            <Square size={12} fill="currentColor" />
+          </IconButton>
+        )}
+      </header>
+      {!run.collapsed && (
+        <div className="pb-1">
+          {run.missed && <p className="px-3 text-2xs text-warn">Some of the output came faster than it could be kept.</p>}
+          {run.pieces.map((piece, index) =>
+            piece.type === "text" ? (
+              <TextView key={index} lines={piece.lines} version={piece.lines.version} go={go} ours={ours} isLive={!run.isOver} />
+            ) : piece.type === "display" ? (
+              <Display key={piece.key} display={piece.display} number={index + 1} />
+            ) : (
+              <ErrorView key={index} error={piece.error} go={go} ours={ours} isTold={isTold(run, piece.error)} />
+            ),
+          )}
+          {result && result.error === null && (result.diagnostics ?? []).length > 0 && <Diagnostics found={result.diagnostics} go={go} />}
+          {artifacts.length > 0 && <Artifacts artifacts={artifacts} />}
+          {result?.truncated && <p className="px-3 pb-1 text-2xs text-warn">The output was cut at its limit.</p>}
+          {result?.restarted && (
+            <p className="px-3 pb-1 text-2xs text-warn">The session started anew: its variables are gone, its files are not.</p>
+          )}
+          {run.problem && (
+            <div role="alert" className="mx-2 my-1.5 rounded-lg border border-danger/35 bg-danger-soft/50 px-2.5 py-1.5 text-xs">
+              <p className="font-medium text-danger">{run.problem.message}</p>
+              {run.problem.hint && <p className="text-ink-soft">{run.problem.hint}</p>}
+            </div>
+          )}
+          {isEmpty && <p className="px-3 pb-1.5 text-xs text-ink-faint">No output.</p>}
+          {!run.isOver && <Progress run={run} />}
+          {!run.isOver && run.phase === "running" && asked.stdin === undefined && !run.isOthers && <Input run={run} />}
+        </div>
+      )}
+    </section>
+  );
+});
+
+/** Has the run printed already what the error says at length? Compilers do. */
+function isTold(run: Run, error: ErrorAnswer): boolean {
+  const first = error.traceback?.split("\n").find((line) => line.trim());
+  return first !== undefined && run.pieces.some((piece) => piece.type === "text" && piece.lines.all.some((line) => line.text === first));
+}
+
+/** What a checker found in a program that ran all the same. */
+function Diagnostics({ found, go }: { found: DiagnosticAnswer[]; go: (place: Place) => void }) {
+  return (
+    <ul aria-label="What the checker found" className="mx-2 my-1.5 rounded-lg border border-warn/35 bg-warn-soft/60 px-2.5 py-1.5 text-xs">
+      {found.slice(0, 20).map((one, index) => (
+        <li key={index} className="flex gap-2">
+          <button
+            type="button"
+            onClick={() => go({ start: 0, end: 0, path: one.file, line: one.line, column: one.column })}
+            className="shrink-0 font-mono text-warn underline decoration-dotted underline-offset-2 hover:decoration-solid"
+          >
+            {one.file}:{one.line}
+          </button>
+          <span className="min-w-0 break-words">{one.message}</span>
+        </li>
+      ))}
+      {found.length > 20 && <li className="text-ink-soft">and {found.length - 20} more</li>}
+    </ul>
+  );
+}
+
+function Status({ run }: { run: Run }) {
+  if (!run.connected && !run.isOver) return <Unplug size={14} className="shrink-0 text-warn" aria-label="Connection lost" />;
+  if (!run.isOver) return <span className="shrink-0 text-accent"><Spinner /></span>;
+  if (run.hasFailed) return <CircleX size={14} className="shrink-0 text-danger" aria-label="Failed" />;
+  return <CircleCheck size={14} className="shrink-0 text-accent" aria-label="Succeeded" />;
+}
+
+/** Exit code, duration, peak memory; while it runs, the time that has passed. */
+function Figures({ run }: { run: Run }) {
+  const { result } = run;
+  if (!run.isOver) return <Passed since={run.began} />;
+  if (!result) return null;
+  return (
+    <span className="flex shrink-0 items-center gap-2 text-2xs whitespace-nowrap text-ink-faint tabular-nums">
+      {result.exit_code !== 0 && <span className="text-danger" data-figure="exit">exit {result.exit_code}</span>}
+      {result.exit_code === 0 && run.asked.kind === "program" && <span data-figure="exit">exit 0</span>}
+      <span data-figure="duration" title={`CPU time ${seconds(result.cpu_time)}`}>{seconds(result.duration)}</span>
+      {result.memory_peak > 0 && <span data-figure="memory" title="Peak memory">{bytes(result.memory_peak)}</span>}
+    </span>
+  );
+}
+
+function Passed({ since }: { since: number }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 100);
+    return () => clearInterval(timer);
+  }, []);
+  const passed = Math.max(0, (now - since) / 1000);
+  return <span className="shrink-0 text-2xs text-ink-faint tabular-nums">{passed < 0.3 ? "" : `${passed.toFixed(1)} s`}</span>;
+}
+
+const steps: Record<string, string> = { compile: "Compiling", check: "Checking types", install: "Installing packages", link: "Linking" };
+
+/** What it is doing, for anything that takes longer than a second. */
+function Progress({ run }: { run: Run }) {
+  const [isLong, setLong] = useState(Date.now() - run.began > 1000);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), Math.max(0, 1000 - (Date.now() - run.began)));
+    return () => clearTimeout(timer);
+  }, [run]);
+  if (!isLong) return null;
+  const doing = !run.connected
+    ? "The connection is lost; the run goes on. Trying to come back"
+    : run.step
+      ? (steps[run.step] ?? run.step)
+      : run.phase === "starting"
+        ? "Starting"
+        : /^\s*[!%]?(pip|npm|uv)\s+(install|add)/m.test(run.asked.code)
+          ? "Installing packages"
+          : run.pieces.length > 0
+            ? ""
+            : "Running";
+  if (!doing) return null;
+  return (
+    <p role="status" className="flex items-center gap-2 px-3 py-1 text-xs text-ink-faint">
+      <span className="breathe size-1.5 rounded-full bg-accent" />
+      {doing}…
+    </p>
+  );
+}
+
+/** A line for a program that asks. */
+function Input({ run }: { run: Run }) {
+  const [text, setText] = useState("");
+  const [isLong, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), 500);
+    return () => clearTimeout(timer);
+  }, []);
+  if (!isLong) return null;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    attempt(() => write(run, `${text}\n`));
+    run.take({ kind: "stdout", text: `${text}\n` });
+    setText("");
+  };
+  return (
+    <form onSubmit={submit} className="mx-2 my-1.5 flex items-center gap-1.5 rounded-lg border border-line-strong/60 bg-sunken pr-1 pl-2.5 focus-within:border-accent">
+      <CornerDownLeft size={13} className="text-ink-faint" aria-hidden="true" />
+      <input
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        aria-label="Input for the program"
+        placeholder="Input for the program"
+        spellCheck={false}
+        autoComplete="off"
+        className="h-7 min-w-0 flex-1 bg-transparent font-mono text-xs outline-none placeholder:text-ink-faint"
+      />
+      <button type="button" className="px-1.5 text-2xs text-ink-soft hover:text-ink" onClick={() => attempt(() => write(run, "", true))}>
+        End of input
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,99 @@
+import { useLayoutEffect, useRef, useState } from "react";
+import type { Lines } from "../../state/lines";
+import { classes } from "../../ui/classes";
+import { LineView, type Go } from "./LineView";
+
+const FEW = 400; // lines that are simply drawn; of more, only those that are in view
+const ROW = 18; // pixels
+const HEIGHT = 432;
+const AROUND = 12;
+
+interface Props {
+  lines: Lines;
+  version: number;
+  go: Go;
+  ours: number | null;
+  isLive: boolean;
+}
+
+/** What a program printed: a few lines as they are, a flood in a window of its own. */
+export function TextView(props: Props) {
+  return props.lines.all.length > FEW ? <Flood {...props} /> : <Few {...props} />;
+}
+
+const tint = (stream: string) => (stream === "stderr" ? "text-danger" : "");
+
+function Few({ lines, go, ours }: Props) {
+  return (
+    <div className="py-1.5 font-mono text-xs leading-[18px] break-words whitespace-pre-wrap">
+      {lines.all.map((line, index) => (
+        <div
+          key={index}
+          data-stream={line.stream}
+          className={classes("px-3", tint(line.stream), line.stream === "stderr" && "border-l-2 border-danger/50 pl-2.5")}
+        >
+          <LineView line={{ ...line }} go={go} ours={ours} />
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Flood({ lines, go, ours, isLive, version }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const [top, setTop] = useState(0);
+  const count = lines.all.length;
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element && isAtEnd.current && isLive) element.scrollTop = count * ROW;
+  }, [count, version, isLive]);
+  const first = Math.max(0, Math.floor(top / ROW) - AROUND);
+  const shown = lines.all.slice(first, Math.min(count, Math.ceil((top + HEIGHT) / ROW) + AROUND));
+  return (
+    <div>
+      <div className="flex items-center justify-between border-b border-line px-3 py-1 text-2xs text-ink-faint">
+        <span>
+          {(count + lines.dropped).toLocaleString("en")} lines
+          {lines.dropped > 0 && `, the first ${lines.dropped.toLocaleString("en")} not kept`}
+        </span>
+        <span className="flex gap-3">
+          <button type="button" className="hover:text-ink" onClick={() => box.current?.scrollTo({ top: 0 })}>
+            First
+          </button>
+          <button type="button" className="hover:text-ink" onClick={() => box.current?.scrollTo({ top: count * ROW })}>
+            Last
+          </button>
+        </span>
+      </div>
+      <div
+        ref={box}
+        tabIndex={0}
+        role="log"
+        aria-label={`Output, ${count} lines`}
+        aria-live="off"
+        onScroll={(event) => {
+          const element = event.currentTarget;
+          isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 2 * ROW;
+          setTop(element.scrollTop);
+        }}
+        className="overflow-auto font-mono text-xs leading-[18px]"
+        style={{ height: HEIGHT, contain: "strict" }}
+      >
+        <div style={{ height: count * ROW, position: "relative" }}>
+          <div style={{ position: "absolute", top: first * ROW, minWidth: "100%" }}>
+            {shown.map((line, index) => (
+              <div
+                key={first + index}
+                data-stream={line.stream}
+                className={classes("h-[18px] px-3 whitespace-pre", tint(line.stream))}
+              >
+                <LineView line={{ ...line }} go={go} ours={ours} />
+              </div>
+            ))}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}

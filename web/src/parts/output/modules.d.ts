@@ -1,0 +1,4 @@
+declare module "plotly.js-cartesian-dist-min/plotly-cartesian.min.js?url" {
+  const address: string;
+  export default address;
+}

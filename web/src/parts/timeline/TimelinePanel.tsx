@@ -1,0 +1,343 @@
+import { Bookmark, BookmarkPlus, ChevronDown, CircleCheck, CircleX, GitBranch, History, RotateCcw, RotateCw, Trash2, Undo2 } from "lucide-react";
+import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { keysOf, offer } from "../../state/commands";
+import { ago } from "../../state/format";
+import { inspector } from "../../state/inspector";
+import { firstLine, lostInWords, type Point } from "../../state/moments";
+import { sandbox } from "../../state/sandbox";
+import { useStore } from "../../state/store";
+import {
+  branchFrom,
+  bringBackTyped,
+  choose,
+  compareWith,
+  forgetMoment,
+  goBack,
+  keepMoment,
+  keepReplaced,
+  labelOf,
+  leaveBranch,
+  NOW,
+  retry,
+  timeline,
+  undo,
+  type Side,
+} from "../../state/timeline";
+import { baseOf } from "../../state/tree";
+import { Button, IconButton } from "../../ui/Button";
+import { classes } from "../../ui/classes";
+import { Ask } from "../../ui/Dialog";
+import { Menu } from "../../ui/Menu";
+import { Pane } from "../../ui/Pane";
+import { Empty, Failed, Loading, Spinner } from "../../ui/states";
+
+const Comparison = lazy(() => import("./Comparison"));
+
+/** What was run and kept, the newest first; every point is a way back. */
+export function TimelinePanel() {
+  const { phase, problem, points, busy } = useStore(timeline, (state) => state);
+  const [naming, setNaming] = useState(false);
+  return (
+    <Pane
+      title="Timeline"
+      actions={
+        <>
+          <IconButton label="Keep this moment" keys={keysOf("timeline.keep")} size="small" disabled={busy !== ""} onClick={() => setNaming(true)}>
+            <BookmarkPlus size={14} />
+          </IconButton>
+          <IconButton label="Undo the last run" keys={keysOf("timeline.undo")} size="small" disabled={busy !== ""} onClick={undo}>
+            {busy === "undo" ? <Spinner size={13} /> : <Undo2 size={14} />}
+          </IconButton>
+        </>
+      }
+    >
+      {phase === "loading" || phase === "none" ? (
+        <Loading label="Loading the timeline" />
+      ) : phase === "failed" ? (
+        <Failed problem={problem} retry={retry} />
+      ) : (
+        <div className="flex h-full flex-col">
+          <Notices />
+          {points.length === 0 ? (
+            <Empty icon={<History size={22} />} title="Nothing to go back to yet">
+              Every run in the session becomes a point here, with the variables and files from before it. Going back takes
+              milliseconds.
+            </Empty>
+          ) : (
+            <Points points={points} />
+          )}
+          <Explained />
+        </div>
+      )}
+      <Ask
+        open={naming}
+        title="Keep this moment"
+        about="Variables and files as they are now. Named moments stay; the oldest without a name make room."
+        label="Name"
+        initial=""
+        action="Keep"
+        onClose={() => setNaming(false)}
+        onAnswer={keepMoment}
+      />
+    </Pane>
+  );
+}
+
+/** What can be done about moments wherever one is in the page, and the window that compares two. */
+export function TimelineEverywhere() {
+  const isComparing = useStore(timeline, (state) => state.comparison !== null);
+  const [naming, setNaming] = useState(false);
+  useEffect(() => {
+    const isOpen = () => sandbox.get().phase === "open";
+    return offer(
+      { id: "timeline.undo", title: "Undo the last run", group: "Timeline", keys: "mod+shift+x", run: undo, when: isOpen },
+      { id: "timeline.keep", title: "Keep this moment (checkpoint)", group: "Timeline", keys: "mod+shift+s", run: () => setNaming(true), when: isOpen },
+    );
+  }, []);
+  return (
+    <>
+      {isComparing && (
+        <Suspense fallback={null}>
+          <Comparison />
+        </Suspense>
+      )}
+      <Ask open={naming} title="Keep this moment" label="Name" action="Keep" onClose={() => setNaming(false)} onAnswer={keepMoment} />
+    </>
+  );
+}
+
+function Notices() {
+  const { chosen, replaced } = useStore(timeline, (state) => state);
+  const context = useStore(inspector, (state) => state.context);
+  return (
+    <>
+      {context && (
+        <Notice icon={<GitBranch size={13} />} action="Back to the main line" onAction={leaveBranch}>
+          Runs go to the branch <code className="font-mono">{context}</code>.
+        </Notice>
+      )}
+      {chosen && (
+        <Notice icon={<Bookmark size={13} />} action="Cancel" onAction={() => choose(null)}>
+          Choose what to compare <b className="font-medium">{chosen.label}</b> with.
+        </Notice>
+      )}
+      {replaced.length > 0 && (
+        <Notice icon={<RotateCcw size={13} />} action="Bring my text back" onAction={bringBackTyped} onClose={keepReplaced}>
+          {replaced.length === 1 ? `${baseOf(replaced[0]?.path ?? "")} in the editor went back as well.` : `${replaced.length} files in the editor went back as well.`}
+        </Notice>
+      )}
+    </>
+  );
+}
+
+interface NoticeProps {
+  icon: ReactNode;
+  action: string;
+  onAction: () => void;
+  onClose?: () => void;
+  children: ReactNode;
+}
+
+function Notice({ icon, action, onAction, onClose, children }: NoticeProps) {
+  return (
+    <div role="status" className="flex shrink-0 items-start gap-2 border-b border-line bg-accent-soft px-3 py-2 text-xs">
+      <span className="mt-0.5 text-accent">{icon}</span>
+      <div className="min-w-0 flex-1">
+        <p className="break-words">{children}</p>
+        <div className="mt-1 flex gap-3">
+          <button type="button" className="font-medium text-accent hover:underline" onClick={onAction}>
+            {action}
+          </button>
+          {onClose && (
+            <button type="button" className="text-ink-soft hover:underline" onClick={onClose}>
+              It is fine
+            </button>
+          )}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Points({ points }: { points: Point[] }) {
+  const [open, setOpen] = useState<string | null>(null);
+  const newestFirst = [...points].reverse();
+  return (
+    <ol aria-label="Moments, the newest first" className="min-h-0 flex-1 overflow-y-auto py-2 pr-2 pl-3">
+      <li className="relative flex items-center gap-2.5 pb-2.5 pl-px text-xs">
+        <Rail />
+        <span className="relative z-[1] ml-[3px] size-2.5 rounded-full bg-accent ring-4 ring-accent-soft" aria-hidden="true" />
+        <span className="ml-[3px] font-medium">Now</span>
+      </li>
+      {newestFirst.map((point, index) => (
+        <Row
+          key={point.key}
+          point={point}
+          isLast={index === newestFirst.length - 1}
+          isOpen={open === point.key}
+          onToggle={() => setOpen(open === point.key ? null : point.key)}
+        />
+      ))}
+    </ol>
+  );
+}
+
+function Rail({ isLast = false }: { isLast?: boolean }) {
+  return <span aria-hidden="true" className={classes("absolute top-2 left-[8px] w-px bg-line-strong", isLast ? "h-2" : "-bottom-2")} />;
+}
+
+const words: Record<Point["kind"], string> = {
+  run: "Run",
+  checkpoint: "Kept",
+  restore: "Went back",
+  undo: "Undone",
+  branch: "Branched",
+  restart: "Started anew",
+};
+
+function iconOf(point: Point): ReactNode {
+  const size = 14;
+  switch (point.kind) {
+    case "run":
+      return point.error ? <CircleX size={size} className="text-danger" /> : <CircleCheck size={size} className="text-accent" />;
+    case "checkpoint":
+      return <Bookmark size={size} className="text-accent" fill="currentColor" />;
+    case "restore":
+    case "undo":
+      return <Undo2 size={size} className="text-ink-faint" />;
+    case "branch":
+      return <GitBranch size={size} className="text-info" />;
+    case "restart":
+      return <RotateCw size={size} className="text-ink-faint" />;
+  }
+}
+
+function titleOf(point: Point): string {
+  switch (point.kind) {
+    case "run":
+      return firstLine(point.code) || "Nothing";
+    case "checkpoint":
+      return labelOf(point);
+    case "restore":
+      return point.name.startsWith("checkpoint-") ? "To before a run" : `To “${point.name}”`;
+    case "undo":
+      return "The last run was undone";
+    case "branch":
+      return point.context;
+    case "restart":
+      return `${point.context || "The session"} started anew`;
+  }
+}
+
+/** The side of a comparison that a point stands for. */
+const sideOf = (point: Point): Side => ({
+  checkpoint: point.checkpoint?.id ?? null,
+  label: point.kind === "run" ? `before “${firstLine(point.code).slice(0, 40)}”` : `“${labelOf(point)}”`,
+});
+
+function Row({ point, isLast, isOpen, onToggle }: { point: Point; isLast: boolean; isOpen: boolean; onToggle: () => void }) {
+  const chosen = useStore(timeline, (state) => state.chosen);
+  const isMain = point.kind === "run" || point.kind === "checkpoint";
+  const canCompare = chosen !== null && point.checkpoint !== null && point.checkpoint.id !== chosen.checkpoint;
+  const click = () => (canCompare && chosen ? compareWith(sideOf(point), chosen) : onToggle());
+  return (
+    <li className={classes("relative pb-1", point.undone && "opacity-75")}>
+      <Rail isLast={isLast} />
+      <div className="flex items-start gap-2.5">
+        <span className="relative z-[1] mt-1.5 shrink-0 rounded-full bg-surface p-px">{iconOf(point)}</span>
+        <div className="min-w-0 flex-1">
+          <button
+            type="button"
+            aria-expanded={isOpen}
+            onClick={click}
+            className={classes("flex w-full min-w-0 items-baseline gap-2 rounded-md px-1.5 py-1 text-left hover:bg-hover", isOpen && "bg-hover")}
+          >
+            <span className="sr-only">{words[point.kind]}{point.error ? ", failed" : ""}: </span>
+            <span className={classes("min-w-0 flex-1 truncate text-xs", point.kind === "run" && "font-mono", !isMain && "text-ink-soft", point.undone && "line-through")}>
+              {titleOf(point)}
+            </span>
+            <span className="shrink-0 text-2xs text-ink-faint">{ago(point.time * 1000)}</span>
+          </button>
+          {isOpen && <Details point={point} />}
+        </div>
+      </div>
+    </li>
+  );
+}
+
+function Details({ point }: { point: Point }) {
+  const busy = useStore(timeline, (state) => state.busy);
+  const { checkpoint } = point;
+  const lost = checkpoint ? lostInWords(checkpoint.lost) : "";
+  const isRun = point.kind === "run";
+  const label = isRun ? "You are at the moment before that run" : `You are back at “${labelOf(point)}”`;
+  return (
+    <div className="appear flex flex-col gap-2 px-1.5 pt-1 pb-2">
+      {point.code && (
+        <pre tabIndex={0} aria-label="The code of this run" className="max-h-32 overflow-auto rounded-md bg-sunken p-2 font-mono text-2xs whitespace-pre">
+          {point.code.slice(0, 4000).trimEnd()}
+        </pre>
+      )}
+      <p className="text-2xs text-ink-faint">
+        {new Date(point.time * 1000).toLocaleTimeString()}
+        {point.context && point.context !== "python" && ` in ${point.context}`}
+        {point.error && `, ended with ${point.error}`}
+        {point.undone && ", taken back since"}
+      </p>
+      {checkpoint ? (
+        <>
+          <div className="flex flex-wrap gap-1.5">
+            <Button size="small" look="primary" disabled={busy !== ""} icon={busy === "restore" ? <Spinner size={12} /> : <Undo2 size={12} />} onClick={() => goBack(checkpoint, label)}>
+              {isRun ? "Go back to before it" : "Go back to it"}
+            </Button>
+            <Button size="small" disabled={busy !== ""} icon={<GitBranch size={12} />} onClick={() => branchFrom(checkpoint)}>
+              Branch
+            </Button>
+            <Menu
+              trigger={
+                <Button size="small">
+                  Compare <ChevronDown size={12} />
+                </Button>
+              }
+              entries={[
+                { label: "With now", onSelect: () => compareWith(sideOf(point), NOW) },
+                { label: "With another moment", onSelect: () => choose(sideOf(point)) },
+              ]}
+            />
+            {!isRun && (
+              <IconButton label={`Forget ${labelOf(point)}`} size="small" onClick={() => forgetMoment(checkpoint)}>
+                <Trash2 size={13} />
+              </IconButton>
+            )}
+          </div>
+          {lost && <p className="text-2xs text-warn">Cannot be brought back: {lost}.</p>}
+        </>
+      ) : (
+        (isRun || point.kind === "checkpoint") && (
+          <p className="text-2xs text-ink-soft">
+            {point.undone
+              ? "There is nothing left of it."
+              : isRun
+                ? "No checkpoint from before it is kept: only Python runs have one, and the oldest make room."
+                : "It made room for newer ones, or was forgotten."}
+          </p>
+        )
+      )}
+    </div>
+  );
+}
+
+function Explained() {
+  return (
+    <details className="shrink-0 border-t border-line px-3 py-2 text-2xs text-ink-soft [&[open]>summary]:mb-1.5">
+      <summary className="cursor-pointer rounded text-ink-faint hover:text-ink">What goes back, and what cannot</summary>
+      <ul className="flex list-disc flex-col gap-1 pl-4">
+        <li>Python’s variables, imports and open files, and everything under /sandbox.</li>
+        <li>JavaScript, Bash and R start anew: their state cannot be copied.</li>
+        <li>Threads, sockets and child processes are not carried; /tmp is left as it is.</li>
+        <li>Undo leaves what you typed in the editor; going back to a moment takes files with it, and offers your text.</li>
+        <li>A branch has that moment’s variables and shares the files.</li>
+      </ul>
+    </details>
+  );
+}

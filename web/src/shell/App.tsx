@@ -1,0 +1,61 @@
+import { Tooltip } from "radix-ui";
+import { useEffect, useState } from "react";
+import { app, enter } from "../state/app";
+import { listenForKeys } from "../state/commands";
+import { close, idInAddress, open, sandbox } from "../state/sandbox";
+import { useStore } from "../state/store";
+import { Failed } from "../ui/states";
+import { Bell } from "../ui/Bell";
+import { Toasts } from "../ui/Toasts";
+import { Welcome } from "../parts/welcome/Welcome";
+import { SignIn } from "./SignIn";
+import { Workbench } from "./Workbench";
+
+/** Let in or not; at the beginning, or in a sandbox. */
+export function App() {
+  const access = useStore(app, (state) => state.access);
+  const [problem, setProblem] = useState<unknown>(null);
+  const begin = () => {
+    setProblem(null);
+    enter().catch((failure: unknown) => {
+      if (app.get().access !== "refused") setProblem(failure);
+    });
+  };
+  useEffect(() => {
+    begin();
+    return listenForKeys();
+  }, []);
+  return (
+    <Tooltip.Provider delayDuration={350} skipDelayDuration={200}>
+      {access === "granted" ? (
+        <Inside />
+      ) : access === "refused" ? (
+        <SignIn />
+      ) : problem ? (
+        <Failed problem={problem} retry={begin} />
+      ) : (
+        <div className="flex h-full items-center justify-center text-accent" role="status" aria-label="Loading">
+          <span className="breathe">
+            <Bell size={36} />
+          </span>
+        </div>
+      )}
+      <Toasts />
+    </Tooltip.Provider>
+  );
+}
+
+function Inside() {
+  const phase = useStore(sandbox, (state) => state.phase);
+  useEffect(() => {
+    const follow = () => {
+      const id = idInAddress();
+      if (id === null) close();
+      else if (sandbox.get().record?.id !== id) void open(id);
+    };
+    follow();
+    window.addEventListener("hashchange", follow);
+    return () => window.removeEventListener("hashchange", follow);
+  }, []);
+  return phase === "none" && idInAddress() === null ? <Welcome /> : <Workbench />;
+}

@@ -1,0 +1,322 @@
+import { Activity, Code2, Files, History, LayoutGrid, SquareTerminal, TextQuote } from "lucide-react";
+import { lazy, Suspense, useEffect, useSyncExternalStore, type ReactNode } from "react";
+import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
+import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
+import { keysOf, offer } from "../state/commands";
+import { active, closeFile, save } from "../state/documents";
+import { restart, run, stopRuns, isRunning } from "../state/running";
+import { clearRuns } from "../state/runs";
+import { nameOf, openAgain, sandbox } from "../state/sandbox";
+import { openSharing } from "../state/sharing";
+import { useStore } from "../state/store";
+import { addTerminal } from "../state/terminals";
+import { attempt, note } from "../state/toasts";
+import { Button, IconButton } from "../ui/Button";
+import { classes } from "../ui/classes";
+import { Empty, Failed, Loading } from "../ui/states";
+import { EditorPanel } from "../parts/editor/EditorPanel";
+import { useRunning } from "../parts/editor/RunBar";
+import { FilesPanel } from "../parts/files/FilesPanel";
+import { OutputPanel } from "../parts/output/OutputPanel";
+import { SessionsPanel } from "../parts/sessions/SessionsPanel";
+import { ShareDialog } from "../parts/share/ShareDialog";
+import { TimelineEverywhere, TimelinePanel } from "../parts/timeline/TimelinePanel";
+import { WatchPanel } from "../parts/watch/WatchPanel";
+import { Limits } from "./Limits";
+import { Palette } from "./Palette";
+import { TopBar } from "./TopBar";
+
+const TerminalPanel = lazy(() => import("../parts/terminal/TerminalPanel"));
+
+const parts: { part: SidePart; label: string; icon: ReactNode; keys: string }[] = [
+  { part: "files", label: "Files", icon: <Files size={17} />, keys: "mod+shift+e" },
+  { part: "timeline", label: "Timeline", icon: <History size={17} />, keys: "mod+shift+h" },
+  { part: "watch", label: "Watch", icon: <Activity size={17} />, keys: "mod+shift+u" },
+  { part: "sessions", label: "Sessions", icon: <LayoutGrid size={17} />, keys: "mod+shift+o" },
+];
+
+const usePhone = (): boolean =>
+  useSyncExternalStore(
+    (listener) => {
+      phone.addEventListener("change", listener);
+      return () => phone.removeEventListener("change", listener);
+    },
+    () => phone.matches,
+  );
+
+/** Everything of one sandbox. */
+export function Workbench() {
+  const phase = useStore(sandbox, (state) => state.phase);
+  const problem = useStore(sandbox, (state) => state.problem);
+  const onPhone = usePhone();
+  const isBusy = useRunning();
+  const name = useStore(sandbox, (state) => (state.record ? nameOf(state.record) : ""));
+  useCommands();
+  useEffect(() => {
+    document.title = `${isBusy ? "● " : ""}${name ? `${name} · ` : ""}Cloche`;
+    return () => void (document.title = "Cloche");
+  }, [name, isBusy]);
+  return (
+    <div className="flex h-full flex-col">
+      <TopBar />
+      <Offline />
+      {phase === "ended" && <Ended />}
+      {phase === "opening" || phase === "none" ? (
+        <Loading label="Opening the sandbox" />
+      ) : phase === "failed" ? (
+        <Empty title="">
+          <Failed problem={problem} />
+          <Button className="mt-3" onClick={() => (location.hash = "")}>
+            To the beginning
+          </Button>
+        </Empty>
+      ) : phase === "ended" ? null : onPhone ? (
+        <OnPhone />
+      ) : (
+        <OnDesk />
+      )}
+      <Palette />
+      <Limits />
+      <TimelineEverywhere />
+      <ShareDialog />
+    </div>
+  );
+}
+
+function Side() {
+  const side = useStore(app, (state) => state.side) ?? "files";
+  switch (side) {
+    case "files":
+      return <FilesPanel />;
+    case "timeline":
+      return <TimelinePanel />;
+    case "watch":
+      return <WatchPanel />;
+    case "sessions":
+      return <SessionsPanel />;
+  }
+}
+
+function Bar({ vertical = false }: { vertical?: boolean }) {
+  return (
+    <PanelResizeHandle
+      className={classes(
+        "group/bar flex items-center justify-center outline-offset-[-1px]",
+        vertical ? "h-1.5 cursor-row-resize" : "w-1.5 cursor-col-resize",
+      )}
+      aria-label="Resize"
+    >
+      <span
+        className={classes(
+          "rounded-full bg-transparent transition-colors group-hover/bar:bg-line-strong group-data-[resize-handle-state=drag]/bar:bg-accent",
+          vertical ? "h-0.5 w-10" : "h-10 w-0.5",
+        )}
+      />
+    </PanelResizeHandle>
+  );
+}
+
+function OnDesk() {
+  const side = useStore(app, (state) => state.side);
+  const terminal = useStore(app, (state) => state.terminal);
+  return (
+    <div className="flex min-h-0 flex-1 px-1.5 pb-1.5">
+      <nav aria-label="Parts" className="flex w-10 shrink-0 flex-col items-center gap-1 pt-1 pr-1.5">
+        {parts.map(({ part, label, icon, keys }) => (
+          <IconButton key={part} label={label} keys={keys} side="right" pressed={side === part} onClick={() => toggleSide(part)} className="size-8.5">
+            {icon}
+          </IconButton>
+        ))}
+        <IconButton
+          label="Terminal"
+          keys={keysOf("terminal")}
+          side="right"
+          pressed={terminal}
+          onClick={() => toggleTerminal()}
+          className="mt-auto size-8.5"
+        >
+          <SquareTerminal size={17} />
+        </IconButton>
+      </nav>
+      <PanelGroup direction="horizontal" autoSaveId="cloche.columns" className="min-w-0 flex-1">
+        {side !== null && (
+          <>
+            <Panel id="side" order={1} defaultSize={18} minSize={12} maxSize={40} className="pane">
+              <Side />
+            </Panel>
+            <Bar />
+          </>
+        )}
+        <Panel id="work" order={2} minSize={40}>
+          <PanelGroup direction="vertical" autoSaveId="cloche.rows">
+            <Panel id="upper" order={1} minSize={25}>
+              <PanelGroup direction="horizontal" autoSaveId="cloche.work">
+                <Panel id="editor" order={1} defaultSize={56} minSize={25} className="pane">
+                  <EditorPanel />
+                </Panel>
+                <Bar />
+                <Panel id="output" order={2} defaultSize={44} minSize={20} className="pane">
+                  <OutputPanel />
+                </Panel>
+              </PanelGroup>
+            </Panel>
+            {terminal && (
+              <>
+                <Bar vertical />
+                <Panel id="terminal" order={2} defaultSize={32} minSize={12} className="pane">
+                  <Suspense fallback={<Loading label="Loading the terminal" />}>
+                    <TerminalPanel />
+                  </Suspense>
+                </Panel>
+              </>
+            )}
+          </PanelGroup>
+        </Panel>
+      </PanelGroup>
+    </div>
+  );
+}
+
+const views: { view: View; label: string; icon: ReactNode }[] = [
+  { view: "side", label: "Files", icon: <Files size={19} /> },
+  { view: "code", label: "Code", icon: <Code2 size={19} /> },
+  { view: "output", label: "Output", icon: <TextQuote size={19} /> },
+  { view: "terminal", label: "Terminal", icon: <SquareTerminal size={19} /> },
+];
+
+function OnPhone() {
+  const view = useStore(app, (state) => state.view);
+  const side = useStore(app, (state) => state.side);
+  return (
+    <>
+      <main className="min-h-0 flex-1 px-1.5 pb-1.5">
+        <div className={classes("pane h-full", view !== "side" && "hidden")}>
+          <div className="flex h-full flex-col">
+            <div role="tablist" aria-label="Parts" className="flex gap-1 border-b border-line p-1.5">
+              {parts.map(({ part, label, icon }) => (
+                <button
+                  key={part}
+                  type="button"
+                  role="tab"
+                  aria-selected={(side ?? "files") === part}
+                  onClick={() => app.set({ side: part })}
+                  className={classes(
+                    "flex flex-1 items-center justify-center gap-1.5 rounded-md py-1.5 text-xs",
+                    (side ?? "files") === part ? "bg-accent-soft text-accent" : "text-ink-soft",
+                  )}
+                >
+                  {icon}
+                  <span className="max-[420px]:sr-only">{label}</span>
+                </button>
+              ))}
+            </div>
+            <div className="min-h-0 flex-1">
+              <Side />
+            </div>
+          </div>
+        </div>
+        <div className={classes("pane h-full", view !== "code" && "hidden")}>
+          <EditorPanel />
+        </div>
+        <div className={classes("pane h-full", view !== "output" && "hidden")}>
+          <OutputPanel />
+        </div>
+        {view === "terminal" && (
+          <div className="pane h-full">
+            <Suspense fallback={<Loading label="Loading the terminal" />}>
+              <TerminalPanel />
+            </Suspense>
+          </div>
+        )}
+      </main>
+      <nav aria-label="Views" className="grid shrink-0 grid-cols-4 border-t border-line bg-surface pb-[env(safe-area-inset-bottom)]">
+        {views.map((one) => (
+          <button
+            key={one.view}
+            type="button"
+            aria-current={view === one.view ? "page" : undefined}
+            onClick={() => app.set({ view: one.view, ...(one.view === "side" ? { side: side ?? "files" } : {}) })}
+            className={classes("flex h-13 flex-col items-center justify-center gap-0.5 text-2xs", view === one.view ? "text-accent" : "text-ink-soft")}
+          >
+            {one.icon}
+            {one.label}
+          </button>
+        ))}
+      </nav>
+    </>
+  );
+}
+
+function Offline() {
+  const online = useStore(app, (state) => state.online);
+  const connected = useStore(sandbox, (state) => state.connected || state.phase !== "open");
+  if (online && connected) return null;
+  return (
+    <p role="status" className="mx-1.5 mb-1.5 rounded-lg bg-warn-soft px-3 py-1.5 text-xs text-warn">
+      {online
+        ? "The connection to the sandbox is being restored. You can go on typing."
+        : "The server cannot be reached. You can go on typing: it is kept in this browser, and saved as soon as the server is back."}
+    </p>
+  );
+}
+
+function Ended() {
+  const record = useStore(sandbox, (state) => state.record);
+  return (
+    <div className="min-h-0 flex-1">
+      <Empty title="This sandbox has ended">
+        <p role="status">
+          {record?.reason ? `Because ${record.reason.replace(/^[A-Z]/, (letter) => letter.toLowerCase())}. ` : ""}
+          {record?.persistent ? "Its files are kept; its variables are gone." : "Nothing of it is kept but what is in this browser."}
+        </p>
+        <div className="mt-4 flex justify-center gap-2">
+          <Button look="primary" onClick={() => attempt(openAgain)}>
+            {record?.persistent ? "Open its files again" : "A new sandbox"}
+          </Button>
+          <Button onClick={() => (location.hash = "")}>To the beginning</Button>
+        </div>
+      </Empty>
+    </div>
+  );
+}
+
+/** What can be done in a sandbox by name or key. */
+function useCommands(): void {
+  useEffect(() => {
+    const isOpen = () => sandbox.get().phase === "open";
+    const closeActive = () => {
+      const document = active();
+      if (document) attempt(() => closeFile(document.path));
+    };
+    return offer(
+      { id: "run", title: "Run the selection, the cell or the file", group: "Run", keys: "mod+enter", run: () => run("here"), when: isOpen },
+      { id: "run.next", title: "Run the cell and go to the next", group: "Run", keys: "shift+enter", run: () => run("next"), when: () => isOpen() && isInEditor() },
+      { id: "run.file", title: "Run the whole file", group: "Run", keys: "mod+shift+enter", run: () => run("file"), when: isOpen },
+      { id: "stop", title: "Stop everything that runs", group: "Run", keys: "mod+shift+.", run: stopRuns, when: isRunning },
+      { id: "restart", title: "Restart the session", group: "Run", run: restart, when: isOpen },
+      { id: "inspector", title: "How to run: input, arguments, environment, limits", group: "Run", keys: "alt+i", run: () => app.set(({ inspector }) => ({ inspector: !inspector })), when: isOpen },
+      { id: "limits", title: "Limits of this sandbox", group: "Run", run: () => app.set({ limits: true }), when: isOpen },
+      { id: "clear", title: "Clear the output", group: "Run", run: clearRuns, when: isOpen },
+      { id: "palette", title: "Show all commands", group: "Page", keys: "mod+shift+p", run: () => app.set({ palette: true }) },
+      { id: "palette.f1", title: "Show all commands (F1)", group: "Page", keys: "f1", run: () => app.set({ palette: true }) },
+      { id: "terminal", title: "Show or hide the terminal", group: "Page", keys: "mod+backquote", run: () => toggleTerminal(), when: isOpen },
+      { id: "terminal.new", title: "New terminal", group: "Page", keys: "mod+shift+backquote", run: () => (toggleTerminal(true), void addTerminal()), when: isOpen },
+      { id: "share", title: "Share a snapshot", group: "Page", run: openSharing, when: isOpen },
+      { id: "theme", title: "Switch between light and dark", group: "Page", run: () => setTheme(isDark() ? "light" : "dark") },
+      {
+        id: "save",
+        title: "Save now",
+        group: "Files",
+        keys: "mod+s",
+        run: () => {
+          const document = active();
+          if (document) attempt(async () => (await save(document.path), note("Saved", "It is saved by itself, too.")));
+        },
+      },
+      { id: "close", title: "Close this file", group: "Files", keys: "alt+w", run: closeActive, when: isOpen },
+      ...parts.map(({ part, label, keys }) => ({ id: `side.${part}`, title: `Show ${label.toLowerCase()}`, group: "Page", keys, run: () => toggleSide(part), when: isOpen })),
+    );
+  }, []);
+}
+
+const isInEditor = (): boolean => document.activeElement?.closest("[data-testid=editor]") != null;

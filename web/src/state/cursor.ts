@@ -1,0 +1,16 @@
+/** Where the person is in the file that is open; the editor tells, runs ask. */
+
+import { createStore } from "./store";
+
+export interface Cursor {
+  /** From 1. */
+  line: number;
+  column: number;
+  /** What is selected; empty for nothing. */
+  selection: string;
+  /** The line (from 1) where the selection begins. */
+  from: number;
+  problems: { errors: number; warnings: number };
+}
+
+export const cursor = createStore<Cursor>({ line: 1, column: 1, selection: "", from: 1, problems: { errors: 0, warnings: 0 } });

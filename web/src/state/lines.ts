@@ -1,0 +1,99 @@
+/** What a program printed, as lines: partial ones, carriage returns and floods included. No page is needed for it. */
+
+export type StreamName = "stdout" | "stderr";
+
+export interface Line {
+  text: string;
+  stream: StreamName;
+  /** The escape sequence that brings the colours which hold where this line begins. */
+  style: string;
+}
+
+export const MAX_LINES = 200_000;
+const MAX_LINE = 20_000; // characters; a longer one is folded into several
+
+const SGR = /\x1b\[([\d;:]*)m/g;
+
+/** Colours that still hold after a text, as escape sequences. */
+function styleAfter(style: string, text: string): string {
+  let held = style;
+  for (const match of text.matchAll(SGR)) {
+    const codes = match[1] ?? "";
+    held = codes === "" || codes === "0" ? "" : /^0;/.test(codes) ? match[0] : held + match[0];
+  }
+  return held.length > 400 ? "" : held;
+}
+
+export class Lines {
+  readonly all: Line[] = [];
+  /** How many were dropped at the beginning, to have room for the end. */
+  dropped = 0;
+  /** Counts changes, so that whoever draws knows whether to. */
+  version = 0;
+  private isOpen = false; // the last line has not ended yet
+  private readonly styles: Record<StreamName, string> = { stdout: "", stderr: "" };
+  private column = 0; // where the next character goes, which a carriage return sets back
+
+  push(stream: StreamName, text: string): void {
+    if (!text) return;
+    this.version++;
+    let start = 0;
+    while (start < text.length) {
+      const end = text.indexOf("\n", start);
+      const piece = end < 0 ? text.slice(start) : text.slice(start, end);
+      this.put(stream, piece);
+      if (end < 0) return;
+      this.isOpen = false;
+      this.column = 0;
+      start = end + 1;
+    }
+    this.trim();
+  }
+
+  get text(): string {
+    return this.all.map((line) => line.text).join("\n");
+  }
+
+  private put(stream: StreamName, piece: string): void {
+    const last = this.all[this.all.length - 1];
+    if (!this.isOpen || !last || last.stream !== stream) {
+      this.all.push({ text: "", stream, style: this.styles[stream] });
+      this.isOpen = true;
+      this.column = 0;
+    }
+    this.write(piece);
+  }
+
+  private write(piece: string): void {
+    const line = this.all[this.all.length - 1];
+    if (!line) return;
+    if (piece.includes("\x1b")) this.styles[line.stream] = styleAfter(this.styles[line.stream], piece);
+    const parts = piece.split("\r");
+    parts.forEach((part, index) => {
+      if (index > 0) this.column = 0;
+      if (part === "") return;
+      if (this.column === 0 && line.text !== "" && (part.includes("\x1b") || part.length >= line.text.length)) line.text = part;
+      else if (this.column === line.text.length) line.text += part;
+      else line.text = line.text.slice(0, this.column) + part + line.text.slice(this.column + part.length);
+      this.column += part.length;
+      if (part.includes("\x1b")) this.column = line.text.length;
+    });
+    if (line.text.length > MAX_LINE) this.fold(line);
+  }
+
+  private fold(line: Line): void {
+    const { text, stream, style } = line;
+    line.text = text.slice(0, MAX_LINE);
+    for (let start = MAX_LINE; start < text.length; start += MAX_LINE) {
+      this.all.push({ text: text.slice(start, start + MAX_LINE), stream, style });
+    }
+    this.column = this.all[this.all.length - 1]?.text.length ?? 0;
+  }
+
+  private trim(): void {
+    if (this.all.length <= MAX_LINES) return;
+    const gone = this.all.length - Math.floor(MAX_LINES * 0.9);
+    this.all.splice(0, gone);
+    this.dropped += gone;
+  }
+}

@@ -1,0 +1,111 @@
+/** What happens in the open sandbox, whoever causes it, as the server tells it over one WebSocket. */
+
+import { of } from "../api/cloche";
+import { ReturningSocket } from "../api/socket";
+import type { UsageAnswer } from "../api/schema";
+import { Signal } from "./store";
+
+/** What `GET …/events` tells, without output; long ones are cut to `kind` and what they are about. */
+export interface Happened {
+  kind: string;
+  time?: number;
+  run_id?: string;
+  command_id?: string;
+  code?: string;
+  path?: string;
+  new_path?: string;
+  reason?: string;
+  cut?: boolean;
+}
+
+export interface Change {
+  kind: string;
+  path: string;
+}
+
+export interface Output {
+  command: string;
+  number: number;
+  kind: string;
+  event: { text?: string };
+}
+
+type Message =
+  | { type: "ready"; number: number }
+  | { type: "event"; number: number; event: Happened }
+  | { type: "change"; changes: Change[] }
+  | { type: "usage"; usage: UsageAnswer }
+  | ({ type: "output" } & Output)
+  | { type: "ended"; reason: string }
+  | { type: "error"; message: string; hint: string };
+
+export class Live {
+  readonly happened = new Signal<Happened>();
+  readonly changed = new Signal<Change[]>();
+  readonly used = new Signal<UsageAnswer>();
+  readonly output = new Signal<Output>();
+  readonly connected = new Signal<boolean>();
+  readonly ended = new Signal<string>();
+  private last = -1;
+  private interval = 0;
+  private followed = new Map<string, number>(); // the last event of each that was seen
+  private readonly socket: ReturningSocket;
+
+  constructor(sandbox: string) {
+    this.socket = new ReturningSocket({
+      address: () => `${of(sandbox)}/live${this.last < 0 ? "" : `?after=${this.last}`}`,
+      onMessage: (data) => this.take(JSON.parse(data as string) as Message),
+      onConnected: (connected) => {
+        if (connected) this.resume();
+        this.connected.emit(connected);
+      },
+      onClosed: () => this.connected.emit(false),
+    });
+  }
+
+  /** Have usage told every so many seconds; 0 for not at all. */
+  sample(interval: number): void {
+    this.interval = interval;
+    this.socket.send(JSON.stringify({ type: "usage", interval }));
+  }
+
+  /** Have the output of a command told. */
+  follow(command: string): void {
+    this.followed.set(command, 0);
+    this.socket.send(JSON.stringify({ type: "follow", command }));
+  }
+
+  close(): void {
+    this.socket.close();
+  }
+
+  private resume(): void {
+    if (this.interval) this.sample(this.interval);
+    for (const command of this.followed.keys()) this.socket.send(JSON.stringify({ type: "follow", command }));
+  }
+
+  private take(message: Message): void {
+    switch (message.type) {
+      case "ready":
+        if (this.last < 0) this.last = message.number;
+        return;
+      case "event":
+        this.last = message.number;
+        return this.happened.emit(message.event);
+      case "change":
+        return this.changed.emit(message.changes);
+      case "usage":
+        return this.used.emit(message.usage);
+      case "output": {
+        if (message.number <= (this.followed.get(message.command) ?? 0)) return;
+        this.followed.set(message.command, message.number);
+        return this.output.emit(message);
+      }
+      case "ended":
+        this.socket.close();
+        return this.ended.emit(message.reason);
+      case "error":
+        return console.warn(message.message, message.hint);
+    }
+  }
+}

@@ -1,0 +1,106 @@
+/** The history of a session as points on a line: what each did, what it can be taken back to, and what is undone. */
+
+import type { CheckpointAnswer, MomentAnswer } from "../api/schema";
+
+export interface Point {
+  key: string;
+  kind: "run" | "checkpoint" | "restore" | "undo" | "branch" | "restart";
+  time: number;
+  context: string;
+  code: string;
+  error: string | null;
+  name: string;
+  /** What going back to it restores: the state before a run, or that of a checkpoint. */
+  checkpoint: CheckpointAnswer | null;
+  /** It was taken back: nothing of it is left in variables and files. */
+  undone: boolean;
+}
+
+const SAME_S = 10; // between a checkpoint and its entry in the history
+
+/** All points, the oldest first. */
+export function pointsOf(moments: MomentAnswer[], checkpoints: CheckpointAnswer[]): Point[] {
+  const points = moments.map((moment, index): Point => ({
+    key: `${moment.time}-${index}`,
+    kind: moment.kind as Point["kind"],
+    time: moment.time,
+    context: moment.context,
+    code: moment.code,
+    error: moment.error,
+    name: moment.name,
+    checkpoint: null,
+    undone: false,
+  }));
+  const asked = new Set<string>();
+  for (const point of points) {
+    if (point.kind !== "checkpoint") continue;
+    point.checkpoint = checkpoints.find((one) => (one.name || one.id) === point.name && Math.abs(one.time - point.time) < SAME_S) ?? null;
+    if (point.checkpoint) asked.add(point.checkpoint.id);
+  }
+  // The others were made before runs, so that these can be undone: each belongs to the run that ended next.
+  const before = checkpoints.filter((one) => !asked.has(one.id) && !one.name);
+  const used = new Set<string>();
+  for (const point of points) {
+    if (point.kind !== "run") continue;
+    const mine = before.filter((one) => one.time <= point.time && !used.has(one.id)).at(-1);
+    if (!mine) continue;
+    used.add(mine.id);
+    point.checkpoint = mine;
+  }
+  markUndone(points, checkpoints);
+  return points;
+}
+
+function markUndone(points: Point[], checkpoints: CheckpointAnswer[]): void {
+  points.forEach((point, index) => {
+    const earlier = points.slice(0, index);
+    if (point.kind === "undo") {
+      const last = earlier.filter((one) => one.kind === "run" && !one.undone).at(-1);
+      if (last) last.undone = true;
+    } else if (point.kind === "restore") {
+      const since = timeOf(point.name, earlier, checkpoints);
+      for (const one of earlier) if (since !== null && one.time > since && one.kind === "run") one.undone = true;
+    }
+  });
+}
+
+function timeOf(name: string, earlier: Point[], checkpoints: CheckpointAnswer[]): number | null {
+  const known = checkpoints.find((one) => (one.name || one.id) === name);
+  return known?.time ?? earlier.filter((one) => one.kind === "checkpoint" && one.name === name).at(-1)?.time ?? null;
+}
+
+const MARK = /^(?:#|\/\/|--)\s*%%\s*/;
+const MODEST = /^(?:import|from|use|using|#include|package|const \w+ = require)\b|^[)}\]]/;
+
+/** What code is about, in a line: its cell's title, else the first that does something. */
+export function firstLine(code: string): string {
+  const lines = code.split("\n").map((line) => line.trim()).filter(Boolean);
+  const title = lines[0] && MARK.test(lines[0]) ? lines[0].replace(MARK, "") : "";
+  const rest = lines.filter((line) => !MARK.test(line));
+  return title || (rest.find((line) => !MODEST.test(line)) ?? rest[0] ?? "");
+}
+
+interface Lost {
+  threads?: string[];
+  children?: number;
+  sockets?: number;
+}
+
+const many = (count: number, one: string, several: string): string => `${count} ${count === 1 ? one : several}`;
+
+/** What a checkpoint could not carry, in words; empty when it has everything. */
+export function lostInWords(lost: Record<string, unknown>): string {
+  const sums = { threads: 0, children: 0, sockets: 0 };
+  for (const one of Object.values(lost) as Lost[]) {
+    sums.threads += one.threads?.length ?? 0;
+    sums.children += one.children ?? 0;
+    sums.sockets += one.sockets ?? 0;
+  }
+  return [
+    sums.threads ? many(sums.threads, "thread", "threads") : "",
+    sums.children ? many(sums.children, "child process", "child processes") : "",
+    sums.sockets ? many(sums.sockets, "socket", "sockets") : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+}

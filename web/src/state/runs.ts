@@ -1,0 +1,385 @@
+/** Runs: started from here or seen from elsewhere, followed to their end, kept with what they showed. */
+
+import * as api from "../api/cloche";
+import { isLast, runEvent, type RunEvent } from "../api/events";
+import { ApiProblem, explain } from "../api/http";
+import type { DisplayAnswer, ErrorAnswer, ResultAnswer, RunAnswer } from "../api/schema";
+import { follow } from "../api/sse";
+import { keep, recall } from "./kept";
+import { Lines } from "./lines";
+import { lasting, left, opened, sandbox, theSandbox } from "./sandbox";
+import { createStore, Signal } from "./store";
+
+/** What a run showed, in order. */
+export type Piece =
+  | { type: "text"; lines: Lines }
+  | { type: "display"; display: DisplayAnswer; key: number }
+  | { type: "error"; error: ErrorAnswer };
+
+export type RunKind = "cell" | "program";
+
+export interface Asked {
+  code: string;
+  language: string;
+  kind: RunKind;
+  /** The file it is from, and the line in it (from 0) where the code begins. */
+  path: string | null;
+  line: number;
+  title: string;
+  context?: string;
+  stdin?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  timeout?: number | null;
+}
+
+export type Phase = "starting" | "running" | "done" | "lost";
+
+let lastKey = 0;
+
+/** One run. It changes; `changed` tells whoever draws it, at most once a frame. */
+export class Run {
+  readonly key = ++lastKey;
+  readonly changed = new Signal<void>();
+  phase: Phase = "starting";
+  runId: string | null = null;
+  commandId: string | null = null;
+  pieces: Piece[] = [];
+  result: ResultAnswer | null = null;
+  /** Why there is no result. */
+  problem: { message: string; hint: string } | null = null;
+  connected = true;
+  collapsed = false;
+  began = Date.now();
+  version = 0;
+  missed = false;
+  /** What is done before it can start: "compile" … */
+  step = "";
+  /** Of a run that was over when this page came: what the server has of it. */
+  asOf: RunAnswer | null = null;
+  private willTell = false;
+  private clearNext = false;
+
+  constructor(
+    readonly asked: Asked,
+    /** Was it started by somebody else: another tab, a chat, an agent? */
+    readonly isOthers = false,
+  ) {}
+
+  get isOver(): boolean {
+    return this.phase === "done" || this.phase === "lost";
+  }
+
+  get hasFailed(): boolean {
+    return this.problem !== null || (this.result !== null && (this.result.error !== null || this.result.exit_code !== 0));
+  }
+
+  get hasText(): boolean {
+    return this.pieces.some((piece) => piece.type === "text");
+  }
+
+  /** All that it printed; a flood takes a while to put together. */
+  get text(): string {
+    return this.pieces.map((piece) => (piece.type === "text" ? piece.lines.text : "")).filter(Boolean).join("\n");
+  }
+
+  take(event: RunEvent): void {
+    if (this.clearNext && event.kind !== "clear") {
+      this.pieces = [];
+      this.clearNext = false;
+    }
+    switch (event.kind) {
+      case "started":
+        this.phase = "running";
+        this.step = "";
+        this.runId = event.run_id || this.runId;
+        break;
+      case "building":
+        this.step = event.step;
+        break;
+      case "stdout":
+      case "stderr":
+        this.textPiece().push(event.kind, event.text);
+        break;
+      case "result":
+        this.show(event.result, event.update);
+        break;
+      case "clear":
+        this.clearNext = true; // when something follows: a picture that is drawn anew should not flicker
+        break;
+      case "error":
+        this.fail(event.error);
+        break;
+      case "end":
+      case "exit":
+        this.finish(event.result);
+        break;
+      case "gap":
+        this.missed = true;
+        break;
+    }
+    this.tell();
+  }
+
+  finish(result: ResultAnswer): void {
+    this.result = result;
+    this.phase = "done";
+    if (result.error && !this.pieces.some((piece) => piece.type === "error")) this.fail(result.error);
+    this.tell();
+  }
+
+  /** Its events are gone: what it showed, as far as its result has it. */
+  recall(result: ResultAnswer): void {
+    if (this.pieces.length === 0) {
+      for (const { stream, text } of result.logs ?? []) this.take({ kind: stream === "stderr" ? "stderr" : "stdout", text });
+      for (const display of result.results ?? []) this.take({ kind: "result", result: display, update: false });
+    }
+    this.finish(result);
+  }
+
+  lose(problem: unknown): void {
+    this.problem = explain(problem);
+    this.phase = "lost";
+    this.tell();
+  }
+
+  /** Have it drawn again, with the next frame. */
+  tell(): void {
+    this.version++;
+    if (this.willTell) return;
+    this.willTell = true;
+    const draw = () => {
+      this.willTell = false;
+      this.changed.emit();
+    };
+    // A hidden page has no frames, but its title and its tests still want to know.
+    if (document.visibilityState === "visible") requestAnimationFrame(draw);
+    else setTimeout(draw, 100);
+  }
+
+  private textPiece(): Lines {
+    const last = this.pieces[this.pieces.length - 1];
+    if (last?.type === "text") return last.lines;
+    const lines = new Lines();
+    this.pieces = [...this.pieces, { type: "text", lines }];
+    return lines;
+  }
+
+  private show(display: DisplayAnswer, update: boolean): void {
+    const key = ++lastKey;
+    const known = update && display.display_id !== null
+      ? this.pieces.findIndex((piece) => piece.type === "display" && piece.display.display_id === display.display_id)
+      : -1;
+    if (known >= 0) this.pieces = this.pieces.map((piece, index) => (index === known ? { type: "display", display, key } : piece));
+    else this.pieces = [...this.pieces, { type: "display", display, key }];
+  }
+
+  private fail(error: ErrorAnswer): void {
+    this.pieces = [...this.pieces, { type: "error", error }];
+  }
+}
+
+export const runs = createStore<{ all: Run[]; loading: boolean }>({ all: [], loading: false });
+/** A run has ended, ours or another's. */
+export const runEnded = new Signal<Run>();
+
+let leaving = new AbortController();
+
+const add = (run: Run): void => runs.set(({ all }) => ({ all: [...all, run] }));
+
+export const running = (): Run[] => runs.get().all.filter((run) => !run.isOver);
+
+/** Run code in the open sandbox. */
+export function start(asked: Asked): Run {
+  const run = new Run(asked);
+  add(run);
+  const id = theSandbox();
+  void (asked.kind === "cell" ? runCell(id, run) : runProgram(id, run))
+    .catch((problem: unknown) => run.lose(problem))
+    .finally(() => runEnded.emit(run));
+  return run;
+}
+
+async function runCell(id: string, run: Run): Promise<void> {
+  const { asked } = run;
+  await follow({
+    begin: async (signal) => {
+      const body = {
+        code: asked.code,
+        language: asked.language,
+        // With a person in front of it, a program that asks gets an answer; unless that was given beforehand.
+        ...(asked.stdin === undefined ? { interactive: true } : { stdin: asked.stdin }),
+        ...(asked.context === undefined ? {} : { context: asked.context }),
+        ...(asked.env && Object.keys(asked.env).length > 0 ? { env: asked.env } : {}),
+        ...(asked.timeout ? { timeout: asked.timeout } : {}),
+      };
+      const response = await api.startCell(id, body, signal);
+      run.runId = response.headers.get("Cloche-Run");
+      if (run.runId) remember(run);
+      return response;
+    },
+    ...following(run),
+  });
+  await settle(run);
+}
+
+const following = (run: Run) => ({
+  address: () => (run.runId ? api.runEvents(run.runId) : null),
+  onEvent: (event: { id: string; kind: string; data: string }) => {
+    const told = runEvent(event);
+    if (told) run.take(told);
+  },
+  onConnected: (connected: boolean) => {
+    run.connected = connected;
+    run.tell();
+  },
+  isLast,
+  signal: leaving.signal,
+});
+
+/** Its events are not kept any more, or broke off: the record has the outcome. */
+async function settle(run: Run): Promise<void> {
+  if (run.isOver || leaving.signal.aborted || !run.runId) return;
+  const record = await api.run(run.runId);
+  const result = record.result as unknown as ResultAnswer | null;
+  if (result) run.recall(result);
+  else run.lose(new ApiProblem(410, "gone", "The run has ended without a result.", ""));
+}
+
+async function runProgram(id: string, run: Run): Promise<void> {
+  const { asked } = run;
+  const unbuffered = asked.language === "python" ? { PYTHONUNBUFFERED: "1" } : {};
+  const command = await api.startCommand(id, {
+    entry: asked.path,
+    language: asked.language,
+    args: asked.args ?? [],
+    env: { ...unbuffered, ...asked.env },
+    timeout: asked.timeout ?? null,
+    stdin: asked.stdin ?? true,
+  });
+  run.commandId = command.id;
+  if (asked.stdin !== undefined) await api.writeToCommand(id, command.id, "", true);
+  await follow({ ...following(run), address: () => api.commandEvents(id, command.id) });
+  if (!run.isOver && !leaving.signal.aborted) run.lose(new ApiProblem(410, "gone", "The program ended with its sandbox.", ""));
+}
+
+/** Have a run stop; its outcome says so. */
+export async function stop(run: Run): Promise<void> {
+  if (run.isOver) return;
+  if (run.commandId) await api.killCommand(theSandbox(), run.commandId);
+  else if (run.runId) await api.cancelRun(run.runId);
+}
+
+export async function stopAll(): Promise<void> {
+  await Promise.all(running().map(stop));
+}
+
+/** Type something for a run that reads its standard input. */
+export async function write(run: Run, data: string, eof = false): Promise<void> {
+  if (run.commandId) await api.writeToCommand(theSandbox(), run.commandId, data, eof);
+  else if (run.runId) await api.writeToRun(run.runId, data, eof);
+}
+
+export function clearRuns(): void {
+  const gone = runs.get().all.filter((run) => run.isOver && run.runId).map((run) => run.runId as string);
+  const { record } = sandbox.get();
+  if (record) keep(`cleared.${lasting(record)}`, [...recall<string[]>(`cleared.${lasting(record)}`, []), ...gone].slice(-300));
+  runs.set(({ all }) => ({ all: all.filter((run) => !run.isOver) }));
+}
+
+export function collapseAll(collapsed: boolean): void {
+  for (const run of runs.get().all) {
+    run.collapsed = collapsed;
+    run.tell();
+  }
+}
+
+// --- runs that were there before this page
+
+/** What the server does not keep of a run: where its code was from. */
+type Origin = Pick<Asked, "title" | "path" | "line" | "code">;
+const MAX_REMEMBERED = 60;
+const MAX_CODE = 4000;
+
+function remember(run: Run): void {
+  const { record } = sandbox.get();
+  if (!record || !run.runId) return;
+  const { title, path, line, code } = run.asked;
+  const known = recall<[string, Origin][]>(`runs.${lasting(record)}`, []);
+  keep(`runs.${lasting(record)}`, [...known, [run.runId, { title, path, line, code: code.slice(0, MAX_CODE) }]].slice(-MAX_REMEMBERED));
+}
+
+async function recover(id: string, key: string): Promise<void> {
+  runs.set({ loading: true });
+  try {
+    const found = (await api.runs(id, 20)).reverse();
+    const cleared = new Set(recall<string[]>(`cleared.${key}`, []));
+    const origins = new Map(recall<[string, Origin][]>(`runs.${key}`, []));
+    const known = new Set(runs.get().all.map((run) => run.runId));
+    const recovered = found
+      .filter((record) => !cleared.has(record.id) && !known.has(record.id) && record.language !== "command")
+      .map((record) => recoveredRun(record, origins.get(record.id)));
+    runs.set(({ all }) => ({ all: [...recovered, ...all] }));
+    // The newest first: they are what is seen. One after the other, for the sake of the few connections there are.
+    for (const run of recovered.filter((one) => !one.isOver && !one.asOf)) void attach(run);
+    for (const run of recovered.filter((one) => one.asOf).reverse()) await attach(run);
+  } catch (problem) {
+    if (!leaving.signal.aborted) console.warn("Earlier runs are not to be had.", problem);
+  } finally {
+    runs.set({ loading: false });
+  }
+}
+
+function recoveredRun(record: RunAnswer, origin: Origin | undefined): Run {
+  const asked: Asked = {
+    code: "",
+    title: origin ? "" : "from elsewhere",
+    path: null,
+    line: 0,
+    ...origin,
+    language: record.language,
+    kind: "cell",
+    context: record.context,
+  };
+  const run = new Run(asked, !origin);
+  run.runId = record.id;
+  run.began = record.started * 1000;
+  run.phase = "running";
+  run.asOf = record.state === "running" ? null : record;
+  return run;
+}
+
+async function attach(run: Run): Promise<void> {
+  try {
+    await follow(following(run));
+  } catch (problem) {
+    if (!(problem instanceof ApiProblem)) throw problem;
+  }
+  await settle(run).catch((problem: unknown) => run.lose(problem));
+  runEnded.emit(run);
+}
+
+opened.on(({ record, live }) => {
+  leaving = new AbortController();
+  void recover(record.id, lasting(record));
+  live.happened.on((happened) => {
+    const id = happened.run_id;
+    if (happened.kind !== "run.started" || !id) return;
+    // Ours are known by the header of their answer, which may come a moment after this.
+    setTimeout(() => {
+      if (leaving.signal.aborted || runs.get().all.some((run) => run.runId === id)) return;
+      if (runs.get().all.some((run) => run.runId === null && run.asked.kind === "cell" && !run.isOver)) return;
+      const asked: Asked = { code: happened.code ?? "", language: "", kind: "cell", path: null, line: 0, title: "from elsewhere" };
+      const run = new Run(asked, true);
+      run.runId = id;
+      run.phase = "running";
+      add(run);
+      void attach(run);
+    }, 400);
+  });
+});
+
+left.on(() => {
+  leaving.abort();
+  runs.set({ all: [] });
+});

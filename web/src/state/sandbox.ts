@@ -1,0 +1,146 @@
+/** The sandbox that this tab looks at: made, opened, left; what it tells goes to whoever listens. */
+
+import * as api from "../api/cloche";
+import { ApiProblem } from "../api/http";
+import type { SandboxAnswer, SandboxBody } from "../api/schema";
+import { Live } from "./live";
+import { createStore, Signal } from "./store";
+
+export interface OpenSandbox {
+  phase: "none" | "opening" | "open" | "ended" | "failed";
+  record: SandboxAnswer | null;
+  problem: unknown;
+  /** Does the server tell us what happens? */
+  connected: boolean;
+  live: Live | null;
+}
+
+const nothing: OpenSandbox = { phase: "none", record: null, problem: null, connected: false, live: null };
+
+export const sandbox = createStore<OpenSandbox>(nothing);
+/** A sandbox was opened; parts begin their work for it. */
+export const opened = new Signal<{ record: SandboxAnswer; live: Live }>();
+/** It was left, or has ended; parts forget what they knew of it. */
+export const left = new Signal<void>();
+
+const TTL_S = 4 * 3600;
+const IDLE_S = 3600;
+
+/** The open sandbox's id; only to be asked where one is open. */
+export function theSandbox(): string {
+  const { record } = sandbox.get();
+  if (!record) throw new ApiProblem(410, "gone", "No sandbox is open.", "Open one first.");
+  return record.id;
+}
+
+/** By what its drafts and notes are found again: its files' id, which outlives it. */
+export const lasting = (record: SandboxAnswer): string => record.workspace ?? record.id;
+
+export const nameOf = (record: SandboxAnswer): string => record.metadata.name ?? record.id.slice(-6);
+
+/** Make a sandbox and open it. */
+export async function createAndOpen(name: string, wish: SandboxBody = {}): Promise<SandboxAnswer> {
+  sandbox.set({ ...nothing, phase: "opening" });
+  try {
+    const record = await created({ undo: true, persistent: true, metadata: { name }, ...wish });
+    location.hash = `#/s/${record.id}`;
+    begin(record);
+    return record;
+  } catch (problem) {
+    sandbox.set({ phase: "failed", problem });
+    throw problem;
+  }
+}
+
+async function created(wish: SandboxBody): Promise<SandboxAnswer> {
+  try {
+    return await api.createSandbox({ ttl: TTL_S, idle_timeout: IDLE_S, ...wish });
+  } catch (problem) {
+    if (!(problem instanceof ApiProblem) || problem.kind !== "invalid") throw problem;
+    return api.createSandbox(wish); // the operator allows less: then as long as it is usual here
+  }
+}
+
+/** Open one that is there; one that has ended is shown as such. */
+export async function open(id: string): Promise<void> {
+  if (sandbox.get().record?.id === id && sandbox.get().phase === "open") return;
+  close();
+  sandbox.set({ ...nothing, phase: "opening" });
+  try {
+    const record = await api.sandbox(id);
+    if (record.state === "alive") begin(record);
+    else sandbox.set({ phase: "ended", record });
+  } catch (problem) {
+    sandbox.set({ phase: "failed", problem });
+  }
+}
+
+/** A sandbox with the files of the one that has ended. */
+export async function openAgain(): Promise<void> {
+  const { record } = sandbox.get();
+  if (!record) return;
+  const wish: SandboxBody = record.workspace ? { workspace: record.workspace } : {};
+  close();
+  await createAndOpen(nameOf(record), wish);
+}
+
+/** The same files, in a sandbox that may use other amounts; the old one ends, and its variables with it. */
+export async function moveInto(limits: Pick<SandboxBody, "memory" | "cpu" | "disk" | "processes" | "timeout">): Promise<void> {
+  const { record } = sandbox.get();
+  if (!record?.workspace) throw new ApiProblem(409, "refused", "The files of this sandbox do not outlive it.", "Make a new sandbox instead.");
+  const { workspace } = record;
+  close();
+  sandbox.set({ phase: "opening" });
+  await api.killSandbox(record.id);
+  await createAndOpen(nameOf(record), { ...limits, workspace });
+}
+
+function begin(record: SandboxAnswer): void {
+  const live = new Live(record.id);
+  live.connected.on((connected) => {
+    sandbox.set({ connected });
+    if (!connected) void lookAgain(record.id);
+  });
+  live.ended.on((reason) => end(reason));
+  sandbox.set({ phase: "open", record, problem: null, connected: false, live });
+  opened.emit({ record, live });
+}
+
+/** The connection broke: is it still there? */
+async function lookAgain(id: string): Promise<void> {
+  try {
+    const record = await api.sandbox(id);
+    if (sandbox.get().record?.id === id && record.state !== "alive") end(record.reason);
+  } catch (problem) {
+    if (problem instanceof ApiProblem && problem.status === 404) end("it is not known any more");
+  }
+}
+
+function end(reason: string): void {
+  const { record, live, phase } = sandbox.get();
+  if (phase !== "open" || !record) return;
+  live?.close();
+  sandbox.set({ phase: "ended", record: { ...record, state: "ended", reason }, live: null, connected: false });
+  left.emit();
+}
+
+/** Leave it as it is. */
+export function close(): void {
+  const { live, phase } = sandbox.get();
+  live?.close();
+  sandbox.set(nothing);
+  if (phase === "open") left.emit();
+}
+
+/** Change what is known of it: its name, its time. */
+export async function change(changes: { name?: string; ttl?: number | null }): Promise<void> {
+  const { record } = sandbox.get();
+  if (!record) return;
+  const wish = {
+    ...(changes.name === undefined ? {} : { metadata: { ...record.metadata, name: changes.name } }),
+    ...(changes.ttl === undefined ? {} : { ttl: changes.ttl }),
+  };
+  sandbox.set({ record: await api.changeSandbox(record.id, wish) });
+}
+
+export const idInAddress = (): string | null => /^#\/s\/([\w-]+)/.exec(location.hash)?.[1] ?? null;

@@ -1,0 +1,226 @@
+/** Runs and checkpoints of the open sandbox, and the ways between them: back, to the side, and how two differ. */
+
+import * as beyond from "../api/beyond";
+import * as api from "../api/cloche";
+import type { CheckpointAnswer, ComparedAnswer, RestoredAnswer } from "../api/schema";
+import { documents, edit, saveAll } from "./documents";
+import { inspector } from "./inspector";
+import { firstLine, lostInWords, pointsOf, type Point } from "./moments";
+import { runEnded } from "./runs";
+import { left, opened, sandbox, theSandbox } from "./sandbox";
+import { createStore } from "./store";
+import { attempt, note } from "./toasts";
+import { baseOf } from "./tree";
+
+/** One side of a comparison: a checkpoint, or now. */
+export interface Side {
+  checkpoint: string | null;
+  label: string;
+}
+
+interface Comparison {
+  before: Side;
+  after: Side;
+  answer: ComparedAnswer | null;
+  problem: unknown;
+}
+
+interface Timeline {
+  phase: "none" | "loading" | "ready" | "failed";
+  problem: unknown;
+  points: Point[];
+  checkpoints: CheckpointAnswer[];
+  /** What is being done: everything else waits. */
+  busy: "" | "undo" | "restore" | "branch" | "checkpoint";
+  /** The first of two to be compared, while the second is looked for. */
+  chosen: Side | null;
+  comparison: Comparison | null;
+  /** Text that was in the editor and went back with the files: it can be had again. */
+  replaced: { path: string; text: string }[];
+}
+
+const nothing: Timeline = {
+  phase: "none",
+  problem: null,
+  points: [],
+  checkpoints: [],
+  busy: "",
+  chosen: null,
+  comparison: null,
+  replaced: [],
+};
+
+export const timeline = createStore<Timeline>(nothing);
+export const NOW: Side = { checkpoint: null, label: "now" };
+
+async function load(): Promise<void> {
+  const { record } = sandbox.get();
+  if (!record) return;
+  try {
+    const [moments, checkpoints] = await Promise.all([api.history(record.id), api.checkpoints(record.id)]);
+    if (sandbox.get().record?.id !== record.id) return;
+    timeline.set({ phase: "ready", problem: null, checkpoints, points: pointsOf(moments, checkpoints) });
+  } catch (problem) {
+    if (sandbox.get().phase === "open") timeline.set({ phase: "failed", problem });
+  }
+}
+
+export function retry(): void {
+  timeline.set({ phase: "loading" });
+  void load();
+}
+
+let timer = 0;
+
+function soon(): void {
+  if (timer) return;
+  timer = window.setTimeout(() => {
+    timer = 0;
+    void load();
+  }, 150);
+}
+
+/** What a point is called. */
+export const labelOf = (point: Point): string =>
+  point.kind === "checkpoint" ? (point.name.startsWith("checkpoint-") ? "Checkpoint" : point.name) : firstLine(point.code) || point.kind;
+
+async function busily(what: Timeline["busy"], work: () => Promise<void>): Promise<void> {
+  if (timeline.get().busy) return;
+  timeline.set({ busy: what });
+  try {
+    await work();
+  } finally {
+    timeline.set({ busy: "" });
+    await load();
+  }
+}
+
+function tellRestored(title: string, restored: RestoredAnswer): void {
+  const lost = lostInWords(restored.lost);
+  const parts = [
+    restored.restarted.length > 0 ? `${restored.restarted.join(", ")} ${restored.restarted.length === 1 ? "starts" : "start"} anew` : "",
+    lost ? `not brought back: ${lost}` : "",
+  ].filter(Boolean);
+  const hint = parts.join("; ");
+  note(title, hint ? `${hint[0]?.toUpperCase()}${hint.slice(1)}.` : "Variables and files are what they were.");
+}
+
+/** Texts of the editor as they are now; they go back with the files, and nobody should lose what they typed. */
+async function typed(): Promise<{ path: string; text: string }[]> {
+  await saveAll();
+  return Object.values(documents.get().byPath)
+    .filter((document) => document.phase === "ready")
+    .map(({ path, text }) => ({ path, text }));
+}
+
+async function different(texts: { path: string; text: string }[]): Promise<{ path: string; text: string }[]> {
+  const id = theSandbox();
+  const now = await Promise.all(texts.map(({ path }) => api.readFile(id, path).then((answer) => answer.text(), () => null)));
+  return texts.filter(({ text }, index) => now[index] !== text);
+}
+
+/** Take the last run back: variables and files as before it. What was typed in the editor stays. */
+export const undo = (): void =>
+  attempt(() =>
+    busily("undo", async () => {
+      const texts = await typed();
+      const restored = await api.undo(theSandbox());
+      for (const { path, text } of await different(texts)) await api.writeFile(theSandbox(), path, text);
+      tellRestored("The last run is undone", restored);
+    }),
+  );
+
+/** Go back to a checkpoint: variables and files, also those that are open in the editor. */
+export const goBack = (checkpoint: CheckpointAnswer, label: string): void =>
+  attempt(() =>
+    busily("restore", async () => {
+      const texts = await typed();
+      const restored = await api.restoreCheckpoint(theSandbox(), checkpoint.id);
+      timeline.set({ replaced: await different(texts) });
+      inspector.set({ context: null });
+      tellRestored(label, restored);
+    }),
+  );
+
+/** Bring back what was in the editor before going back. */
+export const bringBackTyped = (): void => {
+  const { replaced } = timeline.get();
+  timeline.set({ replaced: [] });
+  attempt(async () => {
+    for (const { path, text } of replaced) {
+      await api.writeFile(theSandbox(), path, text);
+      edit(path, text);
+    }
+    note(replaced.length === 1 ? `${baseOf(replaced[0]?.path ?? "")} is as you had typed it` : "Your texts are back");
+  });
+};
+
+export const keepReplaced = (): void => timeline.set({ replaced: [] });
+
+/** A context that goes on from a checkpoint; the page runs in it from now on. */
+export const branchFrom = (checkpoint: CheckpointAnswer): void =>
+  attempt(() =>
+    busily("branch", async () => {
+      const branch = await beyond.fork(theSandbox(), checkpoint.id);
+      inspector.set({ context: branch.id });
+      note("You are in a branch", "It has the variables of that moment; files are shared. The main line stays as it is.");
+    }),
+  );
+
+/** Run in the main line again; the branch is ended. */
+export const leaveBranch = (): void =>
+  attempt(async () => {
+    const { context } = inspector.get();
+    inspector.set({ context: null });
+    if (context) await beyond.removeContext(theSandbox(), context);
+    await load();
+  });
+
+export const keepMoment = (name: string): void =>
+  attempt(() =>
+    busily("checkpoint", async () => {
+      await saveAll();
+      const taken = await api.createCheckpoint(theSandbox(), name);
+      const lost = lostInWords(taken.lost);
+      note(name ? `“${name}” is kept` : "This moment is kept", lost ? `It cannot carry ${lost}.` : "");
+    }),
+  );
+
+export const forgetMoment = (checkpoint: CheckpointAnswer): void =>
+  attempt(async () => {
+    await beyond.removeCheckpoint(theSandbox(), checkpoint.id);
+    await load();
+  });
+
+// --- comparing
+
+export const choose = (side: Side | null): void => timeline.set({ chosen: side });
+
+export function compareWith(before: Side, after: Side): void {
+  const comparison: Comparison = { before, after, answer: null, problem: null };
+  timeline.set({ comparison, chosen: null });
+  void saveAll()
+    .then(() => beyond.compare(theSandbox(), before.checkpoint, after.checkpoint))
+    .then(
+      (answer) => timeline.get().comparison === comparison && timeline.set({ comparison: { ...comparison, answer } }),
+      (problem: unknown) => timeline.get().comparison === comparison && timeline.set({ comparison: { ...comparison, problem } }),
+    );
+}
+
+export const closeComparison = (): void => timeline.set({ comparison: null });
+
+const telling = /^(run\.(started|end|error)|checkpoint|restore|undo|fork|context|restart)$/;
+
+opened.on(({ live }) => {
+  timeline.set({ ...nothing, phase: "loading" });
+  void load();
+  live.happened.on((happened) => {
+    if (telling.test(happened.kind)) soon();
+  });
+  live.connected.on((connected) => connected && soon());
+});
+runEnded.on(soon);
+left.on(() => {
+  timeline.set(nothing);
+  inspector.set({ context: null });
+});

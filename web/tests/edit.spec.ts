@@ -1,0 +1,128 @@
+import { expect, test } from "./bench";
+
+test("what is typed is saved, and is there after a reload", async ({ person }) => {
+  await person.begin({ "code/main.py": "print(1)\n" });
+  await person.write("answer = 6 * 7\n");
+  await expect(person.page.getByText("Saving")).toBeVisible();
+  await person.saved();
+  expect(await person.file("code/main.py")).toBe("answer = 6 * 7\n");
+  // Typed and reloaded at once: before anything could be saved.
+  await person.page.keyboard.insertText("# last words\n");
+  await person.page.reload();
+  await expect(person.code).toContainText("last words");
+  await person.saved();
+  expect(await person.file("code/main.py")).toContain("# last words");
+});
+
+test("nothing is lost while the server cannot be reached", async ({ person }) => {
+  await person.begin({ "code/main.py": "x = 1\n" });
+  await person.page.context().setOffline(true);
+  await person.write("typed = 'offline'\n");
+  await expect(person.page.getByText("kept in this browser").first()).toBeVisible();
+  await person.shot("offline");
+  await person.page.context().setOffline(false);
+  await person.saved();
+  expect(await person.file("code/main.py")).toBe("typed = 'offline'\n");
+  person.complaints.length = 0;
+});
+
+test("files are made, renamed, moved, deleted and dropped in the tree", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "", "data/old.csv": "a,b\n1,2\n" });
+  const tree = page.getByRole("tree", { name: "Files of the sandbox" });
+  await page.getByRole("button", { name: "New file" }).click();
+  await page.getByLabel("Name").fill("notes/todo.md");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("tab", { name: "todo.md" })).toHaveAttribute("aria-selected", "true");
+  expect(await person.file("code/notes/todo.md")).toBe("");
+
+  await tree.getByRole("treeitem", { name: "data" }).click();
+  await tree.getByRole("treeitem", { name: "old.csv" }).click({ button: "right" });
+  await page.getByRole("menuitem", { name: "Rename" }).click();
+  await page.getByLabel("Name").fill("new.csv");
+  await page.keyboard.press("Enter");
+  await expect(tree.getByRole("treeitem", { name: "new.csv" })).toBeVisible();
+
+  await tree.getByRole("treeitem", { name: "new.csv" }).dragTo(tree.getByRole("treeitem", { name: "output" }));
+  await expect.poll(() => person.file("output/new.csv")).toBe("a,b\n1,2\n");
+
+  await tree.getByRole("treeitem", { name: "new.csv" }).click({ button: "right" });
+  await page.getByRole("menuitem", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await expect(tree.getByRole("treeitem", { name: "new.csv" })).toHaveCount(0);
+  expect(await person.file("output/new.csv")).toBe("(404)");
+
+  // From the desktop: dropped, with the folder it is in.
+  const transfer = await page.evaluateHandle(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(["dropped"], "dropped.txt", { type: "text/plain" }));
+    return data;
+  });
+  await tree.getByRole("treeitem", { name: "data" }).dispatchEvent("drop", { dataTransfer: transfer });
+  await expect.poll(() => person.file("data/dropped.txt")).toBe("dropped");
+
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Upload and download" }).click();
+  await page.getByRole("menuitem", { name: "Download everything as a zip" }).click();
+  expect((await download).suggestedFilename()).toBe("sandbox.zip");
+});
+
+test("what others write is seen, and never overwrites what is being typed", async ({ person }) => {
+  await person.begin({ "code/main.py": "first\n" });
+  const address = `/v1/sandboxes/${person.sandbox}/files/code/main.py`;
+  await person.api.put(address, { data: "from an agent\n" });
+  await expect(person.code).toContainText("from an agent");
+  // Both at once: the person decides.
+  await person.page.route("**/files/**", (route) => (route.request().method() === "PUT" ? route.abort() : route.continue()));
+  await person.write("mine");
+  await person.api.put(address, { data: "theirs, later\n" });
+  await expect(person.page.getByText("changed elsewhere")).toBeVisible();
+  await person.page.unroute("**/files/**");
+  await person.page.getByRole("button", { name: "Keep mine" }).click();
+  await person.saved();
+  expect(await person.file("code/main.py")).toBe("mine");
+  person.complaints.length = 0;
+});
+
+test("Python is completed, explained, checked and formatted", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "import math\nunused   =  undefined_thing( 1,2 )\n" });
+  await expect(page.locator(".squiggly-warning, .squiggly-error").first()).toBeVisible();
+  await person.code.click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("math.factor", { delay: 30 });
+  const suggestion = page.locator(".suggest-widget .monaco-list-row", { hasText: "factorial" }).first();
+  await expect(suggestion).toBeVisible();
+  await person.shot("completion");
+  await page.keyboard.press("Tab");
+  await expect(person.code).toContainText("math.factorial");
+  await page.keyboard.press("Shift+Alt+F");
+  await expect(person.code).toContainText("unused = undefined_thing(1, 2)");
+  await page.locator(".view-line span", { hasText: "factorial" }).last().hover();
+  await expect(page.locator(".monaco-hover", { hasText: "factorial" }).first()).toBeVisible();
+});
+
+test("TypeScript is checked and completed", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.ts": "const words: string[] = ['a'];\nconst wrong: number = 'text';\n" });
+  await expect(page.getByText("1 error")).toBeVisible();
+  await person.code.click();
+  await page.keyboard.press("Control+End");
+  await page.keyboard.type("words.flat", { delay: 30 });
+  await expect(page.locator(".suggest-widget .monaco-list-row", { hasText: "flatMap" }).first()).toBeVisible();
+});
+
+test("the palette finds commands and files, by keyboard alone", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "", "code/second.py": "second = True\n" });
+  await person.code.click();
+  await page.keyboard.press("Control+Shift+P");
+  await page.keyboard.type("second");
+  await expect(page.getByRole("option", { name: /second.py/ })).toBeVisible();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("tab", { name: "second.py" })).toHaveAttribute("aria-selected", "true");
+  await page.keyboard.press("F1");
+  await page.keyboard.type("dark");
+  await page.keyboard.press("Enter");
+  await expect(page.locator("html")).toHaveAttribute("data-theme", "dark");
+});

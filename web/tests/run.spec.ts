@@ -1,0 +1,154 @@
+import { expect, test } from "./bench";
+
+test("cells share their variables, and each run tells how it went", async ({ person }) => {
+  await person.begin({ "code/main.py": "# %% first\nx = 20\nprint('\\x1b[32mgreen\\x1b[0m')\n# %% second\nimport sys\nprint(x + 22)\nprint('oh', file=sys.stderr)\n" });
+  await person.code.click();
+  await person.page.keyboard.press("Control+Home");
+  await person.page.keyboard.press("Shift+Enter");
+  await expect(person.last).toHaveAttribute("data-phase", "done");
+  await expect(person.last.getByText("green")).toHaveCSS("color", "rgb(31, 122, 74)");
+  await person.run();
+  await expect(person.last).toContainText("main.py, second");
+  await expect(person.last).toContainText("42");
+  await expect(person.last.locator('[data-stream="stderr"]')).toHaveText("oh");
+  await expect(person.last.locator('[data-figure="duration"]')).toHaveText(/ms|s/);
+  await expect(person.last.locator('[data-figure="memory"]')).toHaveText(/MB/);
+  await person.last.locator("header button[aria-expanded]").click();
+  await expect(person.last.getByText("42")).toHaveCount(0);
+});
+
+test("output is live, and a run can be stopped and the session restarted", async ({ person }) => {
+  const { page } = person;
+  await person.begin();
+  await person.write("import time\nkept = 1\nfor n in range(1000):\n    print('tick', n, flush=True); time.sleep(0.2)\n");
+  await page.keyboard.press("Control+Enter");
+  await expect(person.last).toContainText("tick 2");
+  await expect(person.last).toHaveAttribute("data-phase", "running");
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await expect(person.last).toHaveAttribute("data-phase", "done");
+  await expect(person.last.getByRole("alert")).toBeVisible();
+  await page.getByRole("button", { name: /Restart the session/ }).click();
+  await expect(page.getByText("The session starts anew")).toBeVisible();
+  await person.write("kept");
+  await person.run();
+  await expect(person.last).toContainText("NameError");
+});
+
+test("an error leads to its line", async ({ person }) => {
+  await person.begin({ "code/main.py": "# %% one\nok = 1\n\n# %% two\ndef f():\n    return 1 / 0\n\nf()\n" });
+  await person.code.click();
+  await person.page.keyboard.press("Control+End");
+  await person.run();
+  await expect(person.last.getByRole("alert")).toContainText("ZeroDivisionError");
+  await person.last.getByRole("button", { name: /line 3/ }).first().click();
+  await expect(person.page.getByText("Ln 6, Col 1")).toBeVisible();
+});
+
+test("as a program: arguments, environment, input, exit code", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "import os, sys\nprint(sys.argv[1:], os.environ['GREETING'], sys.stdin.read().strip())\nsys.exit(3)\n" });
+  await page.getByRole("button", { name: /How to run/ }).click();
+  await page.getByRole("radio", { name: "As a program" }).click();
+  await page.getByRole("textbox", { name: /Arguments/ }).fill("one 'two words'");
+  await page.getByRole("textbox", { name: /Standard input/ }).fill("typed before");
+  await page.getByRole("button", { name: "Add a variable" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("GREETING");
+  await page.getByLabel("Value of GREETING").fill("hello");
+  await person.shot("inspector");
+  await page.keyboard.press("Escape");
+  await person.run();
+  await expect(person.last).toContainText("['one', 'two words'] hello typed before");
+  await expect(person.last.locator('[data-figure="exit"]')).toHaveText("exit 3");
+});
+
+test("other limits: the files move into a new sandbox", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "import resource\nprint('kept')\n" });
+  await page.getByRole("button", { name: /How to run/ }).click();
+  await page.getByRole("button", { name: "Other limits" }).click();
+  await page.getByLabel("Memory, MB").fill("300");
+  await page.getByRole("button", { name: "Start anew with these" }).click();
+  await expect(page).not.toHaveURL(new RegExp(person.sandbox));
+  await expect(person.code).toContainText("kept");
+  person.sandbox = /sbx_\w+/.exec(page.url())?.[0] ?? "";
+  const record = (await (await person.api.get(`/v1/sandboxes/${person.sandbox}`)).json()) as { limits: { memory: number } };
+  expect(record.limits.memory).toBe(300 << 20);
+});
+
+test("a program that asks is answered", async ({ person }) => {
+  const { page } = person;
+  await person.begin();
+  await person.write("name = input('Your name? ')\nprint('Hello, ' + name)\n");
+  await page.keyboard.press("Control+Enter");
+  await page.getByLabel("Input for the program").fill("Ada");
+  await page.keyboard.press("Enter");
+  await expect(person.last).toContainText("Hello, Ada");
+});
+
+test("other languages run too, with their versions in the menu", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.ts": "const xs: number[] = [1, 2, 3];\nconsole.log(xs.map((x) => x * 2));\n" });
+  await page.getByRole("button", { name: "Language: TypeScript" }).click();
+  await expect(page.getByRole("menuitem", { name: /Python.*3\.\d+/ })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await person.code.click();
+  await person.run();
+  await expect(person.last).toContainText("[ 2, 4, 6 ]");
+});
+
+test("runs are there after a reload, and one that goes on is followed further", async ({ person }) => {
+  const { page } = person;
+  await person.begin();
+  await person.write("print('before the reload')");
+  await person.run();
+  await person.write("import time\nfor n in range(400):\n    print('step', n, flush=True); time.sleep(0.25)\n");
+  await page.keyboard.press("Control+Enter");
+  await expect(person.last).toContainText("step 1");
+  await page.reload();
+  await expect(person.runs).toContainText("before the reload");
+  await expect(person.last).toContainText("step 0");
+  await expect(person.last).toHaveAttribute("data-phase", "running");
+  await expect(person.last).toContainText("step 12");
+  await person.last.getByRole("button", { name: "Stop this run" }).click();
+  await expect(person.last).toHaveAttribute("data-phase", "done");
+});
+
+test("a run started elsewhere is seen here", async ({ person }) => {
+  await person.begin();
+  await person.api.post(`/v1/sandboxes/${person.sandbox}/run`, { data: { code: "print('from the agent')" } });
+  await expect(person.last).toContainText("from the agent");
+  await expect(person.last).toContainText("another client");
+});
+
+test("a hundred thousand lines do not keep the page from answering", async ({ person, browser }) => {
+  const { page } = person;
+  await person.begin();
+  await person.write("for n in range(100_000): print(f'line {n} ' + 'x' * 40)\n");
+  await person.saved();
+  await browser.startTracing(page, { categories: ["toplevel"] });
+  await page.keyboard.press("Control+Enter");
+  await expect(person.last).toContainText("100,000 lines", { timeout: 30_000 });
+  await expect(person.last).toContainText("line 99999");
+  await expect(person.last).toHaveAttribute("data-phase", "done");
+  const longest = longestTask(await browser.stopTracing());
+  console.log(`longest task: ${Math.round(longest)} ms`);
+  expect(longest).toBeGreaterThan(1);
+  expect(longest).toBeLessThan(100);
+});
+
+interface TraceEvent {
+  name: string;
+  pid: number;
+  tid: number;
+  /** Microseconds on the processor: what others do meanwhile on a busy machine does not count. */
+  tdur?: number;
+  args?: { name?: string };
+}
+
+/** The longest that the page's main thread was busy with one thing, in milliseconds. */
+function longestTask(trace: Buffer): number {
+  const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: TraceEvent[] };
+  const main = new Set(traceEvents.filter((one) => one.name === "thread_name" && one.args?.name === "CrRendererMain").map((one) => `${one.pid}.${one.tid}`));
+  const tasks = traceEvents.filter((one) => /RunTask/.test(one.name) && main.has(`${one.pid}.${one.tid}`));
+  return Math.max(0, ...tasks.map((one) => (one.tdur ?? 0) / 1000));
+}

@@ -1,0 +1,18 @@
+import { chromium } from "@playwright/test";
+import { readFileSync, mkdirSync } from "node:fs";
+mkdirSync("/tmp/w2/shots", { recursive: true });
+const real = "http://127.0.0.1:7591";
+const base = process.env.BASE ?? "http://127.0.0.1:7592";
+const key = readFileSync("/tmp/w2/data/key", "utf8").trim();
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const phone = process.env.PHONE === "1";
+const context = await browser.newContext({ viewport: phone ? { width: 390, height: 844 } : { width: 1440, height: 900 }, colorScheme: process.env.DARK ? "dark" : "light", permissions: ["clipboard-read", "clipboard-write"] });
+const page = await context.newPage();
+page.setDefaultTimeout(20000);
+page.on("console", (m) => (m.type() === "error" || m.type()==="warning") && console.log("console:", m.text()));
+page.on("pageerror", (e) => console.log("pageerror:", e.stack));
+const suffix = (phone ? "-phone" : "") + (process.env.DARK ? "-dark" : "");
+const shot = (name) => page.screenshot({ path: `/tmp/w2/shots/${name}${suffix}.png` });
+await page.goto(`${real}/?key=${key}`);
+const api = async (method, path, data) => { const r = await context.request.fetch(real + path, { method, headers: { Authorization: `Bearer ${key}` }, ...(data !== undefined ? { data } : {}) }); const t = await r.text(); try { return JSON.parse(t); } catch { return t; } };
+export { page, browser, context, base, key, shot, api, real };
