@@ -36,6 +36,7 @@ TWINS = {
     "engine/default.py": "blocking/default.py",
     "walls/wall.py": "blocking/wall.py",
     "walls/jail/wall.py": "blocking/jail.py",
+    "walls/e2b/wall.py": "blocking/e2b.py",
     "client/tls.py": "blocking/remote_tls.py",
     "client/connection.py": "blocking/remote_connection.py",
     "client/server.py": "blocking/remote_server.py",

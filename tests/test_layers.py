@@ -169,7 +169,10 @@ def test_nobody_below_the_command_line_knows_it(module: str) -> None:
         assert not within(name, "cloche.cli")
 
 
-USE_PACKAGES = ("cloche.cli", "cloche.doctor", "cloche.kernels", "cloche.store", "cloche.doors", "cloche.client")
+USE_PACKAGES = (
+    *("cloche.cli", "cloche.doctor", "cloche.kernels", "cloche.store", "cloche.doors", "cloche.client"),
+    "cloche.walls.e2b",  # E2B's client, when it is asked for
+)
 
 
 @pytest.mark.parametrize(

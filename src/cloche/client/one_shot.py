@@ -26,6 +26,7 @@ async def run(
     limits: Limits,
     mounts: tuple[Mount, ...],
     check: str,
+    isolation: str = "auto",
 ) -> Result:
     """Run a program in a fresh sandbox on a server, which is destroyed with it."""
     data = None if stdin is None else checked_data("stdin", stdin)
@@ -38,6 +39,7 @@ async def run(
         "env": checked_env(env),
         "files": {path: shapes.file(contents) for path, contents in checked_files(files)},
         "mounts": shapes.mounts(mounts),
+        "isolation": isolation,
         **shapes.limits_asked(limits),
         **shapes.given("stdin", data),
     }

@@ -72,6 +72,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
         checkpoints: int = MAX_CHECKPOINTS,
+        isolation: str = "auto",
         wall: None = None,  # noqa: ARG002  (whoever gives one has it on this host)
         url: str | None = None,
         api_key: str | None = None,
@@ -102,6 +103,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
             "checkpoints": checkpoints,
             "persistent": bool(persistent),
             "workspace": workspace,
+            "isolation": isolation,
         }
         self._idempotency_key = uuid4().hex
         self._is_guest = id is not None  # somebody else has made it, and will end it

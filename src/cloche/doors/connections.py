@@ -150,7 +150,9 @@ class Connection(HttpToolsProtocol):
             self._refuse(408, "invalid", "The request takes too long to come.")
 
     def _look_at_body(self) -> None:
-        ours = self.flow.read_paused or self.cycle.waiting_for_100_continue  # it is us who lets the client wait
+        # It is us who lets the client wait, or a client that sends what somebody types.
+        state = self.cycle.scope.get("state", {})
+        ours = self.flow.read_paused or self.cycle.waiting_for_100_continue or state.get("patient")
         if ours:
             self._heard = self.loop.time()
         if self.loop.time() - self._heard < BODY_S:

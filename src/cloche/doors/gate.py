@@ -18,11 +18,17 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cloche.doors import sharing
 from cloche.doors.http.problems import Unwelcome, answer
 from cloche.doors.metrics import Metrics
+from cloche.doors.page import files as page_files
 from cloche.errors import ClocheError
 from cloche.service.keys import ANYBODY, Caller
 from cloche.service.service import Service
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.doors.e2b.door import E2bDoor
 
 log = logging.getLogger("cloche.http")
 
@@ -61,8 +67,8 @@ browser will remember it. <code>cloche key</code> prints the key again.</p>"""
 class Gate:
     """Lets in who may come in, and says who it is in `scope["state"]["caller"]`."""
 
-    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics, ports: ASGIApp) -> None:
-        self._app, self._service, self._metrics, self._ports = app, service, metrics, ports
+    def __init__(self, app: ASGIApp, service: Service, metrics: Metrics, ports: ASGIApp, e2b: E2bDoor) -> None:
+        self._app, self._service, self._metrics, self._ports, self._e2b = app, service, metrics, ports, e2b
         self._sessions: dict[str, tuple[str, float]] = {}  # key ids by cookie, and until when
         settings = service.configuration
         self._names = {"localhost", "127.0.0.1", "[::1]", *(name.lower() for name in settings.hosts)}
@@ -70,6 +76,7 @@ class Gate:
             self._names.add(f"[{settings.host}]" if ":" in settings.host else settings.host.lower())
         self._origins = frozenset(origin.lower().rstrip("/") for origin in settings.origins)
         self._ports_domain = "." + settings.ports_domain.lower()
+        self._names_of_ports = self._names | {settings.ports_domain.lower()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check one request or WebSocket."""
@@ -79,6 +86,9 @@ class Gate:
         headers = Headers(scope=scope)
         host = ", ".join(headers.getlist("host")).lower()  # two are none of ours
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+        if name not in self._names and (visit := self._e2b.visit_by_host(name, self._names_of_ports)) is not None:
+            await self._e2b(scope, receive, send, visit)
+            return
         if name.endswith(self._ports_domain) and name not in self._names:
             scope.setdefault("state", {})["ports_token"] = name.removesuffix(self._ports_domain)
             await self._ports(scope, receive, send)
@@ -98,6 +108,9 @@ class Gate:
                 if scope["type"] == "http" and scope["method"] == "OPTIONS":
                     await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, watched)
                     return
+            if (visit := self._e2b.visit(scope)) is not None:
+                await self._e2b(scope, receive, watched, visit)
+                return
             if response := self._page(scope, headers):
                 await response(scope, receive, watched)
                 return
@@ -131,7 +144,7 @@ class Gate:
         is_named = bool(origins) and self._origins.issuperset(origins)
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_named:
             visits = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
-            if not (visits and headers.get("sec-fetch-dest") == "document" and scope["path"] == "/"):
+            if not (visits and headers.get("sec-fetch-dest") == "document" and _is_page(scope)):
                 raise Unwelcome(403, "forbidden", "Pages of other sites may not use this server.")
 
     def _check_visitor(self, headers: Headers, host: str) -> None:
@@ -145,7 +158,10 @@ class Gate:
 
     def _identify(self, scope: Scope, headers: Headers) -> None:
         state = scope.setdefault("state", {})
-        if scope["path"] in PUBLIC:
+        if scope["path"] in PUBLIC or (scope["path"].startswith(page_files.ASSETS) and scope["type"] == "http"):
+            return
+        if sharing.is_shared(scope):
+            sharing.check(scope, headers, self._service.configuration.sharing)
             return
         found = self._by_subprotocol(scope) or self._by_key(headers) or self._by_cookie(headers)
         caller = found if self._service.configuration.auth else ANYBODY
@@ -208,7 +224,7 @@ class Gate:
             )
             return response
         if self._service.configuration.auth and self._by_key(headers) is None and self._by_cookie(headers) is None:
-            return HTMLResponse(
+            return page_files.page(401, {"Cache-Control": "no-store"}) or HTMLResponse(
                 _OPEN_ME,
                 401,
                 {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"},
@@ -282,6 +298,11 @@ def _token_in(scope: Scope) -> str:
     """The token in an address of the form /ports/TOKEN/…"""
     raw: bytes = scope.get("raw_path") or b""
     return raw.split(b"/")[2].decode("ascii", "replace") if raw.startswith(b"/ports/") else ""
+
+
+def _is_page(scope: Scope) -> bool:
+    """May a link of another site lead there?"""
+    return scope["path"] == "/" or (sharing.is_shared(scope) and scope["path"].count("/") == 2)
 
 
 def _too_large(most: int) -> Unwelcome:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b32encode
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import escape
@@ -32,6 +32,7 @@ from cloche.service.errors import Busy
 from cloche.service.held import Held
 from cloche.service.service import Service
 
+Teller = Callable[[ClocheError, Scope, Receive, Send], Awaitable[None]]
 COOKIE = "cloche_session"  # as in gate.py
 MAX_CONNECTIONS = 100  # to the servers of one sandbox
 MAX_TOKENS = 200  # of one sandbox
@@ -126,10 +127,12 @@ class Ports:
         path: bytes,
         *,
         needs_key: bool,
+        mask: str = "",
+        tell: Teller | None = None,
     ) -> None:
-        """Pass a request or a WebSocket on to a server."""
+        """Pass a request or a WebSocket on to a server; `tell` says what is wrong in another door's words."""
         headers = Headers(scope=scope)
-        way = Way(port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key)
+        way = Way(port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
         query = scope["query_string"]
         target = (path if path.startswith(b"/") else b"/" + path) + (b"?" + query if query else b"")
         inner = inward(scope, way, COOKIE, lambda secret: self._service.keyring.find(secret) is not None)
@@ -157,7 +160,7 @@ class Ports:
                 finally:
                     held.meter.use(0.0, exchange.moved)
         except ClocheError as problem:
-            await _tell(problem, scope, receive, send)
+            await (tell or _tell)(problem, scope, receive, send)
 
     async def tunnel(self, socket: Socket, held: Held, port: int) -> None:
         """Raw bytes, to and from a server."""

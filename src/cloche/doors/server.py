@@ -16,8 +16,10 @@ from starlette.types import ASGIApp
 
 from cloche.configuration import Configuration
 from cloche.doors.connections import Connection
+from cloche.doors.e2b.door import E2bDoor
 from cloche.doors.gate import Gate
 from cloche.doors.http import app
+from cloche.doors.http.quick import Quick
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import Ports
@@ -37,7 +39,8 @@ def application(service: Service, mcp: McpDoor) -> ASGIApp:
     """All doors of one service, behind the gate."""
     metrics = Metrics(service)
     ports = Ports(service)
-    return Gate(app.build(service, metrics, ports, mcp), service, metrics, ports)
+    http = Quick(app.build(service, metrics, ports, mcp))
+    return Gate(http, service, metrics, ports, E2bDoor(service, ports))
 
 
 async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:

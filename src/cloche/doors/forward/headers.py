@@ -38,7 +38,7 @@ def inward(scope: Scope, way: Way, cookie: str, is_key: Callable[[str], bool]) -
     """The headers of a request, for the server in the sandbox."""
     given: Headers = scope["headers"]
     dropped = _HOP_BY_HOP | _OURS_TO_SAY | _named(given)
-    headers: Headers = [(b"host", way.inner.encode())]
+    headers: Headers = [(b"host", (way.mask or way.inner).encode())]
     for name, value in given:
         name = name.lower()
         if name in dropped or name.startswith(_SOCKET):

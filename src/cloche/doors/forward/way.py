@@ -25,6 +25,8 @@ class Way:
     prefix: str
     """What is in front of the server's own paths; empty on an origin of its own."""
     needs_key: bool = False
+    mask: str = ""
+    """What the server reads as its Host, if that is not where it listens."""
 
     @property
     def is_shared(self) -> bool:
