@@ -88,6 +88,7 @@ ROWS = (
     Row("E2B's client: a turn", "e2b turn", "cloche", "", 8.0),
     Row("of that, the client's own share", "e2b turn", "nothing"),
     Row("E2B's client: 20 sandboxes at once", "e2b many", "cloche", "", 1000.0),
+    Row("of that, the client's own share", "e2b many", "nothing"),
     *(Row(f"a turn while a neighbour exceeds: {name}", "neighbour", name, "alone", 2.0) for name in ATTACKS),
     *(
         Row(f"hello in {title}", languages.contest(name), "cloche", "bare", languages.LIMITS.get(name))

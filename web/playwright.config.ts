@@ -16,9 +16,7 @@ export default defineConfig({
   reporter: [["line"]],
   use: {
     browserName: "chromium",
-    viewport: { width: 1440, height: 900 },
     launchOptions: { ...(browser ? { executablePath: browser } : {}), args: ["--no-sandbox"] },
-    permissions: ["clipboard-read", "clipboard-write"],
     screenshot: "only-on-failure",
   },
 });

@@ -57,6 +57,8 @@ def test_a_link_shows_it_without_a_key_until_it_is_revoked(http: httpx2.Client, 
         assert http.delete(f"/v1/shares/{share['id']}").status_code == 204
         assert nobody.get(f"{share['path']}/document").status_code == 404
     assert http.delete(f"/v1/shares/{share['id']}").status_code == 404
+    noted = [one["action"] for one in http.get("/v1/audit").json()["items"] if one["target"] == share["id"]]
+    assert sorted(noted) == ["share.create", "share.revoke"]
 
 
 @pytest.mark.skipif(not (page_files.BUILT / "shared.html").exists(), reason="the page was never built")

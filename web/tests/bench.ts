@@ -1,6 +1,6 @@
 /** What the tests have in common: a person at the page, signed in, with a fresh sandbox. */
 
-import { test as base, expect, type APIRequestContext, type Locator, type Page } from "@playwright/test";
+import { test as base, expect, type APIRequestContext, type BrowserContext, type Locator, type Page } from "@playwright/test";
 
 export { expect };
 
@@ -95,7 +95,27 @@ export class Person {
   }
 }
 
-export const test = base.extend<{ person: Person }>({
+export const test = base.extend<{ person: Person }, { browsed: BrowserContext }>({
+  // One browser's cache for all tests of a worker: to compile the editor anew for each of them takes longer than the test.
+  browsed: [
+    async ({ browser }, use) => {
+      const context = await browser.newContext({ permissions: ["clipboard-read", "clipboard-write"] });
+      await use(context);
+      await context.close();
+    },
+    { scope: "worker" },
+  ],
+  // What a person has stored does not outlive a test.
+  page: async ({ browsed }, use) => {
+    const page = await browsed.newPage();
+    await page.setViewportSize({ width: 1440, height: 900 });
+    const session = await browsed.newCDPSession(page);
+    await session.send("Storage.clearDataForOrigin", { origin: address(), storageTypes: "cookies,local_storage,indexeddb" });
+    await session.detach();
+    await use(page);
+    await browsed.setOffline(false);
+    await page.close();
+  },
   person: async ({ page, playwright }, use) => {
     const api = await playwright.request.newContext({ baseURL: address(), extraHTTPHeaders: { Authorization: `Bearer ${key()}` } });
     const person = new Person(page, api);

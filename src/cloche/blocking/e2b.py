@@ -7,11 +7,14 @@ an order that concern these are not enforced, and not measured either.  The engi
 
 from __future__ import annotations
 
+from time import monotonic
+
 from cloche.blocking.jail import Jailed, connections
 from cloche.errors import Misconfigured, Refused, SandboxFailed
 from cloche.model.order import Order
 from cloche.walls.e2b.remote import Account
 
+_MAKE_S = 120.0  # the client gives up before
 _INSTALL = "Install it beside Cloche: pip install 'cloche[e2b]'."
 
 
@@ -36,7 +39,7 @@ class E2B:
         self._account = account._replace(template=template) if template else account
 
     def hold(self, order: Order) -> Lodged:
-        """Ask for a sandbox: what is sent to it waits until it is there."""
+        """Ask for a sandbox, and wait until it is there: that takes longer than many a program may run."""
         from cloche.walls.e2b.carrier import of_this_process
 
         if order.mounts:
@@ -44,17 +47,29 @@ class E2B:
                 "Folders of this host cannot be mounted into a sandbox that is elsewhere.",
                 hint="Write the files into it: box.files.write.",
             )
+        carrier = of_this_process()
         try:
             stream, agents_end, leash, carriers_end = connections()
         except OSError as problem:
             raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.") from problem
-        carrier = of_this_process()
         carrier.carry(self._account, order.lifetime_s, agents_end, carriers_end)
-        return Lodged(carrier, stream, leash)
+        lodged = Lodged(carrier, stream, leash)
+        try:
+            lodged.settle()
+        except BaseException:
+            lodged.abandon()
+            raise
+        return lodged
 
 
 class Lodged(Jailed):
     """A sandbox on the service, held by a leash whose other end the carrier has."""
+
+    def settle(self) -> None:
+        """Wait until its agent has been started."""
+        heard = self._hear(monotonic() + _MAKE_S)
+        if heard != "ready":
+            raise SandboxFailed("The service did not make a sandbox in time.", hint="Try again, or use the jail.")
 
     def pause(self) -> None:
         """Not to be had: the conversation with the agent would not outlive it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing
 import os
 import sys
 import time
@@ -208,6 +209,12 @@ def test_what_cannot_be_is_said_before_anything_is_made(
         cloche.Sandbox(isolation="e2b")
     assert "cloche[e2b]" in caught.value.hint
     assert alive(elsewhere) <= before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of newer Pythons: that is what the test is about
+def test_a_forked_process_is_told_to_start_anew(box: cloche.Sandbox) -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool, pytest.raises(cloche.Refused, match="forked"):
+        pool.apply(cloche.run, ("1",), {"isolation": "e2b"})
 
 
 def test_a_server_offers_it_when_its_operator_does(

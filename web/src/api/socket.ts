@@ -8,6 +8,8 @@ export interface SocketOptions {
   onConnected: (connected: boolean) => void;
   /** It was refused, or closed for good. */
   onClosed: (reason: string) => void;
+  /** How often in a row it is tried again before it is given up. */
+  maxTries?: number;
 }
 
 const MAX_TRIES = 12;
@@ -20,6 +22,7 @@ export class ReturningSocket {
   private isOver = false;
 
   constructor(private readonly options: SocketOptions) {
+    window.addEventListener("online", this.hurry);
     this.connect();
   }
 
@@ -35,10 +38,18 @@ export class ReturningSocket {
   }
 
   close(): void {
+    window.removeEventListener("online", this.hurry);
     this.isOver = true;
     clearTimeout(this.timer);
     this.socket?.close(1000);
   }
+
+  /** The network is back: no need to wait any longer. */
+  private readonly hurry = (): void => {
+    if (this.isOver || this.socket?.readyState !== WebSocket.CLOSED) return;
+    clearTimeout(this.timer);
+    this.connect();
+  };
 
   private connect(): void {
     const url = new URL(this.options.address(), location.href);
@@ -53,7 +64,7 @@ export class ReturningSocket {
     socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => this.options.onMessage(event.data);
     socket.onclose = (event) => {
       if (this.isOver) return;
-      if (FINAL_CODES.has(event.code) || this.tries >= MAX_TRIES) {
+      if (FINAL_CODES.has(event.code) || this.tries >= (this.options.maxTries ?? MAX_TRIES)) {
         this.isOver = true;
         this.options.onClosed(event.reason);
         return;

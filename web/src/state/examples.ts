@@ -57,14 +57,17 @@ plt.show()
 by_quarter.round(1)
 `;
 
-const typescript = `// The Mandelbrot set, in the colours of your terminal.
+const typescript = `// The Mandelbrot set, two points to a character.
 type Point = { re: number; im: number };
+type Colour = readonly [number, number, number];
 
-const WIDTH = 68;
-const HEIGHT = 40;
-const DEPTH = 120;
+const [WIDTH, HEIGHT, DEPTH] = [46, 40, 150];
+const INSIDE: Colour = [9, 20, 15];
+const PALETTE: Colour[] = [
+  [16, 42, 33], [31, 107, 79], [127, 214, 171], [240, 236, 205], [224, 150, 74],
+];
 
-function escape({ re, im }: Point): number {
+function steps({ re, im }: Point): number {
   let [x, y] = [0, 0];
   for (let step = 0; step < DEPTH; step++) {
     [x, y] = [x * x - y * y + re, 2 * x * y + im];
@@ -73,41 +76,46 @@ function escape({ re, im }: Point): number {
   return DEPTH;
 }
 
-const channel = (t: number, shift: number): number => Math.round(128 + 127 * Math.cos(6.28 * (t + shift)));
-
-function colour(steps: number): string {
-  if (steps === DEPTH) return "16;24;20";
-  const t = Math.sqrt(steps / DEPTH);
-  return [channel(t, 0.45), channel(t, 0.3), channel(t, 0.6)].join(";");
+function colour(count: number): Colour {
+  if (count === DEPTH) return INSIDE;
+  const place = Math.min(0.999, Math.log1p(count) / Math.log1p(40)) * (PALETTE.length - 1);
+  const [from, to] = [PALETTE[Math.floor(place)], PALETTE[Math.ceil(place)]];
+  const mix = (index: 0 | 1 | 2) => Math.round(from[index] + (to[index] - from[index]) * (place % 1));
+  return [mix(0), mix(1), mix(2)];
 }
 
 const at = (column: number, row: number): string =>
-  colour(escape({ re: -2.25 + (column / WIDTH) * 3, im: -1.2 + (row / HEIGHT) * 2.4 }));
+  colour(steps({ re: -2.2 + (column / WIDTH) * 3, im: -1.25 + (row / HEIGHT) * 2.5 })).join(";");
 
-const lines: string[] = [];
 for (let row = 0; row < HEIGHT; row += 2) {
   let line = "";
   for (let column = 0; column < WIDTH; column++) {
     line += \`\\x1b[38;2;\${at(column, row)};48;2;\${at(column, row + 1)}m▀\`;
   }
-  lines.push(line + "\\x1b[0m");
+  console.log(line + "\\x1b[0m");
 }
-console.log(lines.join("\\n"));
-console.log(\`\${WIDTH * HEIGHT} points, typed and checked\`);
+console.log(\`\${WIDTH * HEIGHT} points, typed\`);
 `;
 
 const bash = `# Which letters do the programs in this sandbox begin with?
-ls /usr/bin | cut -c1 | sort | uniq -c | sort -rn | head -14 | awk '{ bar = ""; for (i = 0; i < $1 / 4; i++) bar = bar "█"; printf "\\033[36m%3s\\033[0m %4d \\033[32m%s\\033[0m\\n", $2, $1, bar }'
+ls /usr/bin | cut -c1 | sort | uniq -c | sort -rn | head -14 |
+  awk '{ bar = sprintf("%*s", $1 / 6, ""); gsub(/ /, "█", bar)
+         printf "\\033[36m%3s\\033[0m %4d \\033[32m%s\\033[0m\\n", $2, $1, bar }'
 `;
 
 const undo = `# %% Build something
 import pandas as pd
-orders = pd.DataFrame({"item": ["fern", "orchid", "citrus", "moss"], "price": [12.0, 39.0, 24.5, 6.0]})
+
+orders = pd.DataFrame({
+    "item": ["fern", "orchid", "citrus", "moss"],
+    "price": [12.0, 39.0, 24.5, 6.0],
+})
 orders.to_csv("orders.csv", index=False)
 orders
 
 # %% Ruin it
 import os
+
 orders = orders.drop(orders.index)
 os.remove("orders.csv")
 print("Oh no:", len(orders), "orders left, and the file is gone")
@@ -144,9 +152,8 @@ async function runUndo(example: Example): Promise<void> {
     const title = `${baseOf(example.path)}, ${cell.title}`;
     await over(start({ kind: "cell", language: "python", path: example.path, line: cell.start, code: cell.code, title }));
   }
-  if (isPhone()) app.set({ view: "output" });
-  else if (app.get().side !== "timeline") toggleSide("timeline");
-  note("Now undo it", "The arrow in the timeline takes the last run back. Then run the third cell.");
+  if (app.get().side !== "timeline" || isPhone()) toggleSide("timeline");
+  note("Now undo it", "The timeline takes the last run back, variables and file. Then run the third cell.");
 }
 
 const over = (run: Run): Promise<void> =>

@@ -60,6 +60,7 @@ export class Live {
         this.connected.emit(connected);
       },
       onClosed: () => this.connected.emit(false),
+      maxTries: Infinity, // whether the sandbox is still there is asked beside (sandbox.ts)
     });
   }
 

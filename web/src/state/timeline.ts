@@ -60,9 +60,18 @@ async function load(): Promise<void> {
     const [moments, checkpoints] = await Promise.all([api.history(record.id), api.checkpoints(record.id)]);
     if (sandbox.get().record?.id !== record.id) return;
     timeline.set({ phase: "ready", problem: null, checkpoints, points: pointsOf(moments, checkpoints) });
+    await checkBranch(record.id);
   } catch (problem) {
     if (sandbox.get().phase === "open") timeline.set({ phase: "failed", problem });
   }
+}
+
+/** A branch that is gone, for somebody went back to before it, is not run in any more. */
+async function checkBranch(id: string): Promise<void> {
+  const { context } = inspector.get();
+  if (context === null) return;
+  const there = await api.contexts(id);
+  if (inspector.get().context === context && !there.some((one) => one.id === context)) inspector.set({ context: null });
 }
 
 export function retry(): void {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from time import time
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -16,8 +17,10 @@ from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.page import files as page_files
 from cloche.doors.sharing import SHARED
 from cloche.errors import Gone
+from cloche.service.identity import new_id
 from cloche.service.shapes import to_json
 from cloche.service.shares import Share
+from cloche.store.records import AuditRecord
 
 router = APIRouter(responses=ALWAYS, tags=["shares"])
 
@@ -95,6 +98,7 @@ async def share(body: ShareBody, service: TheService, caller: TheCaller) -> Resp
     if service.configuration.sharing == "off":
         raise Unwelcome(403, "forbidden", "Nothing is shared here.", "The operator has switched it off (`sharing`).")
     made = await service.shares.add(caller.owner, body.title, to_json(body.model_dump()).encode())
+    _audit(service, caller, "share.create", made.id, {"title": made.title, "bytes": made.bytes})
     return Json(_json(made), 201)
 
 
@@ -108,6 +112,7 @@ async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, aft
 async def revoke(share_id: Token, service: TheService, caller: TheCaller) -> Response:
     """Have its link lead nowhere, at once."""
     await service.shares.revoke(caller.owner, share_id)
+    _audit(service, caller, "share.revoke", share_id, {})
     return Response(status_code=204)
 
 
@@ -138,6 +143,10 @@ async def document(token: Token, service: TheService) -> Response:
     contents = await service.shares.document(found)
     told = b'{"created":%r,' % found.created + contents.removeprefix(b"{")
     return Response(told, headers={"X-Robots-Tag": "noindex"}, media_type="application/json")
+
+
+def _audit(service: TheService, caller: TheCaller, action: str, target: str, details: dict[str, Any]) -> None:
+    service.journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
 
 
 def _json(share: Share) -> dict[str, Any]:

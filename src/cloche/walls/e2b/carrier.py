@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 
+from cloche.errors import Refused
 from cloche.walls.e2b.remote import Account, Remote
 from cloche.walls.jail import sockets
 
@@ -57,12 +58,18 @@ class Carrier:
 
 
 _shared: Carrier | None = None
+_is_fork = False
 _lock = threading.Lock()
 
 
 def of_this_process() -> Carrier:
     """The carrier that all engines of this process share."""
     global _shared
+    if _is_fork:
+        raise Refused(
+            "E2B's client does not work in a process that was forked from one which has used it.",
+            hint="Start such processes anew: multiprocessing.get_context('spawn').",
+        )
     with _lock:
         if _shared is None:
             import atexit
@@ -83,6 +90,6 @@ def close() -> None:
 
 
 def _forget() -> None:
-    """In a forked process: the thread, and what it looks after, are the parent's."""
-    global _shared, _lock
-    _shared, _lock = None, threading.Lock()
+    """In a forked process: the thread, the client's own threads, and what they look after, are the parent's."""
+    global _shared, _is_fork
+    _shared, _is_fork = None, True

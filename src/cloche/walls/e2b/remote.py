@@ -1,8 +1,8 @@
 """One sandbox on the service: made, furnished with an agent, spoken with, ended.
 
 It is held as a nursery holds one (walls/jail/nursery.py): by a leash, on which the engine asks for `usage`, moves the
-`deadline` or says `end`, and is told `failed`, `usage`, `ended`, `gone`.  The service has a lease that is renewed again
-and again, so that a sandbox also ends when nobody is left to end it.
+`deadline` or says `end`, and is told `failed` or `ready`, then `usage`, `ended`, `gone`.  The service is asked for a
+little time again and again, a lease, so that a sandbox also ends when nobody is left to end it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Remote:
         self._end_at: float | None = None
         self._stream.setblocking(False)
         self._leash.setblocking(False)
-        self._set_deadline(lifetime_s)
+        self._lifetime_s = lifetime_s
 
     async def live(self) -> None:
         """All of its life."""
@@ -100,7 +100,7 @@ class Remote:
                 self._account.template, timeout=self._lease(), **self._account.options()
             )
             await self._sandbox.files.write(_PLACE, archive(_PLACE))
-            return await self._sandbox.commands.run(
+            handle = await self._sandbox.commands.run(
                 _START,
                 background=True,
                 stdin=True,
@@ -109,6 +109,9 @@ class Remote:
                 on_stderr=self._keep_words,
                 retain_output=False,
             )
+            self._set_deadline(self._lifetime_s)
+            self._tell(ready=True)
+            return handle
         except Exception as problem:
             self._fail(f"{type(problem).__name__}: {problem}", _hint(problem))
             return None

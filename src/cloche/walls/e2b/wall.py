@@ -6,11 +6,14 @@ an order that concern these are not enforced, and not measured either.  The engi
 
 from __future__ import annotations
 
+from time import monotonic
+
 from cloche.errors import Misconfigured, Refused, SandboxFailed
 from cloche.model.order import Order
 from cloche.walls.e2b.remote import Account
 from cloche.walls.jail.wall import AsyncJailed, connections
 
+_MAKE_S = 120.0  # the client gives up before
 _INSTALL = "Install it beside Cloche: pip install 'cloche[e2b]'."
 
 
@@ -35,7 +38,7 @@ class AsyncE2B:
         self._account = account._replace(template=template) if template else account
 
     async def hold(self, order: Order) -> AsyncLodged:
-        """Ask for a sandbox: what is sent to it waits until it is there."""
+        """Ask for a sandbox, and wait until it is there: that takes longer than many a program may run."""
         from cloche.walls.e2b.carrier import of_this_process
 
         if order.mounts:
@@ -43,17 +46,29 @@ class AsyncE2B:
                 "Folders of this host cannot be mounted into a sandbox that is elsewhere.",
                 hint="Write the files into it: box.files.write.",
             )
+        carrier = of_this_process()
         try:
             stream, agents_end, leash, carriers_end = connections()
         except OSError as problem:
             raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.") from problem
-        carrier = of_this_process()
         carrier.carry(self._account, order.lifetime_s, agents_end, carriers_end)
-        return AsyncLodged(carrier, stream, leash)
+        lodged = AsyncLodged(carrier, stream, leash)
+        try:
+            await lodged.settle()
+        except BaseException:
+            lodged.abandon()
+            raise
+        return lodged
 
 
 class AsyncLodged(AsyncJailed):
     """A sandbox on the service, held by a leash whose other end the carrier has."""
+
+    async def settle(self) -> None:
+        """Wait until its agent has been started."""
+        heard = await self._hear(monotonic() + _MAKE_S)
+        if heard != "ready":
+            raise SandboxFailed("The service did not make a sandbox in time.", hint="Try again, or use the jail.")
 
     async def pause(self) -> None:
         """Not to be had: the conversation with the agent would not outlive it."""

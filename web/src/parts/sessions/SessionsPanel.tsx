@@ -13,6 +13,7 @@ import { Ask, Confirm } from "../../ui/Dialog";
 import { Menu, type Entry } from "../../ui/Menu";
 import { Pane } from "../../ui/Pane";
 import { Empty, Failed, Loading } from "../../ui/states";
+import { walk } from "../../ui/walk";
 
 /** All sandboxes of this key: those of other tabs, agents and chats, too. */
 export function SessionsPanel() {
@@ -43,7 +44,7 @@ export function SessionsPanel() {
         <Empty icon={<LayoutGrid size={22} />} title="No sandboxes">Those that you, your agents and your chats make with this key are listed here.</Empty>
       ) : (
         <div className="h-full overflow-y-auto py-1.5">
-          <ul aria-label="Sandboxes that are alive" className="flex flex-col gap-0.5 px-1.5">
+          <ul aria-label="Sandboxes that are alive" onKeyDown={walk} className="flex flex-col gap-0.5 px-1.5">
             {alive.map((one) => (
               <Row key={one.record.id} session={one} onName={() => setNaming(one.record)} onEnd={() => setEnding(one.record)} />
             ))}
@@ -117,7 +118,7 @@ function Row({ session, onName, onEnd }: { session: Session; onName: () => void;
   ];
   return (
     <li className={classes("flex items-start rounded-lg pr-1", here ? "bg-accent-soft/70" : "hover:bg-hover")}>
-      <a href={address} aria-current={here ? "page" : undefined} className="flex min-w-0 flex-1 items-start gap-2.5 rounded-lg px-2 py-2">
+      <a href={address} data-walk aria-current={here ? "page" : undefined} className="flex min-w-0 flex-1 items-start gap-2.5 rounded-lg px-2 py-2">
         <span className="mt-1.5 flex size-2 shrink-0 items-center justify-center">
           {record.paused ? <Pause size={11} className="text-warn" aria-label="paused" /> : <span className="size-2 rounded-full bg-accent" role="img" aria-label="alive" />}
         </span>

@@ -27,7 +27,7 @@ export class Shell {
   private socket: ReturningSocket | null = null;
   private command: string | null;
   private isReplaying = false;
-  private isOpen = false;
+  private opening: Promise<void> | null = null;
   private found = { text: "", line: -1 };
 
   constructor(readonly key: number, command: string | null) {
@@ -55,11 +55,9 @@ export class Shell {
 
   /** It is in the page now: draw it, and join it to its shell. */
   async show(): Promise<void> {
-    if (!this.isOpen) {
-      this.isOpen = true;
-      await document.fonts.load(`12px ${FONT}`).catch(() => []); // it is measured when it is opened
-      this.terminal.open(this.element);
-    }
+    this.opening ??= document.fonts.load(`12px ${FONT}`).then(() => undefined, () => undefined); // it is measured by its font
+    await this.opening;
+    if (!this.terminal.element) this.terminal.open(this.element);
     this.fit();
     if (!this.socket) this.join();
   }

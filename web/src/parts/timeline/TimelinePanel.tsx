@@ -30,6 +30,7 @@ import { Ask } from "../../ui/Dialog";
 import { Menu } from "../../ui/Menu";
 import { Pane } from "../../ui/Pane";
 import { Empty, Failed, Loading, Spinner } from "../../ui/states";
+import { walk } from "../../ui/walk";
 
 const Comparison = lazy(() => import("./Comparison"));
 
@@ -161,13 +162,20 @@ function Notice({ icon, action, onAction, onClose, children }: NoticeProps) {
 
 function Points({ points }: { points: Point[] }) {
   const [open, setOpen] = useState<string | null>(null);
+  const busy = useStore(timeline, (state) => state.busy);
   const newestFirst = [...points].reverse();
+  const canUndo = newestFirst.find((point) => point.kind === "run" && !point.undone && point.checkpoint) !== undefined;
   return (
-    <ol aria-label="Moments, the newest first" className="min-h-0 flex-1 overflow-y-auto py-2 pr-2 pl-3">
+    <ol aria-label="Moments, the newest first" onKeyDown={walk} className="min-h-0 flex-1 overflow-y-auto py-2 pr-2 pl-3">
       <li className="relative flex items-center gap-2.5 pb-2.5 pl-px text-xs">
         <Rail />
         <span className="relative z-[1] ml-[3px] size-2.5 rounded-full bg-accent ring-4 ring-accent-soft" aria-hidden="true" />
-        <span className="ml-[3px] font-medium">Now</span>
+        <span className="ml-[3px] flex-1 font-medium">Now</span>
+        {canUndo && (
+          <Button size="small" disabled={busy !== ""} icon={busy === "undo" ? <Spinner size={12} /> : <Undo2 size={12} />} onClick={undo}>
+            Undo
+          </Button>
+        )}
       </li>
       {newestFirst.map((point, index) => (
         <Row
@@ -241,19 +249,20 @@ function Row({ point, isLast, isOpen, onToggle }: { point: Point; isLast: boolea
   const canCompare = chosen !== null && point.checkpoint !== null && point.checkpoint.id !== chosen.checkpoint;
   const click = () => (canCompare && chosen ? compareWith(sideOf(point), chosen) : onToggle());
   return (
-    <li className={classes("relative pb-1", point.undone && "opacity-75")}>
+    <li className="relative pb-1">
       <Rail isLast={isLast} />
       <div className="flex items-start gap-2.5">
-        <span className="relative z-[1] mt-1.5 shrink-0 rounded-full bg-surface p-px">{iconOf(point)}</span>
+        <span className={classes("relative z-[1] mt-1.5 shrink-0 rounded-full bg-surface p-px", point.undone && "grayscale")}>{iconOf(point)}</span>
         <div className="min-w-0 flex-1">
           <button
             type="button"
+            data-walk
             aria-expanded={isOpen}
             onClick={click}
             className={classes("flex w-full min-w-0 items-baseline gap-2 rounded-md px-1.5 py-1 text-left hover:bg-hover", isOpen && "bg-hover")}
           >
             <span className="sr-only">{words[point.kind]}{point.error ? ", failed" : ""}: </span>
-            <span className={classes("min-w-0 flex-1 truncate text-xs", point.kind === "run" && "font-mono", !isMain && "text-ink-soft", point.undone && "line-through")}>
+            <span className={classes("min-w-0 flex-1 truncate text-xs", point.kind === "run" && "font-mono", !isMain && "text-ink-soft", point.undone && "text-ink-faint line-through")}>
               {titleOf(point)}
             </span>
             <span className="shrink-0 text-2xs text-ink-faint">{ago(point.time * 1000)}</span>

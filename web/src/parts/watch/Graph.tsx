@@ -11,6 +11,8 @@ interface Props {
   /** How long a time is shown. */
   span: number;
   tint: string;
+  /** What the scale reaches at least. */
+  least: number;
   /** A value as people read it. */
   shown: (value: number) => string;
 }
@@ -19,19 +21,16 @@ const WIDTH = 240;
 const HEIGHT = 56;
 
 /** The top of the scale: the limit where it is near, else the next round number, so that little is seen as well. */
-export function scaleOf(most: number, limit: number): number {
-  if (most <= 0) return limit > 0 ? limit : 1;
+export function scaleOf(most: number, limit: number, least: number): number {
   if (most > limit / 3) return Math.max(limit, most);
-  const power = 10 ** Math.floor(Math.log10(most * 1.25));
-  const top = [1, 2, 5, 10].map((step) => step * power).find((one) => one >= most * 1.25) ?? 10 * power;
-  return Math.min(limit, top);
+  return Math.min(limit, 2 ** Math.ceil(Math.log2(Math.max(most * 1.25, least))));
 }
 
 /** A quantity over the last minutes, with its limit as a line. */
-export function Graph({ label, value, of, points, limit, span, tint, shown }: Props) {
+export function Graph({ label, value, of, points, limit, span, tint, least, shown }: Props) {
   const fill = useId();
   const end = points.at(-1)?.time ?? 0;
-  const scale = scaleOf(Math.max(0, ...points.map((point) => point.value)), limit);
+  const scale = scaleOf(Math.max(0, ...points.map((point) => point.value)), limit, least);
   const top = scale * 1.08;
   const x = (time: number) => WIDTH - ((end - time) / span) * WIDTH;
   const y = (amount: number) => HEIGHT - 1 - (amount / top) * (HEIGHT - 3);

@@ -11,10 +11,10 @@ import { Graph } from "./Graph";
 const cores = (value: number): string => (value < 0.005 ? "0 %" : `${Math.round(value * 100)} %`);
 
 const graphs = [
-  { what: "cpu", label: "CPU", shown: cores, of: (limit: number) => `${limit} ${limit === 1 ? "core" : "cores"}`, tint: "var(--accent)" },
-  { what: "memory", label: "Memory", shown: bytes, of: bytes, tint: "var(--info)" },
-  { what: "disk", label: "Disk", shown: bytes, of: bytes, tint: "var(--warn)" },
-  { what: "processes", label: "Processes", shown: String, of: String, tint: "var(--ansi-magenta)" },
+  { what: "cpu", label: "CPU", shown: cores, of: (limit: number) => `${limit} ${limit === 1 ? "core" : "cores"}`, tint: "var(--accent)", least: 0.125 },
+  { what: "memory", label: "Memory", shown: bytes, of: bytes, tint: "var(--info)", least: 1 << 20 },
+  { what: "disk", label: "Disk", shown: bytes, of: bytes, tint: "var(--warn)", least: 1 << 10 },
+  { what: "processes", label: "Processes", shown: String, of: String, tint: "var(--ansi-magenta)", least: 4 },
 ] as const;
 
 /** What the sandbox uses, live, with its limits; and what that would cost. */
@@ -31,7 +31,7 @@ export function WatchPanel() {
         <div className="h-full overflow-y-auto pb-2">
           {!connected && <p role="status" className="bg-warn-soft px-3 py-1.5 text-2xs text-warn">The connection is being restored.</p>}
           <div className="divide-y divide-line">
-            {graphs.map(({ what, label, shown, of, tint }) => (
+            {graphs.map(({ what, label, shown, of, tint, least }) => (
               <Graph
                 key={what}
                 label={label}
@@ -41,6 +41,7 @@ export function WatchPanel() {
                 limit={limitOf(record.limits, what)}
                 span={KEPT * 1000}
                 tint={tint}
+                least={least}
                 shown={shown}
               />
             ))}

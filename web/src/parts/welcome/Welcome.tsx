@@ -74,10 +74,12 @@ function ExampleCard({ example, busy, onRun }: { example: Example; busy: string;
       disabled={busy !== "" || !ready}
       title={ready ? undefined : about(example.language)?.hint}
       onClick={onRun}
-      className="pane group/card flex flex-col items-start gap-2 p-4 text-left transition-[transform,border-color] duration-150 hover:-translate-y-0.5 hover:border-accent/50 disabled:opacity-60 disabled:hover:translate-y-0"
+      className="pane flex flex-col items-start gap-2 p-4 text-left transition-[transform,border-color] duration-150 hover:-translate-y-0.5 hover:border-accent/50 disabled:opacity-60 disabled:hover:translate-y-0"
     >
-      <span className="flex size-9 items-center justify-center rounded-lg bg-accent-soft text-accent">{busy === example.id ? <Spinner size={17} /> : <Icon size={17} />}</span>
-      <span className="mt-1 font-medium">{example.title}</span>
+      <span className="flex items-center gap-3 sm:flex-col sm:items-start">
+        <span className="flex size-9 shrink-0 items-center justify-center rounded-lg bg-accent-soft text-accent">{busy === example.id ? <Spinner size={17} /> : <Icon size={17} />}</span>
+        <span className="font-medium">{example.title}</span>
+      </span>
       <span className="text-xs text-ink-soft">{example.about}</span>
       <span className="mt-auto pt-1 text-2xs text-ink-faint">{ready ? titleOf(example.language) : "not installed here"}</span>
     </button>

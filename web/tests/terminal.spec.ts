@@ -1,0 +1,48 @@
+import { expect, test } from "./bench";
+
+test("terminals: by key and button, several, split, and the same shell after a reload", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "" });
+  const panel = page.getByRole("region", { name: "Terminal" });
+  const screen = panel.locator(".xterm-rows").first();
+  await page.keyboard.press("Control+Backquote");
+  await expect(screen).toContainText("$");
+  await page.keyboard.type("secret=kept; echo $((6 * 7)) at http://localhost/x; tput cols\n");
+  await expect(screen).toContainText("42 at http://localhost/x");
+  await page.keyboard.type("touch /sandbox/code/by-shell.txt\n");
+  await expect(page.getByRole("treeitem", { name: "by-shell.txt" })).toBeVisible();
+
+  // A narrower one knows that it is narrower.
+  await page.setViewportSize({ width: 1000, height: 800 });
+  await page.keyboard.type("clear; echo width=$(tput cols)\n");
+  await expect(screen).toContainText(/width=\d+/);
+  const width = Number(/width=(\d+)/.exec((await screen.textContent()) ?? "")?.[1]);
+  expect(width).toBeGreaterThan(60);
+  expect(width).toBeLessThan(130);
+
+  await panel.getByRole("button", { name: "New terminal" }).click();
+  await expect(panel.getByRole("tab")).toHaveCount(2);
+  await expect(panel.getByRole("tab", { name: "Shell 2" })).toHaveAttribute("aria-selected", "true");
+  await panel.getByRole("button", { name: "Two beside each other" }).click();
+  await expect(panel.getByRole("tabpanel")).toHaveCount(2);
+  await person.shot("terminal-split");
+
+  // Hidden and reloaded, the shells are where they were, and what they showed is there.
+  await page.keyboard.press("Control+Backquote");
+  await expect(panel).toHaveCount(0);
+  await page.reload();
+  await person.code.waitFor();
+  await page.keyboard.press("Control+Backquote");
+  await expect(panel.getByRole("tab")).toHaveCount(2);
+  await panel.getByRole("tab", { name: "Shell 1" }).click();
+  await expect(screen).toContainText("width=");
+  await panel.locator(".xterm-helper-textarea").first().focus();
+  await page.keyboard.type("echo it is $secret\n");
+  await expect(screen).toContainText("it is kept");
+
+  await page.keyboard.type("exit 3\n");
+  await expect(screen).toContainText("The shell has ended with 3");
+  await panel.getByRole("button", { name: "Close Shell 1" }).click();
+  await panel.getByRole("button", { name: "Close Shell 2" }).click();
+  await expect(panel.getByText("No terminal")).toBeVisible();
+});

@@ -1,0 +1,71 @@
+import { serious } from "./axe";
+import { expect, test } from "./bench";
+
+const first = "# %% first\nrows = [1, 2, 3]\nopen('/sandbox/notes.txt', 'w').write('one\\ntwo\\n')\nprint(rows)\n";
+const second = "# %% second\nimport os\nrows = []\nos.remove('/sandbox/notes.txt')\nprint('gone')\n";
+
+test("a run is undone by key, with its variables and files; what was typed stays", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": first });
+  await person.code.click();
+  await person.run();
+  await person.write(second);
+  await person.run();
+  await person.write("print(rows, open('/sandbox/notes.txt').read().split())\n");
+  await page.keyboard.press("Control+Shift+X");
+  await expect(page.getByText("The last run is undone")).toBeVisible();
+  await expect(person.code).toContainText("split");
+  await person.code.click();
+  await person.run();
+  await expect(person.last).toContainText("[1, 2, 3] ['one', 'two']");
+  await page.getByRole("button", { name: "Timeline", exact: true }).click();
+  const moments = page.getByRole("list", { name: /Moments/ });
+  await expect(moments.getByRole("button", { name: /Run: second/ }).locator(".line-through")).toBeVisible();
+});
+
+test("named moments: kept, compared, gone back to, branched from", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": first });
+  await person.code.click();
+  await person.run();
+  await page.getByRole("button", { name: "Timeline", exact: true }).click();
+  await page.getByRole("button", { name: "Keep this moment" }).click();
+  await page.getByRole("textbox", { name: "Name" }).fill("good data");
+  await page.keyboard.press("Enter");
+  const moments = page.getByRole("list", { name: /Moments/ });
+  await expect(moments.getByRole("button", { name: /Kept: good data/ })).toBeVisible();
+  await person.write("rows.append(4)\nopen('/sandbox/notes.txt', 'w').write('one\\n2\\n')\n");
+  await person.run();
+
+  await moments.getByRole("button", { name: /Kept: good data/ }).click();
+  await page.getByRole("button", { name: "Compare" }).click();
+  await page.getByRole("menuitem", { name: "With now" }).click();
+  const dialog = page.getByRole("dialog", { name: "What differs" });
+  await expect(dialog.getByRole("row", { name: /rows list of 3 list of 4/ })).toBeVisible();
+  await dialog.getByRole("button", { name: /notes.txt/ }).click();
+  await expect(dialog.getByTestId("difference").locator(".view-lines").last()).toContainText("2");
+  await person.shot("compare");
+  expect(await serious(page)).toEqual([]);
+  await page.keyboard.press("Escape");
+
+  // In a branch, the main line stays as it is.
+  await page.getByRole("button", { name: "Branch", exact: true }).click();
+  await expect(page.getByText("Runs go to the branch")).toBeVisible();
+  await person.write("print('branch', rows)\n");
+  await person.run();
+  await expect(person.last).toContainText("branch [1, 2, 3]");
+  await page.getByRole("button", { name: "Back to the main line" }).click();
+  await person.write("print('main', rows)\n");
+  await person.run();
+  await expect(person.last).toContainText("main [1, 2, 3, 4]");
+
+  await page.getByRole("button", { name: "Go back to it" }).click();
+  await expect(page.getByText("You are back at “good data”")).toBeVisible();
+  expect(await person.file("notes.txt")).toBe("one\ntwo\n");
+  // The file in the editor went back as well, and nothing typed is lost.
+  await expect(person.code).toContainText("first");
+  await page.getByRole("button", { name: "Bring my text back" }).click();
+  await expect(person.code).toContainText("'main', rows");
+  await person.shot("timeline");
+  expect(await serious(page)).toEqual([]);
+});
