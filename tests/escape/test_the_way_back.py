@@ -142,6 +142,12 @@ class Forger:
     def set_lifetime(self, seconds: float | None) -> None:
         pass
 
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
     def end(self) -> Spent:
         self._theirs.close()
         return Spent()

@@ -58,6 +58,7 @@ class RemoteCommands(Commands):
         stdin: bool = True,
         timeout: float | None = None,
         stop_at_output_limit: bool = False,  # noqa: ARG002  (for the server's own use)
+        keep: int | None = None,  # noqa: ARG002  (likewise)
     ) -> Process:
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**_request(command, cwd, env), "stdin": bool(stdin), "timeout": timeout}

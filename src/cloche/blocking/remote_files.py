@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from _collections_abc import Mapping
 from json import loads
 from time import monotonic
 
@@ -51,8 +52,18 @@ class RemoteFiles(Files):
         )
         return shapes.entry(loads(self._box.server.read(answer)))
 
-    def write_stream(self, path: str, *, mode: int | None = None, append: bool = False) -> RemoteWriting:
+    def write_stream(
+        self,
+        path: str,
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        in_place: bool = False,
+        attributes: Mapping[str, str] | None = None,
+    ) -> RemoteWriting:
         """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to."""
+        if in_place or attributes is not None:
+            raise InvalidRun("in_place= and attributes= are for sandboxes of this host.", hint="Leave them out.")
         return RemoteWriting(self._box, {"path": path, "target": _target(path, mode, append)})
 
     def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> RemoteReading:

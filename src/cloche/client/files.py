@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _collections_abc import Mapping
 from json import loads
 from time import monotonic
 
@@ -50,8 +51,18 @@ class AsyncRemoteFiles(AsyncFiles):
         )
         return shapes.entry(loads(await self._box.server.read(answer)))
 
-    def write_stream(self, path: str, *, mode: int | None = None, append: bool = False) -> AsyncRemoteWriting:
+    def write_stream(
+        self,
+        path: str,
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        in_place: bool = False,
+        attributes: Mapping[str, str] | None = None,
+    ) -> AsyncRemoteWriting:
         """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to."""
+        if in_place or attributes is not None:
+            raise InvalidRun("in_place= and attributes= are for sandboxes of this host.", hint="Leave them out.")
         return AsyncRemoteWriting(self._box, {"path": path, "target": _target(path, mode, append)})
 
     def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> AsyncRemoteReading:
