@@ -109,7 +109,8 @@ def entry(told: dict[str, Any]) -> Entry:
 def limits(told: dict[str, Any]) -> Limits:
     """What a sandbox may use."""
     names = ("timeout", "memory", "cpu", "disk", "processes", "output")
-    return Limits.of(*(told[name] for name in names), build_timeout=told.get("build_timeout", 60))
+    known = {name: told[name] for name in names}
+    return Limits.of(**known, build_timeout=told.get("build_timeout", 60))
 
 
 def usage(told: dict[str, Any]) -> Usage:
