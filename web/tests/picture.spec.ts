@@ -38,12 +38,16 @@ test("the picture", async ({ person }) => {
     { "code/main.py": main, "code/greenhouse.ts": "export const panes = 24;\n", "code/water.sh": "echo done\n", "data/sensors.csv": "t,h\n1,2\n", "code/notes.md": "# Notes\n" },
     { metadata: { name: "Greenhouse" }, ttl: 4 * 3600 },
   );
-  await person.code.click();
-  await page.keyboard.press("Control+Home");
-  await page.keyboard.press("Shift+Enter");
-  await expect(person.last).toHaveAttribute("data-phase", "done");
-  await page.keyboard.press("Control+Enter");
-  await expect(page.locator("section[data-phase=done]")).toHaveCount(2);
+  for (const round of [1, 2]) {
+    // Once to have everything imported, and once for the picture.
+    if (round === 2) await page.getByRole("button", { name: "Clear the output" }).click();
+    await person.code.click();
+    await page.keyboard.press("Control+Home");
+    await page.keyboard.press("Shift+Enter");
+    await expect(person.last).toHaveAttribute("data-phase", "done");
+    await page.keyboard.press("Control+Enter");
+    await expect(page.locator("section[data-phase=done]")).toHaveCount(2);
+  }
   await page.getByRole("treeitem", { name: "data" }).click();
   await page.keyboard.press("Control+Home");
   await page.mouse.move(700, 880);

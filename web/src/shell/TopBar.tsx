@@ -16,7 +16,7 @@ import { Menu } from "../ui/Menu";
 export function TopBar() {
   const record = useStore(sandbox, (state) => state.record);
   const phase = useStore(sandbox, (state) => state.phase);
-  useStore(app, (state) => state.theme);
+  useStore(app, (state) => state.dark);
   const [naming, setNaming] = useState(false);
   return (
     <header className="flex h-11 shrink-0 items-center gap-3 px-3">

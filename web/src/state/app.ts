@@ -17,6 +17,8 @@ interface App {
   version: string;
   languages: LanguageAnswer[];
   theme: Theme;
+  /** What the theme comes to, which the system may change at any time. */
+  dark: boolean;
   side: SidePart | null;
   terminal: boolean;
   view: View;
@@ -38,6 +40,7 @@ export const app = createStore<App>({
   version: "",
   languages: [],
   theme: recall<Theme>("theme", "system"),
+  dark: false,
   side: layout.side,
   terminal: layout.terminal,
   view: "code",
@@ -67,12 +70,10 @@ export const isDark = (theme: Theme = app.get().theme): boolean =>
 
 export function applyTheme(): void {
   document.documentElement.dataset.theme = isDark() ? "dark" : "light";
+  app.set({ dark: isDark() });
 }
 
-prefersDark.addEventListener("change", () => {
-  applyTheme();
-  app.set({}); // whoever draws by the theme looks again
-});
+prefersDark.addEventListener("change", applyTheme);
 
 export function setTheme(theme: Theme): void {
   keep("theme", theme);

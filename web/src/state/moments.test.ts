@@ -32,6 +32,14 @@ test("going back undoes all runs since, and an undo after that the run before", 
   expect(points.filter((point) => point.undone).map((point) => point.time)).toEqual([11, 12, 14]);
 });
 
+test("an undo takes the last Python run back, and what ran after it; a branch is none of its business", () => {
+  const points = pointsOf(
+    [moment("run", 1), moment("branch", 2, { context: "python-2" }), moment("run", 3), moment("run", 4, { context: "bash" }), moment("undo", 5), moment("run", 6, { context: "python-2" }), moment("undo", 7)],
+    [],
+  );
+  expect(points.filter((point) => point.undone).map((point) => point.time)).toEqual([1, 3, 4, 6]);
+});
+
 test("a run is known by the title of its cell, or by what it does", () => {
   expect(firstLine("# %% Load\n\nimport pandas as pd\n")).toBe("Load");
   expect(firstLine("# %%\nimport pandas as pd\n\ndf = pd.read_csv('x')\n")).toBe("df = pd.read_csv('x')");

@@ -52,11 +52,14 @@ export function pointsOf(moments: MomentAnswer[], checkpoints: CheckpointAnswer[
 }
 
 function markUndone(points: Point[], checkpoints: CheckpointAnswer[]): void {
+  const branches = new Set(points.filter((point) => point.kind === "branch").map((point) => point.context));
+  // What an undo goes back to is made before Python's runs, outside branches; runs since then go with it.
+  const isUndoable = (point: Point) => point.kind === "run" && !point.undone && point.context.startsWith("python") && !branches.has(point.context);
   points.forEach((point, index) => {
     const earlier = points.slice(0, index);
     if (point.kind === "undo") {
-      const last = earlier.filter((one) => one.kind === "run" && !one.undone).at(-1);
-      if (last) last.undone = true;
+      const last = earlier.findLastIndex(isUndoable);
+      if (last >= 0) for (const one of earlier.slice(last)) one.undone ||= one.kind === "run";
     } else if (point.kind === "restore") {
       const since = timeOf(point.name, earlier, checkpoints);
       for (const one of earlier) if (since !== null && one.time > since && one.kind === "run") one.undone = true;

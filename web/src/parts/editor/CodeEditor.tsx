@@ -33,7 +33,7 @@ export default function CodeEditor({ path }: { path: string }) {
   const editor = useRef<Editor | null>(null);
   const shownPath = useRef<string | null>(null);
   const text = useStore(documents, (state) => state.byPath[path]?.text ?? "");
-  useStore(app, (state) => state.theme);
+  useStore(app, (state) => state.dark);
 
   useEffect(() => {
     if (!host.current) return;

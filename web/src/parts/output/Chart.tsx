@@ -2,7 +2,8 @@ import plotly from "plotly.js-cartesian-dist-min/plotly-cartesian.min.js?url";
 import { useEffect, useState } from "react";
 import vega from "../../../.monaco/vega.js?url";
 import { request } from "../../api/http";
-import { isDark } from "../../state/app";
+import { app } from "../../state/app";
+import { useStore } from "../../state/store";
 import { Failed, Loading } from "../../ui/states";
 import { Frame } from "./Frame";
 
@@ -42,6 +43,7 @@ const drawn: Record<Library, (spec: unknown, dark: boolean) => string> = {
 
 /** A chart that draws itself: Plotly's, or one of Vega (Altair's), in the frame of all that is not ours. */
 export default function Chart({ library, spec }: { library: Library; spec: unknown }) {
+  const dark = useStore(app, (state) => state.dark);
   const [source, setSource] = useState("");
   const [problem, setProblem] = useState<unknown>(null);
   useEffect(() => {
@@ -55,6 +57,6 @@ export default function Chart({ library, spec }: { library: Library; spec: unkno
       </div>
     );
   }
-  const html = `<div id="chart" style="width:100%"></div><script>${source}</script><script>${drawn[library](spec, isDark())}</script>`;
+  const html = `<div id="chart" style="width:100%"></div><script>${source}</script><script>${drawn[library](spec, dark)}</script>`;
   return <Frame html={html} title="A chart that the run displayed" />;
 }

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "react";
-import { isDark } from "../../state/app";
+import { app } from "../../state/app";
+import { useStore } from "../../state/store";
 
 const MAX_HEIGHT = 640;
 
@@ -12,18 +13,19 @@ interface Props {
 export function Frame({ html, title }: Props) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(60);
+  const dark = useStore(app, (state) => state.dark);
   useEffect(() => {
     const listener = (event: MessageEvent<{ ready?: boolean; height?: number }>) => {
       if (event.source !== frame.current?.contentWindow) return;
-      if (event.data.ready) frame.current?.contentWindow?.postMessage({ html: dressed(html) }, "*");
+      if (event.data.ready) frame.current?.contentWindow?.postMessage({ html: dressed(html, dark) }, "*");
       else if (typeof event.data.height === "number") setHeight(Math.max(24, Math.min(MAX_HEIGHT, event.data.height)));
     };
     window.addEventListener("message", listener);
     return () => window.removeEventListener("message", listener);
-  }, [html]);
+  }, [html, dark]);
   return (
     <iframe
-      key={html}
+      key={`${dark}${html}`}
       ref={frame}
       title={title}
       src="/assets/frame.html"
@@ -35,8 +37,7 @@ export function Frame({ html, title }: Props) {
 }
 
 /** With our own look where it has none. */
-function dressed(html: string): string {
-  const dark = isDark();
+function dressed(html: string, dark: boolean): string {
   const [ink, line, soft] = dark ? ["#e7ebe8", "#2b332e", "#1a201d"] : ["#1c211e", "#e2ddd0", "#f3f0e9"];
   return `<!doctype html><meta charset="utf-8"><style>
     :root{color-scheme:${dark ? "dark" : "light"}}

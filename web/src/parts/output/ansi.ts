@@ -57,9 +57,9 @@ export function spans(line: string, style = ""): Span[] {
 
 function push(found: Span[], text: string, style: Style): void {
   if (!text) return;
-  const [foreground, background] = style.inverse
-    ? [style.background ?? "surface", style.foreground ?? "ink"]
-    : [style.foreground, style.background];
+  // Black on a colour is meant to be readable, which ours are in the usual ink.
+  const own = style.background && style.foreground === "black" ? null : style.foreground;
+  const [foreground, background] = style.inverse ? [style.background ?? "surface", style.foreground ?? "ink"] : [own, style.background];
   const classes = [
     style.bold && "ansi-bold",
     style.dim && "ansi-dim",

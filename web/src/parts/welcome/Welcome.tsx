@@ -17,7 +17,7 @@ import { Recent } from "./Recent";
 export function Welcome() {
   const [busy, setBusy] = useState("");
   const version = useStore(app, (state) => state.version);
-  useStore(app, (state) => state.theme);
+  useStore(app, (state) => state.dark);
   const begin = (what: string, work: () => Promise<void>) => {
     if (busy) return;
     setBusy(what);
