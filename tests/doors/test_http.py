@@ -16,6 +16,7 @@ NewSandbox = Callable[..., str]
 NewKey = Callable[..., httpx2.Client]
 _SANDBOX = {
     *("id", "state", "created", "expires", "idle_timeout", "metadata", "limits", "wall", "persistent", "workspace"),
+    "paused",
     *("ended", "reason"),
 }
 

@@ -267,7 +267,7 @@ async def test_bytes_that_are_no_text_do_not_break_the_answer(client: Client) ->
     [
         ("code_execution", {}, "code: Field required"),
         ("code_execution", {"code": "1", "lang": "python"}, "lang: Extra inputs"),
-        ("code_execution", {"code": "1", "language": "cobol"}, "'python', 'bash'"),
+        ("code_execution", {"code": "1", "language": "cobol"}, "'bash', 'c'"),
         ("code_execution", {"code": "1", "timeout": 1e9}, "at most"),
         ("code_execution", {"code": "1", "session": "sbx_nothing"}, "session_list"),
         ("files_read", {"path": "no/such"}, "no/such"),

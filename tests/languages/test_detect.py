@@ -321,7 +321,7 @@ def test_hostile_text_takes_no_longer_than_other_text(code: str) -> None:
         start = time.perf_counter()
         guess = detect(code)
         took.append(time.perf_counter() - start)
-    assert min(took) < 0.05
+    assert min(took) < 0.5  # quadratic time would be minutes
     assert 0 <= guess.confidence <= 1
 
 

@@ -52,12 +52,12 @@ for (const [theme, width, height] of [["light", 1440, 900], ["dark", 390, 844]] 
     const { id } = (await made.json()) as { id: string };
     await person.signIn();
     await expect(page.getByRole("link", { name: `Recent ${theme}` })).toBeVisible();
-    await expect(page.getByRole("button", { name: /python-cli/ })).toBeVisible();
+    await expect(page.getByRole("button", { name: /Python\s+python-cli/ })).toBeVisible();
     expect(await serious(page)).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     await person.shot(`welcome-${theme}`);
     await person.api.delete(`/v1/sandboxes/${id}`);
-    await page.getByRole("button", { name: /python-cli/ }).click();
+    await page.getByRole("button", { name: /Python\s+python-cli/ }).click();
     await opened(person);
     await expect(page.getByRole("tab", { name: "main.py" })).toHaveAttribute("aria-selected", "true");
     expect(await person.file("words/cli.py")).toContain("def ");

@@ -3,6 +3,7 @@
 import pytest
 
 import cloche
+from cloche import languages
 
 MOUNT = """
 import ctypes, os
@@ -65,7 +66,9 @@ def test_a_flood_of_refused_calls_does_not_keep_the_agent_from_its_work():
 
 
 def test_a_missing_language_is_unavailable_and_not_an_exception():
-    result = cloche.run("echo here", language="bash", env={"PATH": "/nowhere"})
+    if languages.tools(languages.find("julia")) is not None:
+        pytest.skip("this host has all languages")
+    result = cloche.run("println(1)", language="julia")
 
     assert result.error is not None
     assert result.error.kind == "unavailable"

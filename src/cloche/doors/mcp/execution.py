@@ -31,7 +31,25 @@ _LOOK_S = 0.25  # how often what was printed is told at most
 _TICK_S = 5.0  # that it still runs is told as often when nothing is printed
 _MAX_MESSAGE = 500
 
-Language = Literal["python", "bash", "javascript", "typescript"]
+Language = Literal[
+    "bash",
+    "c",
+    "cpp",
+    "go",
+    "java",
+    "javascript",
+    "julia",
+    "lua",
+    "perl",
+    "php",
+    "python",
+    "r",
+    "ruby",
+    "rust",
+    "sql",
+    "tcl",
+    "typescript",
+]
 
 
 class CodeArguments(Arguments):
@@ -40,7 +58,7 @@ class CodeArguments(Arguments):
     code: Annotated[str, Field(min_length=1)]
     """The code. In Python, the value of the last expression is returned, as in a notebook."""
     language: Language = "python"
-    """Each language has variables of its own; files are shared."""
+    """Python, JavaScript, TypeScript, Bash, R and Java keep variables of their own; files are shared by all."""
     session: str | None = None
     """The id of a session, from an earlier result, session_create or session_list. Leave it out for this conversation's
     own session; where there is none, a new session is made, and a note tells the id to pass from then on."""
