@@ -55,6 +55,7 @@ def test_a_sandbox_from_its_beginning_to_its_end(http: httpx2.Client) -> None:
         "disk": 1 << 30,
         "processes": 20,
         "output": 10 << 20,
+        "build_timeout": 60,
     }
     path = f"/v1/sandboxes/{made['id']}"
     assert http.get(path).json() == made

@@ -30,29 +30,33 @@ def test_nothing_runs_meanwhile_and_then_everything_does(box: cloche.Sandbox) ->
 
 def test_code_stands_still_and_goes_on(box: cloche.Sandbox) -> None:
     box.run("import time")
-    done: list[cloche.Result] = []
-    thread = threading.Thread(target=lambda: done.append(box.run(WAITING, timeout=20)))
+    events = box.stream(WAITING, timeout=20)
+    assert next(events).kind == "started"  # a sandbox that is paused takes no more
+    thread = threading.Thread(target=lambda: list(events))
     thread.start()
     box.pause()
     thread.join(1)
     assert thread.is_alive()
     box.resume()
     thread.join(20)
-    assert done[0].text == "'done'"
+    assert events.result is not None
+    assert events.result.text == "'done'"
 
 
 def test_time_that_is_up_meanwhile_does_not_end_the_sandbox(box: cloche.Sandbox) -> None:
     box.run("import time")
-    done: list[cloche.Result] = []
-    thread = threading.Thread(target=lambda: done.append(box.run("time.sleep(60)", timeout=0.5)))
+    events = box.stream("time.sleep(60)", timeout=0.5)
+    assert next(events).kind == "started"
+    thread = threading.Thread(target=lambda: list(events))
     thread.start()
     box.pause()
     thread.join(3)
     assert thread.is_alive()
     box.resume()
     thread.join(20)
-    assert done[0].error is not None
-    assert done[0].error.kind == "timeout"
+    assert events.result is not None
+    assert events.result.error is not None
+    assert events.result.error.kind == "timeout"
     assert box.run("6 * 7").text == "42"
 
 

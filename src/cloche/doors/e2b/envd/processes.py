@@ -305,11 +305,11 @@ async def send_input(call: Call, told: dict[str, Any]) -> dict[str, Any]:
 
 
 async def close_stdin(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """Nothing more comes on its standard input."""
-    program = programs_of(call.held).find(told)
+    """Nothing more comes on its standard input; again, or after its end, that is nothing new."""
+    program = programs_of(call.held).find(told, ended=True)
     if program.is_terminal:
         raise Problem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
-    if program.takes_input:
+    if program.takes_input and program.ended is None:
         program.takes_input = False
         await program.process.close_stdin()
     return {}
