@@ -16,7 +16,7 @@ page_sources := $(shell find web -type f -not -path 'web/node_modules/*' -not -p
 code := $(wildcard src scripts bench tests)
 typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print -quit),$(folder)))
 
-alone := tests/host tests/limits tests/escape/test_neighbours.py tests/web/test_playground.py
+alone := tests/host tests/limits tests/escape/test_neighbours.py
 
 .PHONY: install page run test check bench clean
 
