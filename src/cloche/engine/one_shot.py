@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from cloche.engine.commands import Data
     from cloche.walls.wall import AsyncWall
 
-CHECK_S = 20.0  # what a checker may take beyond its program
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
 
 
@@ -113,6 +112,8 @@ def one_shot(
     imports = spoken.imports(code)
     lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
     if lifetime is not None and not spoken.warm:
+        from cloche.engine.building import CHECK_S
+
         lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
     return AsyncOneShot(Order(limits, mounts, imports, lifetime), env, wall)
 
