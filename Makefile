@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 
 # A stamp is newer than what it was made from, so a second `make install` does nothing and a changed lock reinstalls.
 tools := .venv/.tools
@@ -13,16 +13,17 @@ page := src/cloche/doors/page/built/.stamp
 page_sources := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/.monaco/*' \
 	-not -path 'web/results/*' -not -path 'web/tests/*' -not -name '*.test.ts' -not -name '*.md' 2>/dev/null)
 
+# Folders with tests that are marked `alone`: to look through all of them for the few takes ten seconds.
+alone := tests/host tests/limits tests/escape
 code := $(wildcard src scripts bench tests)
 typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print -quit),$(folder)))
-
-alone := tests/host tests/limits tests/escape/test_neighbours.py
 
 .PHONY: install page run test check bench clean
 
 # The nursery finds our code on a read-only mount: what is not compiled beforehand is compiled at every start.
 install: $(package) $(environment)
 	@.venv/bin/python -m compileall -q src/cloche
+	@.venv/bin/python -m cloche.bundles
 	@# What makes languages quick is made once; a language that cannot be prepared is only slower.
 	@.venv/bin/cloche languages prepare || true
 
@@ -35,10 +36,10 @@ test: install $(page)
 	@scripts/system-packages tools
 	@scripts/system-packages languages
 	@.venv/bin/cloche languages prepare || true
-	@# What looks at the whole host, or at the clock, has the host to itself; the rest mostly waits: three files at a time.
+	@# What looks at the whole host, or at the clock, comes alone; the rest often waits, so more of it than processors.
 	@if [ -n "$(ARGS)" ]; then .venv/bin/python -m pytest $(ARGS); else \
-		.venv/bin/python -m pytest -n 3 --dist loadfile $(addprefix --ignore=,$(alone)) && \
-		.venv/bin/python -m pytest $(alone); fi
+		.venv/bin/python -m pytest -m "not alone" -n 3 --dist loadfile --no-loadscope-reorder && \
+		.venv/bin/python -m pytest -m alone $(alone); fi
 
 check: $(package)
 	@.venv/bin/ruff format --check --quiet $(code) || { .venv/bin/ruff format --check $(code); exit 1; }
@@ -65,9 +66,10 @@ $(tools): requirements-dev.lock
 	@.venv/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null
 	@touch $@
 
-$(package): $(tools) pyproject.toml
+$(package): $(tools) pyproject.toml scripts/command.py
 	@echo "Installing Cloche (editable)"
 	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@.venv/bin/python scripts/command.py
 	@touch $@
 
 $(environment): $(package) src/cloche/environment/packages.lock src/cloche/environment/package-lock.json \

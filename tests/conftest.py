@@ -16,6 +16,39 @@ import pytest
 
 import cloche
 
+# What takes longest begins first: at the end it would keep one processor busy while the others have nothing to do.
+LONGEST = (
+    *("web/test_playground.py", "doors/test_openapi.py", "host/test_others_than_root.py", "corpora/test_notebooks.py"),
+    *("engine/test_run.py", "service/test_workspaces.py", "service/test_restart.py", "sessions/test_streams.py"),
+    *(
+        "e2b/test_clients.py",
+        "agent/test_python_program.py",
+        "sessions/test_javascript.py",
+        "sessions/test_attempts.py",
+    ),
+    *("sessions/test_crashes.py", "doors/test_http.py", "doors/test_mcp_conformance.py", "cli/test_mcp.py"),
+)
+
+
+# Where `make test` looks for tests that are marked `alone`.
+ALONE = ("host", "limits", "escape")
+
+
+def pytest_configure() -> None:
+    """Heed what whoever runs the tests may ignore (`nohup`, `&`): what tests start would ignore it, too."""
+    for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; the others stay in their order."""
+    for item in items:
+        if item.get_closest_marker("alone") and item.path.parent.name not in ALONE:
+            raise pytest.UsageError(f"{item.nodeid} is marked `alone`, but nobody looks for it there: see the Makefile")
+    places = {Path(__file__).parent / path: place for place, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
 
 @pytest.fixture(scope="session")
 def jail() -> None:
@@ -46,11 +79,15 @@ async def async_box(jail: None) -> AsyncIterator[cloche.AsyncSandbox]:
 class Server:
     """A real server, in a process of its own."""
 
-    def __init__(self, folder: Path, *flags: str, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, env: dict[str, str] | None = None, descriptors: int | None = None
+    ) -> None:
         self.folder = folder
         self.log = folder / "server.log"
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "cloche.cli.main", "serve", "--port", "0", "--data-dir", str(folder / "data")]
+        if descriptors is not None:
+            command = ["prlimit", f"--nofile={descriptors}", *command]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CLOCHE_")}
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -95,13 +132,24 @@ def server(jail: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     running.stop()
 
 
+@pytest.fixture(scope="session")
+def served(jail: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same for tests of the library, which is allowed more there than most servers would."""
+    options = ("--max-output", "1G", "--max-body", "256M", "--runs-at-once", "64", "--mounts", "/")
+    running = Server(tmp_path_factory.mktemp("served"), *options)
+    yield running
+    running.stop()
+
+
 @pytest.fixture
 def serve(jail: None, tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts servers with flags of the test's choice, each with its own data unless `folder` says otherwise."""
     started: list[Server] = []
 
-    def start(*flags: str, folder: str = "", env: dict[str, str] | None = None) -> Server:
-        running = Server(tmp_path / (folder or f"server-{len(started)}"), *flags, env=env)
+    def start(*flags: str, folder: str = "", env: dict[str, str] | None = None, **more: Any) -> Server:
+        # Most have little to run: to load pandas and the like ahead would take longer than all of it.
+        place = tmp_path / (folder or f"server-{len(started)}")
+        running = Server(place, *flags, env={"CLOCHE_WARM": "0", **(env or {})}, **more)
         started.append(running)
         return running
 

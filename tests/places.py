@@ -1,32 +1,17 @@
-"""Where the tests of the library run: in this process, and on a server of their own, over HTTP.
+"""Where the tests of the library run: in this process, and on a server, over HTTP.
 
-A folder of tests uses it by importing `place` and the two hooks into its conftest.py.
+A folder of tests uses it by importing `place` and the hook into its conftest.py.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Server
 
 HERE, THERE = "embedded", "over HTTP"
-
-
-_OPTIONS = ("--max-output", "1G", "--max-body", "256M", "--runs-at-once", "64", "--mounts", "/")
-_served: list[tuple[Server, tempfile.TemporaryDirectory[str]]] = []  # for the folder that is being tested
-
-
-def served() -> Server:
-    """The server of this folder of tests, started by the first who wants it."""
-    if not _served:
-        folder = tempfile.TemporaryDirectory(prefix="cloche-served-")
-        _served.append((Server(Path(folder.name), *_OPTIONS), folder))
-    return _served[0][0]
 
 
 @pytest.fixture(scope="module", params=[HERE, THERE], autouse=True)
@@ -35,7 +20,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("CLOCHE_URL", raising=False)
         if request.param == THERE:
-            server = served()
+            server = request.getfixturevalue("served")
             patch.setenv("CLOCHE_URL", server.url)
             patch.setenv("CLOCHE_API_KEY", server.key)
         yield request.param
@@ -56,15 +41,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if twice:
         config.hook.pytest_deselected(items=list(twice))
         items[:] = [item for item in items if item not in twice]
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """The server ends with the last test of its folder, so that it is in nobody else's way."""
-    if _served and (nextitem is None or nextitem.path.parent != item.path.parent):
-        server, folder = _served.pop()
-        server.stop()
-        folder.cleanup()
 
 
 def _place(item: pytest.Item) -> Any:

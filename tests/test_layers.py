@@ -26,7 +26,18 @@ INSIDE = [
 # Of the sandboxes' own environment, not of ours: used while a nursery warms up.
 REHEARSED = ("numpy", "pandas", "matplotlib")
 # The same, where a session's state lives.
-IN_KERNELS = (*REHEARSED, "IPython", "matplotlib_inline", "traitlets", "plotly", "altair", "bokeh", "PIL", "polars")
+IN_KERNELS = (
+    *REHEARSED,
+    "IPython",
+    "matplotlib_inline",
+    "traitlets",
+    "tqdm",
+    "plotly",
+    "altair",
+    "bokeh",
+    "PIL",
+    "polars",
+)
 
 
 def imports(module: str) -> Iterator[str]:

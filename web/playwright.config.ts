@@ -1,7 +1,8 @@
 import { defineConfig } from "@playwright/test";
 import { existsSync } from "node:fs";
 
-const browser = ["/usr/bin/chromium", "/usr/bin/google-chrome"].find(existsSync);
+// The one without a window first: it takes a quarter less of the processor.
+const browser = ["/usr/bin/chromium-headless-shell", "/usr/bin/chromium", "/usr/bin/google-chrome"].find(existsSync);
 
 export default defineConfig({
   testDir: "tests",
@@ -16,7 +17,7 @@ export default defineConfig({
   reporter: [["line"]],
   use: {
     browserName: "chromium",
-    launchOptions: { ...(browser ? { executablePath: browser } : {}), args: ["--no-sandbox"] },
+    launchOptions: { ...(browser ? { executablePath: browser } : {}), args: ["--no-sandbox", "--disable-gpu"] },
     screenshot: "only-on-failure",
   },
 });

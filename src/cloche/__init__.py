@@ -17,6 +17,7 @@ A run meets these, in this order:
     kernels/      where a session's variables live: a process per context
     results/      what comes back, cut to what a model should read
     environment/  the Python that programs find inside
+    bundles/      our modules, many in one file, for a cold start
     model/        the words: Limits, Result, Event, Entry
 
 Importing `cloche` is cheap: what it offers is loaded when it is first used.
@@ -161,7 +162,10 @@ def warm_up() -> None:
 def __getattr__(name: str) -> object:
     # Also asked for every submodule that is not loaded yet, so nothing is imported before the name is known.
     if name == "async_run":
-        return __import__("cloche.engine.one_shot", fromlist=["run"]).run
-    if name in _WHERE:
-        return getattr(__import__(f"cloche.{_WHERE[name]}", fromlist=[name]), name)
-    raise AttributeError(f"module 'cloche' has no attribute {name!r}")
+        found = __import__("cloche.engine.one_shot", fromlist=["run"]).run
+    elif name in _WHERE:
+        found = getattr(__import__(f"cloche.{_WHERE[name]}", fromlist=[name]), name)
+    else:
+        raise AttributeError(f"module 'cloche' has no attribute {name!r}")
+    globals()[name] = found  # not asked again
+    return found

@@ -15,7 +15,8 @@ class Settings(Plain):
     """CLOCHE_ENVIRONMENT: folder of the sandboxes' Python environment; by default the one that `make install` built."""
 
     pool: int = 2
-    """CLOCHE_POOL: sandboxes kept ready per nursery.  Two hide the time that making one takes; more cost memory."""
+    """CLOCHE_POOL: sandboxes kept ready per nursery.  Two hide the time that making one takes; more cost memory.
+    0 also keeps none that has been claimed, or in which an interpreter has been started, ahead."""
 
     warm: bool = True
     """CLOCHE_WARM: keep further nurseries, with pandas and the like or a shell for sessions, once they are wanted."""
@@ -51,7 +52,7 @@ def load(one_run: bool = False) -> Settings:
         environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
         pool=0 if one_run else _number("CLOCHE_POOL", 2, 0, 64),
         warm=False if one_run else _flag("CLOCHE_WARM", True),
-        url=os.environ.get("CLOCHE_URL") or None,
+        url=server(),
         api_key=os.environ.get("CLOCHE_API_KEY") or None,
         e2b_api_key=os.environ.get("CLOCHE_E2B_API_KEY") or None,
         e2b_api_url=os.environ.get("CLOCHE_E2B_API_URL") or None,
@@ -60,6 +61,11 @@ def load(one_run: bool = False) -> Settings:
         one_run=one_run,
         debug=_flag("CLOCHE_DEBUG", False),
     )
+
+
+def server() -> str | None:
+    """The address in `url`, without a look at all the rest."""
+    return os.environ.get("CLOCHE_URL") or None
 
 
 def _number(name: str, default: int, low: int, high: int) -> int:

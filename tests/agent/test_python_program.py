@@ -283,6 +283,37 @@ PROGRAMS = {
             def flush(self): raise OSError("no flush")
         sys.stdout = Broken()
     """,
+    "stdout that knows no more than to write and flush": """
+        import sys
+        class Tee:
+            def write(self, text): sys.__stdout__.write(text.upper())
+            def flush(self): sys.__stdout__.write("[flushed]")
+        sys.stdout = Tee()
+        print("kept")
+    """,
+    "stderr fails at exit, and stdout is kept": """
+        import sys
+        class Broken:
+            def write(self, text): pass
+            def flush(self): raise OSError("no flush")
+        sys.stderr = Broken()
+        sys.stdout.write("kept")
+        import atexit
+        class Late:
+            def __del__(self): sys.__stdout__.write("late")
+        late = Late()
+    """,
+    "native code prints": "import ctypes; ctypes.CDLL(None).printf(b'from C')",
+    "the last error": """
+        import atexit, sys
+        class A:
+            def __del__(self): print("deleted")
+        def fail():
+            a = A()
+            1 / 0
+        atexit.register(lambda: print(sys.last_type, sys.last_value, sys.last_traceback.tb_lineno))
+        fail()
+    """,
     "reconfigured": "import sys; sys.stdout.reconfigure(encoding='latin-1', newline='\\r\\n'); print('ü')",
     "input": "name = input('Who? '); print('Hello', name)",
     "input twice": "print(input(), input())",
@@ -647,6 +678,30 @@ def test_a_library_beside_the_program_is_found_and_finalized(box: cloche.Sandbox
     same(ours, bare(box))
     assert ours.stdout.endswith("deleted\n")
     assert box.files.read("log") == b"not closed"
+
+
+def test_a_module_of_the_programs_own_goes_before_one_of_the_standard_library(shared: cloche.Sandbox) -> None:
+    names = ("ast", "random", "os", "time", "encodings")
+    for name in names:
+        shared.files.write(f"code/{name}.py", "mine = True")
+    shared.files.write("code/json/__init__.py", "mine = True")
+    shared.files.write("code/re/data.txt", "no module")
+    try:
+        lines = [f"import {name}; print('{name}', hasattr({name}, 'mine'))" for name in (*names, "json", "re")]
+        ours = shared.run_program("\n".join(lines))
+        same(ours, bare(shared))
+        assert "ast True" in ours.stdout
+        assert "json True" in ours.stdout
+        assert "os False" in ours.stdout
+    finally:
+        for name in ("json", "re", *(f"{name}.py" for name in names)):
+            shared.files.remove(f"code/{name}")
+
+
+def test_lines_of_input_end_as_they_were_given(shared: cloche.Sandbox) -> None:
+    stdin = "one\r\ntwo\rthree\n"
+    ours = shared.run_program("import sys; print(repr(input()), list(sys.stdin))", stdin=stdin)
+    same(ours, bare(shared, stdin=stdin))
 
 
 def test_files_given_in_the_working_directory_can_be_imported(jail: None) -> None:

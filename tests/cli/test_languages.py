@@ -210,6 +210,26 @@ def test_one_file_is_a_language_and_install_brings_its_tools(jail: None, quine: 
 
 
 @as_root
+def test_who_has_looked_before_it_came_is_told_to_start_anew(jail: None, quine: dict[str, str], tmp_path: Path) -> None:
+    code = f"""
+import cloche, os, shutil
+def told():
+    return cloche.run("hello", language="quine_test").error
+print(told().message)
+os.makedirs("{tmp_path}/tools/bin")
+shutil.copy("{tmp_path}/quine", "{tmp_path}/tools/bin/quine")
+os.chmod("{tmp_path}/tools/bin/quine", 0o755)
+print(told().kind, told().message, told().hint)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=quine, timeout=60)
+    assert done.stdout.splitlines() == [
+        "Quine is not installed on this host.",
+        "unavailable Quine was installed after this process had begun to make sandboxes. "
+        "Start it anew: the server, or your own program.",
+    ], done.stderr
+
+
+@as_root
 def test_a_language_that_cannot_be_prepared_is_only_slower(quine: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "updated").touch()
     quine["QUINE_FAILS"] = "1"

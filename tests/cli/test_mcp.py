@@ -293,6 +293,12 @@ def test_the_key_is_written_and_not_shown(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_that_no_key_is_known_is_said(tmp_path: Path) -> None:
+    done = install(tmp_path, "--client", "cursor", "--print", "--url", "http://example.test:7500")
+    assert json.loads(done.stdout)["mcpServers"]["cloche"] == {"url": "http://example.test:7500/mcp"}
+    assert "CLOCHE_API_KEY" in done.stderr
+
+
 def test_a_client_that_only_starts_commands_gets_a_bridge() -> None:
     entry = CLIENTS["claude"].entry(["/bin/cloche"], "http://example.test", "k")
     assert entry == {

@@ -7,19 +7,16 @@ from collections.abc import Iterator
 import pytest
 from tests.client.wires import Wire
 from tests.conftest import Server
-from tests.places import pytest_runtest_teardown, served
 
 import cloche
 
-__all__ = ["pytest_runtest_teardown"]
-
 
 @pytest.fixture
-def server(jail: None, monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(served: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server, which nobody finds by the environment."""
     monkeypatch.delenv("CLOCHE_URL", raising=False)
     monkeypatch.delenv("CLOCHE_API_KEY", raising=False)
-    return served()
+    return served
 
 
 @pytest.fixture

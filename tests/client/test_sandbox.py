@@ -64,6 +64,17 @@ def test_who_knows_the_id_uses_the_same_sandbox(server: Server, there: cloche.Sa
     assert there.run("x").text == "41"  # its block has not ended it
 
 
+def test_files_that_were_to_be_kept_are_found_by_the_name_that_was_told(server: Server) -> None:
+    with cloche.Sandbox(url=server.url, api_key=server.key, persistent=True) as first:
+        first.files.write("kept", "x")
+    name = first.workspace  # type: ignore[attr-defined]
+    with cloche.Sandbox(url=server.url, api_key=server.key, workspace=name) as second:
+        assert second.files.read("kept") == b"x"
+        assert second.workspace == name  # type: ignore[attr-defined]
+    with cloche.Sandbox(url=server.url, api_key=server.key) as third:
+        assert third.workspace is None  # type: ignore[attr-defined]
+
+
 def test_a_guest_may_end_it_all_the_same(server: Server, there: cloche.Sandbox) -> None:
     guest = cloche.Sandbox(url=server.url, api_key=server.key, id=there.id)  # type: ignore[attr-defined]
     guest.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -57,8 +58,28 @@ def test_a_client_that_leaves_the_queue_passes_its_turn_on(serve: Callable[..., 
         first.join()
 
 
+def test_connections_beyond_the_descriptors_there_are_get_an_answer(serve: Callable[..., Server]) -> None:
+    server = serve(descriptors=80)
+    with ExitStack() as opened:
+        clients = [opened.enter_context(server.client()) for _ in range(60)]
+        told = [client.get("/v1/health").status_code for client in clients]  # none of them is closed yet
+        assert (told[0], told[-1], set(told)) == (200, 503, {200, 503})
+    with server.client() as http:
+        _until_it_answers(http)
+        assert http.post("/v1/run", json={"code": "print(1)"}).json()["stdout"] == "1\n"
+
+
+def _until_it_answers(http: httpx2.Client) -> None:
+    """Connections that were closed are noticed a moment later."""
+    for _ in range(100):
+        if http.get("/v1/health").status_code == 200:
+            return
+        time.sleep(0.05)
+    raise AssertionError("it refuses everybody")
+
+
 def _until(http: httpx2.Client, running: int, waiting: int) -> None:
-    deadline = time.monotonic() + 2.5
+    deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
         lines = http.get("/metrics").text.splitlines()
         told = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines) if name[:1] != "#"}

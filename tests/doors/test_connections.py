@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import uvicorn
+from uvicorn.server import ServerState
+from websockets.asyncio.client import connect as connect_websocket
 
 from cloche.doors import connections
 
@@ -30,6 +32,9 @@ class App:
         self.go = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await self._repeat(receive, send)
+            return
         if scope["path"] == "/known":
             scope["state"]["caller"] = "somebody"
         size, more = 0, scope["path"] != "/early"
@@ -52,6 +57,14 @@ class App:
         if scope["path"] == "/much":
             self.left.set()
 
+    async def _repeat(self, receive: Any, send: Any) -> None:
+        """Say the length of every message, once it may go on."""
+        await receive()
+        await send({"type": "websocket.accept"})
+        await self.go.wait()
+        while (message := await receive())["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "text": str(len(message["text"]))})
+
 
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[Callable[[], Any]]:
@@ -59,6 +72,7 @@ async def serving(app: Any) -> AsyncIterator[Callable[[], Any]]:
     config = uvicorn.Config(
         app,
         http=connections.Connection,
+        ws=connections.Messages,
         lifespan="off",
         log_config=None,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -340,8 +354,21 @@ async def test_what_is_not_http_gets_400(said: bytes) -> None:
         assert await until_closed(reader) < 2
 
 
+async def test_who_is_leaving_without_having_asked_for_anything_has_no_key() -> None:
+    config = uvicorn.Config(
+        App(), http=connections.Connection, ws=connections.Messages, lifespan="off", log_config=None
+    )
+    config.load()
+    protocol = connections.Connection(config=config, server_state=ServerState(), app_state={})
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, sock=ours)
+        transport.close()
+        protocol.hang_up("key_1")
+
+
 async def test_too_many_connections_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connections.Connection, "at_most", 3)
     monkeypatch.setattr(connections, "HEAD_S", 30.0)
     async with serving(App()) as connect:
         first = [await connect() for _ in range(3)]
@@ -359,3 +386,24 @@ async def test_too_many_connections_are_told_so(monkeypatch: pytest.MonkeyPatch)
                 writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
                 if (await answer(reader))[0] == 200:
                     break
+
+
+async def test_messages_that_nobody_takes_are_not_read() -> None:
+    app, size, count, sent = App(), 1 << 20, 64, 0
+
+    async def send_all() -> None:
+        nonlocal sent
+        for sent in range(count):
+            await client.send("x" * (size + sent))
+
+    async with serving(app) as connect:
+        _, writer = await connect()
+        address = "ws://{}:{}/".format(*writer.get_extra_info("peername"))
+        async with connect_websocket(address, proxy=None, compression=None, write_limit=size) as client:
+            sending = asyncio.create_task(send_all())
+            assert not (await asyncio.wait((sending,), timeout=SHORT_S))[0]
+            assert sent < count // 2  # on the way, and one that waits to be taken
+            app.go.set()
+            for number in range(count):
+                assert int(await asyncio.wait_for(client.recv(), 5)) == size + number
+            await sending

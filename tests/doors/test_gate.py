@@ -246,7 +246,7 @@ def test_forms_of_other_sites_get_nothing(bare: httpx2.Client, server: Any, cook
         headers = {"Content-Type": form, "Cookie": cookie, "Origin": "https://evil.example"}
         assert bare.post("/v1/run", content=body, headers=headers).status_code == 403
         # and even a page of ours could not run code with a form
-        assert bare.post("/v1/run", content=body, headers={**headers, "Origin": server.url}).status_code == 422
+        assert bare.post("/v1/run", content=body, headers={**headers, "Origin": server.url}).status_code == 415
     right = {"Content-Type": "application/json", "Cookie": cookie, "Origin": server.url}
     assert bare.post("/v1/run", content=body, headers=right).status_code == 200
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from collections.abc import Callable
@@ -293,6 +294,8 @@ def test_two_clients_see_each_other(http: httpx2.Client, server: Any, sandbox: s
     for kind in ("run.started", "run.stdout", "run.result", "run.end", "file.write", "command.started", "checkpoint"):
         assert kind in kinds, kinds
     assert {"context", "restore", "file.remove"} <= set(kinds)
+    waited = [one for one in seen[0] if one.kind.startswith("run.") and one.data["run_id"] != run]
+    assert [one.kind for one in waited] == ["run.started", "run.stdout", "run.end"]
     assert kinds[-1] == "sandbox.ended"
     by_kind = {one.kind: one.data for one in reversed(seen[0])}
     assert all({"kind", "time"} <= set(one.data) for one in seen[0])
@@ -339,6 +342,10 @@ def test_languages_and_versions(http: httpx2.Client) -> None:
     assert http.get("/v1/version").json()["api"] == "v1"
 
 
+def test_who_looks_after_servers_may_ask_without_wanting_an_answer(http: httpx2.Client) -> None:
+    assert [http.head(path).status_code for path in ("/v1/health", "/v1/ready")] == [200, 200]
+
+
 def test_what_is_not_there(http: httpx2.Client) -> None:
     for method, path, status in (
         ("GET", "/nowhere", 404),
@@ -376,6 +383,21 @@ def test_a_stopping_server_is_not_ready_and_ends_sandboxes(serve: Callable[..., 
         told = http.get(sandbox).json()
         assert (told["state"], told["reason"]) == ("ended", "the server was stopped")
         assert [run["state"] for run in http.get("/v1/runs").json()["items"]] == ["done"]
+
+
+def test_what_cannot_be_recorded_is_not_done(serve: Callable[..., Any]) -> None:
+    server = serve()
+    pid, kind = server.process.pid, resource.RLIMIT_FSIZE
+    with server.client() as http:
+        usual = resource.prlimit(pid, kind)
+        resource.prlimit(pid, kind, (1, usual[1]))  # fails in every write to a file, as a full disk does
+        refused = [http.post("/v1/run", json={"code": "1"}), http.post("/v1/keys", json={"owner": "a", "name": "b"})]
+        resource.prlimit(pid, kind, usual)
+        for answer in refused:
+            assert answer.status_code == 503, answer.text
+            assert answer.json()["error"]["kind"] == "unavailable"
+            assert "Retry-After" in answer.headers
+        assert http.post("/v1/run", json={"code": "print(1)"}).json()["stdout"] == "1\n"
 
 
 def test_a_usage_stream_ends_with_its_sandbox(http: httpx2.Client, server: Any, sandbox: str) -> None:

@@ -34,6 +34,30 @@ def test_a_key_is_made_shown_once_and_revoked_at_once(http: httpx2.Client, serve
     assert next(one for one in http.get("/v1/keys").json()["items"] if one["id"] == told["id"])["revoked"] is not None
 
 
+def test_what_a_key_has_open_ends_with_it(http: httpx2.Client, new_key: NewKey) -> None:
+    leaver, other = new_key("leaver"), new_key("leaver")
+    path = f"/v1/sandboxes/{leaver.post('/v1/sandboxes', json={}).json()['id']}"
+    other.post(f"{path}/run", json={"code": "print(1)"})
+    with (
+        leaver.stream("GET", f"{path}/events?after=0", headers=STREAM) as cut,
+        other.stream("GET", f"{path}/events?after=0", headers=STREAM) as kept,
+    ):
+        told, still_told = events(cut), events(kept)
+        assert next(told).number == next(still_told).number
+        http.delete(f"/v1/keys/{leaver.headers['x-test-key-id']}")
+        with pytest.raises(httpx2.RemoteProtocolError):
+            list(told)
+        other.post(f"{path}/run", json={"code": "print(2)"})
+        assert any(one.kind == "run.stdout" and one.data["text"] == "2\n" for one in still_told)
+    other.delete(path)
+
+
+def test_whoever_revokes_its_own_key_is_told_so(new_key: NewKey) -> None:
+    admin = new_key("leaver", scopes=["admin"])
+    assert admin.delete(f"/v1/keys/{admin.headers['x-test-key-id']}").status_code == 204
+    assert admin.get("/v1/keys").status_code == 401
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

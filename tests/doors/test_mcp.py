@@ -274,7 +274,7 @@ async def test_bytes_that_are_no_text_do_not_break_the_answer(client: Client) ->
         ("files_write", {"path": "a"}, "either content or content_base64"),
         ("files_write", {"path": "a", "content_base64": "%"}, "not base64"),
         ("restore", {"checkpoint": "nothing"}, "Make one with `checkpoint`"),
-        ("undo", {}, "undo=True"),
+        ("undo", {}, "session_create with undo=true"),
         ("session_create", {"memory": "much"}, "not a size"),
     ],
 )
@@ -540,6 +540,7 @@ async def test_a_server_that_is_stopped_answers_what_it_was_asked(serve: Callabl
         began.set()
 
     async with client_of(running) as client:
+        await client.list_tools()  # it checks the answer by what this tells, and would ask when it is too late
         code = {"code": "print('on', flush=True)\nimport time\ntime.sleep(1)\n'finished'"}
         call = asyncio.create_task(client.call_tool("code_execution", code, progress_callback=note))
         await asyncio.wait_for(began.wait(), 30)

@@ -75,6 +75,16 @@ def test_a_project_of_several_files_runs(http: httpx2.Client) -> None:
     assert http.post("/v1/run", json=with_code).json()["stdout"] == "x\n"
 
 
+@pytest.mark.parametrize(
+    ("language", "source"), [("python", "print(6 * 7)"), ("ruby", "puts 42"), (None, "#!/bin/sh\necho 42")]
+)
+def test_an_entry_whose_name_tells_nothing_is_of_the_language_that_is_named(
+    http: httpx2.Client, language: str | None, source: str
+) -> None:
+    body = {"files": {"tool": source}, "entry": "tool", "language": language}
+    assert http.post("/v1/run", json=body).json().get("stdout") == "42\n"
+
+
 def test_other_languages_run(http: httpx2.Client) -> None:
     assert http.post("/v1/run", json={"language": "bash", "code": "echo $((6*7))"}).json()["stdout"] == "42\n"
     assert http.post("/v1/run", json={"language": "js", "code": "console.log(6*7)"}).json()["stdout"] == "42\n"
@@ -95,6 +105,8 @@ def test_other_languages_run(http: httpx2.Client) -> None:
         ({"code": "1", "timeout": 1e9}, 400),
         ({"code": "1", "memory": "1P"}, 400),
         ({"code": "1", "memory": "lots"}, 400),
+        ({"code": "1", "memory": 10**400}, 400),
+        ({"code": "1", "processes": -(10**400)}, 400),
         ({"code": "1", "cpu": 0}, 400),
         ({"code": "1", "network": True}, 400),
         ({"code": "1", "isolation": "none"}, 422),
@@ -140,6 +152,13 @@ def test_bodies_that_are_malformed_are_told_clearly(http: httpx2.Client, data: b
     assert answer.status_code in (400, 422), answer.text
     assert answer.json()["error"]["kind"] == "invalid"
     assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain"])
+def test_a_body_that_does_not_say_it_is_json_is_told_to(http: httpx2.Client, kind: str) -> None:
+    answer = http.post("/v1/run", content=b'{"code": "1"}', headers={"Content-Type": kind})
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["error"]["hint"]
 
 
 def test_a_body_that_is_too_large_is_refused(http: httpx2.Client) -> None:
@@ -392,6 +411,7 @@ def test_a_program_is_cancelled(http: httpx2.Client) -> None:
     assert time.monotonic() - begin < 10
     assert rest[-1].kind == "end"
     assert rest[-1].data["result"]["exit_code"] != 0
+    assert rest[-1].data["result"]["error"]["message"] == rest[0].data["error"]["message"] == "The run was cancelled."
     assert http.post(f"/v1/runs/{run}/cancel").status_code == 202  # it is over, which is what was wanted
     assert http.post("/v1/runs/run_none/cancel").status_code == 404
 

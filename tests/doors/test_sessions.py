@@ -168,14 +168,14 @@ def test_best_of(http: httpx2.Client, sandbox: str) -> None:
 
 @pytest.mark.parametrize(("value", "ends"), [(None, "end"), ("no number", "error")])
 def test_best_of_asks_the_caller(http: httpx2.Client, sandbox: str, value: Any, ends: str) -> None:
-    body = {"candidates": ["v = 1", "v = 2"], "timeout": 20}
+    body = {"candidates": ["v = 1; v", "v = 2; v"], "timeout": 20}
     with http.stream("POST", f"{sandbox}/best_of", json=body, headers=STREAM) as answer:
         found: list[Event] = []
         for one in events(answer):
             found.append(one)
             if one.kind == "score":
                 path = f"/v1/runs/{found[0].data['run_id']}/calls/{one.data['call']}"
-                score = one.data["call"] if value is None else value
+                score = int(one.data["result"]["text"]) if value is None else value
                 assert http.post(path, json={"value": score}).status_code == 204
                 assert http.post(path, json={"value": score}).status_code == 404  # answered already
     assert found[-1].kind == ends

@@ -177,6 +177,17 @@ async def test_a_run_can_be_called_off(client: Client) -> None:
     assert told["output"] == "on\n"
 
 
+@pytest.mark.parametrize("session", [None, True])
+async def test_a_run_can_be_called_off_in_the_same_breath(client: Client, session: bool | None) -> None:
+    assert (await client.run("1", session=session))["type"] == "result"  # there is a session now
+    await client.send(type="execute", code="while True: pass", id="x", session=session)
+    await client.send(type="cancel", id="x")
+    told = await client.until("result", "error")
+    assert told["id"] == "x"
+    assert told["error"]["kind"] == "killed" if told["type"] == "result" else told["kind"] == "gone"
+    assert (await client.run("print(1)", session=session))["output"] == "1\n"
+
+
 async def test_a_run_that_waits_for_its_turn_can_be_called_off(client: Client) -> None:
     await client.send(type="execute", code="input()", interactive=True)
     await client.send(type="execute", code="print('never')")
@@ -329,6 +340,17 @@ async def test_a_browser_gives_its_key_as_a_subprotocol(server: Any) -> None:
     assert server.key not in server.log.read_text()
 
 
+@pytest.mark.parametrize("path", ["nowhere", "v1/run", "mcp", "v1/sandboxes/none/terminal"])
+async def test_where_there_is_no_websocket_that_is_said(server: Any, path: str) -> None:
+    headers = {"Authorization": f"Bearer {server.key}"}
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(f"{server.url.replace('http', 'ws')}/{path}", additional_headers=headers, proxy=None):
+            pass
+    assert refused.value.response.status_code == 404
+    assert json.loads(refused.value.response.body)["error"]["kind"] == "gone"
+    assert "without completing" not in server.log.read_text()
+
+
 async def test_a_page_of_another_site_gets_no_connection_even_with_the_key(server: Any) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with client_of(server, origin="http://evil.example"):
@@ -344,7 +366,7 @@ async def test_a_key_that_is_revoked_is_not_served_any_longer(server: Any, http:
         assert (await client.run("print(1)"))["output"] == "1\n"
         http.delete(f"/v1/keys/{made['id']}")
         with pytest.raises(ConnectionClosed) as closed:
-            await client.run("print(1)")
+            await client.receive()
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1008
 
@@ -467,9 +489,11 @@ async def test_who_does_not_read_holds_nobody_up(server: Any, client: Client) ->
 async def test_a_server_that_stops_closes_its_connections(serve: Callable[..., Any]) -> None:
     running = serve()
     async with client_of(running) as client:
-        assert (await client.run("1", session=True))["output"] == "1"
+        told = await client.run("1", session=True)
+        assert told["output"] == "1"
         stopping = asyncio.get_running_loop().run_in_executor(None, running.stop)
         with pytest.raises(ConnectionClosed):
             await client.until("nothing like this")
         assert await stopping == 0
+    assert f"run {told['run_id']} done" in running.log.read_text()  # lines come in bundles, and the last one, too
     assert "Traceback" not in running.log.read_text()

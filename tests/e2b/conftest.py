@@ -27,7 +27,9 @@ def client_python() -> Path:
 
 @pytest.fixture(scope="session")
 def client_node() -> Path:
-    """A folder in which Node finds E2B's clients."""
+    """A folder in which Node finds E2B's clients, if it is one that they can be used with."""
+    if not install.node_is_recent():
+        pytest.skip("E2B's client wants Node 20.18 or later")
     return install.node()
 
 

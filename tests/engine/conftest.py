@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.places import place, pytest_collection_modifyitems, pytest_runtest_teardown
+from tests.places import place, pytest_collection_modifyitems
 
-__all__ = ["place", "pytest_collection_modifyitems", "pytest_runtest_teardown"]
+__all__ = ["place", "pytest_collection_modifyitems"]

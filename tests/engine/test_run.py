@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -182,9 +184,9 @@ def test_an_exit_code_is_an_exit() -> None:
 
 def test_a_program_that_takes_too_long_is_stopped() -> None:
     begin = time.monotonic()
-    result = cloche.run("print('begun')\nwhile True: pass", timeout=0.5)
-    assert 0.4 < time.monotonic() - begin < 3
-    assert "0.5 seconds" in error_of(result, "timeout").message
+    result = cloche.run("print('begun')\nwhile True: pass", timeout=1)
+    assert 0.9 < time.monotonic() - begin < 15
+    assert "1 second" in error_of(result, "timeout").message
     assert (result.exit_code, result.stdout) == (124, "begun\n")
 
 
@@ -292,7 +294,7 @@ def test_children_left_behind_do_not_hold_up_the_result() -> None:
     begin = time.monotonic()
     result = cloche.run("import subprocess; subprocess.Popen(['sleep', '30']); print('done')")
     assert (result.stdout, result.ok) == ("done\n", True)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15
 
 
 # --- bad input
@@ -396,6 +398,20 @@ def test_sizes_are_written_as_people_do(text: int | str, count: int) -> None:
     from cloche.model.limits import size
 
     assert size("disk", text) == count
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"memory": 5}, "memory must be between 16M and 16T bytes, not 5"),
+        ({"memory": 10**400}, "not more"),
+        ({"processes": -(10**400)}, "processes must be between 1 and 1048576 processes, not less"),
+        ({"timeout": 0.0}, "timeout must be between 0.001 and 604800 seconds, not 0"),
+    ],
+)
+def test_what_is_out_of_range_is_told_in_numbers_that_people_read(limits: dict[str, Any], told: str) -> None:
+    with pytest.raises(cloche.InvalidRun, match=told):
+        cloche.run("", **limits)
 
 
 def test_a_file_outside_the_sandbox_cannot_be_given() -> None:
@@ -525,3 +541,16 @@ def test_a_language_that_cannot_be_told_or_run_is_said_so(jail, code):
     with pytest.raises(cloche.InvalidRun) as refused:
         cloche.run(code, language=None)
     assert "python" in refused.value.hint
+
+
+def test_signals_that_its_caller_ignores_reach_a_program() -> None:
+    script = """
+import cloche, signal
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+print(cloche.run("import os, signal; os.kill(os.getpid(), signal.SIGHUP)").exit_code)
+print(cloche.run("kill -HUP $$", language="bash").exit_code)
+with cloche.Sandbox() as box:
+    print(box.commands.run("kill -HUP $$").exit_code)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["129"] * 3, done.stderr

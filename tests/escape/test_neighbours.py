@@ -11,6 +11,7 @@ import pytest
 
 import cloche
 
+pytestmark = pytest.mark.alone
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="run by a user, all sandboxes are that user's")
 
 LEAVE = """
@@ -151,3 +152,37 @@ def test_pending_signals_are_each_ones_own():
         assert 0 < taken <= 4096
         assert int(cloche.run(SIGNALS).stdout) >= taken - 10
         running.kill()
+
+
+# What the kernel has counted in a network namespace since it was made, but for what is counted for all of them.
+COUNTED = "print(*(open(f'/proc/net/{name}').read() for name in ('dev', 'snmp', 'snmp6', 'netstat')))"
+TALK = """
+import socket, threading
+server = socket.create_server(("127.0.0.1", 0))
+threading.Thread(target=lambda: server.accept()[0].sendall(b"x"), daemon=True).start()
+print(socket.create_connection(server.getsockname()).recv(1))
+"""
+KNOCK = """
+import socket
+try: socket.create_connection(("192.0.2.1", 80), 1)
+except OSError as problem: print(problem.strerror)
+"""
+WHERE = "import os; print(os.readlink('/proc/self/ns/net'))"
+
+
+@pytest.mark.parametrize(("use", "printed"), [(TALK, "b'x'"), (KNOCK, "Network is unreachable")])
+def test_a_network_that_somebody_has_used_is_nobodys_next(attack, use, printed):
+    attack(WHERE, "nothing")  # one is there to be used again
+    unused = attack(COUNTED, "nothing")
+    for _ in range(3):
+        assert attack(use, "nothing") == printed
+        assert attack(COUNTED, "nothing") == unused
+    # The same without a look at what was done there.
+    attack(WHERE, "unused network")
+    assert attack(use, "unused network") == printed
+    assert any(attack(COUNTED, "unused network") != unused for _ in range(3))
+
+
+def test_a_network_that_nobody_has_used_serves_again(attack):
+    places = [attack(WHERE, "nothing") for _ in range(10)]
+    assert len(set(places)) < len(places)

@@ -56,7 +56,16 @@ def test_what_is_no_file_is_refused_at_once(box: cloche.Sandbox, what: str) -> N
     for attempt in (lambda: box.files.read(path), lambda: box.files.write(path, b"x")):
         with pytest.raises((cloche.FileProblem, cloche.FileMissing)):
             attempt()
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 15
+    assert box.run_program("print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("how", ["mkfifo", "mkdir", "ln -s /dev/full", "ln -s /dev/ptmx", "ln -s main.py"])
+def test_what_lies_where_a_program_is_written_holds_up_nobody(box: cloche.Sandbox, how: str) -> None:
+    box.commands.run(f"mkdir -p code; rm -rf code/main.py; {how} code/main.py")
+    with pytest.raises(cloche.FileProblem):
+        box.run_program("print(1)")
+    box.commands.run("rm -rf code/main.py")
     assert box.run_program("print(1)").stdout == "1\n"
 
 
@@ -87,7 +96,7 @@ for _ in range(3000):
         box.files.remove("deep")
     except cloche.FileProblem:
         pass
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 20
     assert box.run_program("print(1)").stdout == "1\n"
 
 
@@ -133,7 +142,8 @@ class Forger:
         except OSError:
             pass
 
-    def hold(self, order: object) -> Forger:
+    def hold(self, order: object, first: bytes = b"") -> Forger:
+        self.stream._socket.sendall(first)
         return self
 
     def usage(self) -> Spent:

@@ -11,6 +11,8 @@ import pytest
 
 import cloche
 
+SOON_S = 15  # what is stubborn would last for minutes
+
 STUBBORN = {
     "a daemon's grandchild": """
 import os, time
@@ -81,7 +83,7 @@ def marked(mark: str) -> list[str]:
 def test_nothing_outlives_a_run_that_times_out(how):
     begin = time.monotonic()
     result = cloche.run(STUBBORN[how], timeout=0.7)
-    assert time.monotonic() - begin < 1.7
+    assert time.monotonic() - begin < SOON_S
     assert result.error.kind == "timeout"
     assert result.exit_code == 124
 
@@ -91,13 +93,13 @@ def test_nothing_outlives_a_program_that_times_out_in_a_sandbox_that_goes_on(how
     with cloche.Sandbox() as box:
         begin = time.monotonic()
         result = box.run_program(STUBBORN[how], timeout=0.7)
-        assert time.monotonic() - begin < 3.5
+        assert time.monotonic() - begin < SOON_S
         assert result.error.kind in ("timeout", "processes")
         try:
             left = box.usage().processes
         except cloche.Gone:
             return  # the agent did not manage, so the wall ended it all: right as well
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + SOON_S
         while left > 1 and time.monotonic() < deadline:
             left = box.usage().processes
         assert left <= 1
@@ -110,7 +112,7 @@ def test_a_vfork_that_does_not_return_is_ended(compiled):
         box.files.write("/sandbox/v", binary, mode=0o755)
         begin = time.monotonic()
         assert box.commands.run(["/sandbox/v"], timeout=0.5).error.kind == "timeout"
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < SOON_S
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's processes are looked for by root")
@@ -119,7 +121,7 @@ def test_closing_a_sandbox_leaves_none_of_its_processes():
     box = cloche.Sandbox()
     box.commands.start(["sh", "-c", f"setsid sleep 600 & exec -a {mark} sleep 600"], env={"MARK": mark})
     box.commands.start(["bash", "-c", f"trap '' TERM HUP INT; exec -a {mark} sleep 600"], env={"MARK": mark})
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + SOON_S
     while len(marked(mark)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(marked(mark)) >= 2

@@ -4,8 +4,8 @@
     ids     root of a container that maps 65536 ids
     one-id  root of a user namespace that maps a single id
 
-The interpreter may lie where only root can go.  So the same paths are made anew, in a mount namespace of our own, with
-nothing in them but the interpreter.
+The interpreter, and the clone, may lie where only root can go.  So the same paths are made anew, in a mount namespace
+of our own, with nothing in them but these.
 """
 
 from __future__ import annotations
@@ -20,15 +20,22 @@ UID = 61234
 FIRST = 7_000_000
 
 
-def show_the_interpreter_to_all() -> None:
-    prefix = os.path.realpath(sys.base_prefix)
-    top = "/" + prefix.split("/")[1]
-    if prefix.startswith(("/usr", "/opt")):
-        return
-    held = linux.open_tree(prefix)
-    linux.mount("interpreter", top, "tmpfs", 0, "mode=755")
-    os.makedirs(prefix)
-    linux.move_mount(held, prefix)
+CLONE = os.path.realpath(f"{os.path.dirname(__file__)}/../..")
+
+
+def show_to_all(*folders: str) -> None:
+    held = {folder: linux.open_tree(folder) for folder in folders if is_hidden(folder)}
+    for top in {"/" + folder.split("/")[1] for folder in held}:
+        linux.mount("shown", top, "tmpfs", 0, "mode=755")
+    for folder, tree in held.items():
+        os.makedirs(folder)
+        linux.move_mount(tree, folder)
+
+
+def is_hidden(folder: str) -> bool:
+    """Is there a folder on the way that others may not enter?"""
+    parts = folder.split("/")
+    return any(not os.stat("/".join(parts[:end]) or "/").st_mode & 0o001 for end in range(1, len(parts)))
 
 
 def enter_user_namespace(mapping: str) -> None:
@@ -53,7 +60,7 @@ def enter_user_namespace(mapping: str) -> None:
 def main(who: str, command: list[str]) -> None:
     linux.unshare(linux.NEWNS)
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    show_the_interpreter_to_all()
+    show_to_all(os.path.realpath(sys.base_prefix), CLONE)
     os.setgroups([])
     if who == "user":
         os.setresgid(UID, UID, UID)

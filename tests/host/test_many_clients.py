@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 if TYPE_CHECKING:
     from tests.conftest import Server
 

@@ -19,33 +19,39 @@ HERE = Path(__file__).parent
 TESTS = HERE.parent
 
 
-def run_as(who: str, *command: str, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:
+def run_as(who: str, *command: str, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, str(HERE / "as_another.py"), who, sys.executable, *command]
     return subprocess.run(argv, cwd="/", capture_output=True, text=True, timeout=timeout_s)
 
 
-@pytest.mark.parametrize(
-    "tests",
-    [
-        "escape/test_host_is_not_there.py",
-        "escape/test_walls_stay_up.py",
-        "escape/test_the_way_out.py",
-        "escape/test_the_agent.py",
-        "escape/test_neighbours.py",
-        "limits/test_each_limit.py::test_a_limit_is_told_as_that_limit_and_soon",
-        "host/test_sudden_death.py",
-        "sessions/test_contexts.py",
-    ],
-)
-def test_the_same_holds_for_an_ordinary_user(tests):
+def run_tests_as_user(*tests: str) -> None:
     with TemporaryDirectory(
         prefix="pytest-as-user-"
     ) as folder:  # pytest's own belongs to root, and is closed to others
         os.chmod(folder, 0o777)
         options = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder}/temp", f"--rootdir={TESTS.parent}"]
-        done = run_as("user", "-m", "pytest", *options, "-c", str(TESTS.parent / "pyproject.toml"), str(TESTS / tests))
+        options += ["-c", str(TESTS.parent / "pyproject.toml")]
+        done = run_as("user", "-m", "pytest", *options, *(str(TESTS / test) for test in tests))
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_the_same_holds_for_an_ordinary_user() -> None:
+    run_tests_as_user(
+        *("escape/test_host_is_not_there.py", "escape/test_walls_stay_up.py", "escape/test_the_way_out.py"),
+        *("escape/test_the_agent.py", "sessions/test_contexts.py", "languages/test_ahead.py"),
+    )
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(300)
+def test_the_same_holds_for_an_ordinary_user_who_has_the_host_to_himself() -> None:
+    run_tests_as_user(
+        "escape/test_neighbours.py",
+        "limits/test_each_limit.py::test_a_limit_is_told_as_that_limit_and_soon",
+        "host/test_sudden_death.py",
+    )
 
 
 @pytest.mark.parametrize("who", ["user", "ids", "one-id"])

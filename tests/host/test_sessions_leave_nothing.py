@@ -15,10 +15,13 @@ from cloche.blocking.jail import Jail
 from cloche.settings import Settings
 from cloche.walls.jail.nurseries import Nurseries
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def nurseries() -> Iterator[Nurseries]:
-    nurseries = Nurseries(Settings(settings.load().environment, warm=False))
+    nurseries = Nurseries(Settings(settings.load().environment))
+    nurseries.warm_up()
     yield nurseries
     nurseries.close()
 

@@ -18,6 +18,8 @@ from cloche.settings import Settings
 from cloche.walls.jail import cgroups
 from cloche.walls.jail.nurseries import Nurseries
 
+pytestmark = pytest.mark.alone
+
 
 def engine(script: str, **options: object) -> subprocess.Popen[str]:
     """An engine in a process of its own; it prints a line when it is ready."""
@@ -151,7 +153,7 @@ def test_a_start_sweeps_what_an_unclean_end_has_left(host):
 
 def test_an_engine_out_of_descriptors_says_so_and_recovers():
     process = engine("""
-        import os, resource, cloche
+        import os, resource, time, cloche
         assert cloche.run("print(1)").stdout == "1\\n"
         before = len(os.listdir("/proc/self/fd"))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -172,6 +174,8 @@ def test_an_engine_out_of_descriptors_says_so_and_recovers():
             for fd in kept: os.close(fd)
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             assert cloche.run("print(2)").stdout == "2\\n"
+        time.sleep(0.1)  # in a rush, no next one is claimed ahead
+        assert cloche.run("print(3)").stdout == "3\\n"
         print(said, message if "SandboxFailed" in said else "", len(os.listdir("/proc/self/fd")) - before, flush=True)
     """)
     out, _ = process.communicate(timeout=60)

@@ -6,6 +6,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
+from cloche.languages import native
 from cloche.languages.snippets.c import leading_includes, wrapped
 from cloche.languages.snippets.headers import missing_in_c
 
@@ -37,6 +38,27 @@ def test_statements_become_a_program():
     assert result.exit_code == 3
     assert result.diagnostics == ()
     assert result.build_time
+
+
+def test_a_variable_that_a_function_returns_stays_outside():
+    code = "int n = 1;\nint get(void) { return n; }\nvoid set(int x) { if (!x) return; else n = x; }\nset(5);\n"
+    result = cloche.run(code + 'printf("%d", get());\n', language="c")
+    assert result.stdout == "5", result.stderr
+
+
+@pytest.mark.parametrize("unit", ["int v{0};\nvoid f{0}(void) {{}}\n", "{{}}", "A::", ";", "a<"])
+@pytest.mark.timeout(60)  # it was minutes for most of them
+def test_what_is_long_and_odd_is_soon_looked_at(unit):
+    code = "".join(unit.format(number) for number in range(native.MAX_LOOKED_AT // len(unit)))[: native.MAX_LOOKED_AT]
+    for shape in ("{}", "int x = {};", "int f(void) {{ {} }}\nf();"):
+        wrapped(shape.format(code), "main.c")
+        missing_in_c(shape.format(code))
+
+
+def test_a_label_is_of_the_statement_behind_it():
+    code = 'int i = 0;\nagain:\nif (i < 3) { printf("%d", i++); goto again; }\n'
+    result = cloche.run(code, language="c")
+    assert result.stdout == "012", result.stderr
 
 
 def test_an_error_is_where_its_author_made_it():

@@ -44,6 +44,33 @@ def test_statements_become_a_program():
     assert result.stdout == "6;4;2;7;\n", result.stderr
 
 
+def test_headers_may_be_beside_the_folder_of_the_sources():
+    files = {
+        "include/dog.hpp": "#pragma once\nstruct Dog { int legs() const; };\n",
+        "src/dog.cpp": '#include "dog.hpp"\nint Dog::legs() const { return 4; }\n',
+        "src/main.cpp": '#include <iostream>\n#include "dog.hpp"\nint main() { std::cout << Dog().legs(); }\n',
+        "tests/dog.cpp": '#include "dog.hpp"\n#include <not/here.h>\n',
+    }
+    result = cloche.run(files=files)
+    assert result.stdout == "4", result.stderr
+    with cloche.Sandbox() as box:
+        for name, text in files.items():
+            box.files.write(name, text)
+        assert box.run_program(entry="src/main.cpp").stdout == "4"
+
+
+def test_a_class_may_be_defined_in_parts():
+    code = """class Pair { int a, b; public: Pair(int a); ~Pair(); operator bool() const; };
+Pair::Pair(int a) : a{a}, b{1} { std::cout << a + b; }
+Pair::~Pair() { std::cout << "gone"; }
+Pair::operator bool() const { return a > b; }
+Pair pair(2);
+std::cout << bool(pair);
+"""
+    result = cloche.run(code, language="cpp")
+    assert result.stdout == "31gone", result.stderr
+
+
 def test_an_error_is_where_its_author_made_it():
     result = cloche.run(f"{SNIPPET}  cout << unknown;\n", language="cpp")
     assert result.error.kind == "syntax"

@@ -316,12 +316,9 @@ HOSTILE = {
 @pytest.mark.parametrize("code", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_takes_no_longer_than_other_text(code: str) -> None:
     detect("warm up")
-    took = []
-    for _ in range(3):  # the quickest counts: others use this machine, too
-        start = time.perf_counter()
-        guess = detect(code)
-        took.append(time.perf_counter() - start)
-    assert min(took) < 0.5  # quadratic time would be minutes
+    start = time.process_time()
+    guess = detect(code)
+    assert time.process_time() - start < 5  # quadratic time would be minutes
     assert 0 <= guess.confidence <= 1
 
 

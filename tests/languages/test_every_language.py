@@ -13,6 +13,7 @@ from cloche import languages
 from cloche.languages.detect import detect
 from cloche.languages.detection import names as detection
 from cloche.languages.entry import choose_entry
+from cloche.languages.language import Project
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "languages.md"
 NAMES = languages.names()
@@ -35,6 +36,22 @@ def test_its_hello_says_hello(name: str) -> None:
     if name != "sql":  # which answers with a table
         assert result.stdout == f"Hello from {language.title}\n"
     assert (result.stderr, result.exit_code, result.diagnostics) == ("", 0, ())
+
+
+FLOODS = ("a", "\n", "panic: x\n", " at f line 1", "x at f line ", "while executing\n", "E: m in f:1\n")
+BEFORE = ("", "PHP Fatal error:  Uncaught ")
+
+
+@pytest.mark.timeout(60)  # it was minutes, in which a server answered nobody
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_a_program_says_is_soon_read(name: str) -> None:
+    language = languages.find(name)
+    project = Project(entry=f"/sandbox/code/{language.main}", text="x\n")
+    for text in (f"{before}{flood * (100_000 // len(flood))}\n\ngoroutine x" for before in BEFORE for flood in FLOODS):
+        if language.explain is not None:
+            language.explain(text)
+        if language.diagnose is not None:
+            language.diagnose(text, project)
 
 
 @pytest.mark.parametrize("name", having("everything"))

@@ -41,7 +41,8 @@ def test_statements_become_a_program():
 def test_errors_are_where_their_author_made_them():
     result = cloche.run('x := 1\nfmt.Println("a", y)\n\tfunc() { fmt.Println(z) }()\n', language="go")
     assert (result.error.kind, result.exit_code) == ("syntax", 1)
-    assert {str(each) for each in result.diagnostics} == {
+    told = {str(each).replace("x declared but not used", "declared and not used: x") for each in result.diagnostics}
+    assert told == {  # older ones have other words for the first
         "main.go:1:1: error: declared and not used: x",
         "main.go:2:18: error: undefined: y",
         "main.go:3:23: error: undefined: z",

@@ -79,6 +79,11 @@ def test_an_exception_is_explained_with_the_lines_of_the_snippet(box):
             "a.b.X",
         ),
         ("class Out { static class In { public static void main(String[] a) { System.out.print(1); } } }", "1"),
+        (
+            "class A { public static void main(String[] a) { System.out.print(1); } }\n"
+            "public class B { public static void main(String[] a) { System.out.print(2); } }",
+            "2",
+        ),
         ("void main() {\n  System.out.print(2);\n}", "2"),
         ("static void main(String[] args) { System.out.print(args.length); }", "0"),
         ("class Main { int x = 4; }\nSystem.out.print(new Main().x);", "4"),

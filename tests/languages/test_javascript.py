@@ -41,6 +41,7 @@ def test_a_snippet_is_the_kind_of_module_that_it_looks_like(code: str, expected:
         ("async function f() { if (x) { await y } }", False),
         ("const f = async (a = {}) => { await a }", False),
         ("class A { async m(): Promise<void> { try { await x } finally { } } }", False),
+        ("const o = { await: 1 }; f(o.await)", False),
         ("// await\nconst s = 'await x'; const r = /await {/", False),
     ],
 )
@@ -87,7 +88,7 @@ def test_errors_point_at_the_source_that_a_map_names() -> None:
         ("class Odd extends Error {}\nthrow new Odd('two\\nlines')", "runtime", "Odd", "two\nlines"),
         ("async function f() { throw new RangeError('far') }\nf()", "runtime", "RangeError", "far"),
         ("throw { a: 1 }", "runtime", "Error", "{ a: 1 }"),
-        ("JSON.parse('{x')", "runtime", "SyntaxError", "Expected property name or '}' in JSON at position 1"),
+        ("JSON.parse('{x')", "runtime", "SyntaxError", ""),  # Node's words are others from version to version
         ("import 'nowhere'", "runtime", "Error", "Cannot find package 'nowhere' imported from /sandbox/code/main.mjs"),
         ("console.error('Error: no'); process.exit(4)", "exit", None, "The program ended with exit code 4."),
     ],

@@ -41,6 +41,23 @@ def test_statements_become_a_program():
     assert all(each.line == 13 for each in result.diagnostics)  # of the value that nobody takes
 
 
+def test_modules_of_a_snippet_see_what_is_around_them():
+    code = """/* a /* nested */ comment */
+const N: i32 = if true { 3 } else { 4 };
+fn base() -> i32 { N }
+mod inner { pub fn twice() -> i32 { super::base() + crate::base() } }
+use self::inner::twice;
+println!("{}", twice());
+"""
+    result = cloche.run(code, language="rust")
+    assert result.stdout == "6\n", result.stderr
+
+
+def test_items_may_come_after_what_uses_them():
+    code = 'fn first() -> i32 { second() }\nprint!("{}", first());\nfn second() -> i32 { 2 }\n'
+    assert cloche.run(code, language="rust").stdout == "2"
+
+
 def test_errors_are_where_their_author_made_them():
     result = cloche.run('let x: i32 = "a";\nlet y = z;\n', language="rust")
     assert result.error.kind == "syntax"

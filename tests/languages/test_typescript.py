@@ -79,10 +79,15 @@ def test_what_is_more_than_types_works() -> None:
     """
     result = cloche.run(code, language="typescript")
     assert (result.stdout, result.error, result.diagnostics) == ("called method\nGreen 3 4 1\n", None, ())
-    standard = (
-        "function seen(_: Function, context: ClassDecoratorContext) { console.log(context.name) }\n@seen class New {}"
-    )
-    result = cloche.run(standard, language="typescript")
+
+
+@pytest.mark.parametrize(
+    "context", ["context: ClassDecoratorContext", "context: any", "{ name }: ClassDecoratorContext"]
+)
+def test_decorators_are_the_standards(context: str) -> None:
+    name = "name" if "name" in context else "context.name"
+    code = f"function seen(target: any, {context}) {{ console.log({name}) }}\n@seen class New {{}}"
+    result = cloche.run(code, language="typescript")
     assert (result.stdout, result.diagnostics) == ("New\n", ())
 
 

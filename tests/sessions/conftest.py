@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.places import place, pytest_collection_modifyitems, pytest_runtest_teardown
+from tests.places import place, pytest_collection_modifyitems
 
 import cloche
 
-__all__ = ["place", "pytest_collection_modifyitems", "pytest_runtest_teardown"]
+__all__ = ["place", "pytest_collection_modifyitems"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -158,7 +158,8 @@ def test_an_attempt_is_decided_once(box):
 )
 def test_an_attempt_that_fails_tells_and_is_discarded(box, end, kind):
     box.run("x = 1")
-    attempt = box.attempt(f"{end}" if kind == "syntax" else f"open('f', 'w').close(); x = 2\n{end}", timeout=0.5)
+    code = end if kind == "syntax" else f"open('f', 'w').close(); x = 2\n{end}"
+    attempt = box.attempt(code, timeout=1 if kind == "timeout" else 30)
     assert attempt.result.error.kind == kind
     attempt.discard()
     assert box.run("x").text == "1"

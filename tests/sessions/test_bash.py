@@ -340,3 +340,9 @@ def test_nothing_of_the_kernel_is_open_in_what_a_cell_starts(sh):
 def test_nothing_of_the_host_is_in_the_environment(sh, monkeypatch):
     monkeypatch.setenv("HOST_SECRET", "s3cret")
     assert "HOST_SECRET" not in sh("env").stdout
+
+
+def test_a_child_that_is_killed_as_it_begins_does_not_take_the_shells_place(shared: cloche.Sandbox) -> None:
+    # `sleep 9 & kill $!`: the child still has the kernel's EXIT trap, and bash runs it.  Here it does so every time.
+    result = shared.run('eval "set -- $(trap -p EXIT)"; (eval "$3"); echo "on as $$"', language="bash")
+    assert result.stdout == f"on as {shared.run('echo $$', language='bash').stdout}"

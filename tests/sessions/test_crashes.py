@@ -223,3 +223,26 @@ def test_a_flood_does_not_fill_the_engine(warm: None, flood: str) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 250 << 10  # kB
         box.restart()
         assert box.run("1 + 1").text == "2"
+
+
+@pytest.mark.parametrize("ends", ["kill", "timeout"])
+def test_what_ends_a_command_ends_nothing_that_began_after_it(ends: str) -> None:
+    with cloche.Sandbox() as box:
+        command = box.commands.start(
+            "setsid sleep 4242 & echo ready; sleep 4243", timeout=None if ends == "kill" else 3
+        )
+        other = box.contexts.create()
+        box.run("x = 1")
+        other.run("x = 2")
+        before = box.checkpoint()
+        box.run("x = 3; import os; os.system('sleep 4244 &')")
+        other_command = box.commands.start("sleep 4245")
+        if ends == "kill":
+            command.kill()
+        assert command.wait().error.kind == ("killed" if ends == "kill" else "timeout")
+        running = box.commands.run("ps -C sleep -o args=").stdout.split("\n")
+        assert sorted(filter(None, running)) == ["sleep 4244", "sleep 4245"]
+        assert (box.run("x").text, other.run("x").text) == ("3", "2")
+        box.restore(before)
+        assert box.run("x").text == "1"
+        other_command.kill()

@@ -83,6 +83,13 @@ def test_a_figure_drawn_before_an_error_is_shown_all_the_same(shared: cloche.San
     assert [bool(display.png) for display in result.results] == [True]
 
 
+@pytest.mark.parametrize("backend", ["", "notebook", "widget", "qt"])
+def test_a_figure_that_would_have_a_window_is_displayed(shared: cloche.Sandbox, backend: str) -> None:
+    result = shared.run(f"%matplotlib {backend}\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()")
+    assert result.ok, result.error
+    assert [display.png is not None for display in result.results] == [True]
+
+
 def test_figures_are_made_as_svg_or_for_fine_screens_when_asked(box: cloche.Sandbox) -> None:
     draw = "import matplotlib.pyplot as plt\nplt.figure(figsize=(2, 1), dpi=100)\nplt.plot([1])\nNone"
     plain = next(display for display in shown(box.run(draw)) if display.png)

@@ -28,11 +28,23 @@ def test_variables_stay_and_the_last_expression_is_the_result(java: Run) -> None
     assert whole.stdout == "a program\n"
 
 
+def test_a_class_may_name_what_is_declared_after_it(java: Run) -> None:
+    sealed = "sealed interface Shape permits Square, Dot {}\nrecord Square(int side) implements Shape {}\n"
+    assert (
+        java(sealed + "record Dot() implements Shape {}\nShape shape = new Square(3);\nshape").text == "Square[side=3]"
+    )
+    missing = java("class Cat extends Animal { }\n1").error
+    assert missing is not None
+    assert (missing.name, missing.message) == ("UnresolvedReference", "not defined yet: class Animal")
+
+
 def test_what_goes_wrong_is_told_and_nothing_is_lost(java: Run) -> None:
     java("int kept = 7;\nObject nothing = null;")
     raised = java("nothing.toString();")
     assert (raised.error.kind, raised.error.name) == ("runtime", "java.lang.NullPointerException")
     assert raised.error.message == 'Cannot invoke "Object.toString()" because "nothing" is null'
+    own = java('class Broke extends Exception { Broke(String why) { super(why); } }\nthrow new Broke("money");')
+    assert (own.error.name, own.error.message) == ("Broke", "money")
     broken = java("System.out.println(kept);\nint z = 5 +;")
     assert (broken.stdout, broken.error.kind, broken.error.name) == ("7\n", "syntax", "SyntaxError")
     assert broken.error.traceback == "line 2: error: illegal start of expression\nint z = 5 +;\n           ^"

@@ -81,6 +81,16 @@ def test_memory_that_was_let_go_can_be_used_again() -> None:
             assert box.run("x = bytearray(200 << 20); x = None").ok
 
 
+def test_code_may_need_too_much_as_often_as_it_likes() -> None:
+    with cloche.Sandbox(memory="100M") as box:
+        box.files.write("kept", "still here")
+        other = box.contexts.create()
+        other.run("x = 1")
+        kinds = [box.run("bytearray(200 << 20)[0]").error.kind for _ in range(12)]
+        assert kinds == ["memory"] * 12
+        assert (box.files.read("kept"), other.run("x").text) == (b"still here", "1")
+
+
 def test_a_run_may_have_more_or_less_time_than_the_sandbox() -> None:
     with cloche.Sandbox(timeout=0.5) as box:
         assert box.run("import time; time.sleep(1); 'more'", timeout=5).text == "'more'"

@@ -20,7 +20,7 @@ MAX_LISTING = frames.WINDOW // 2  # bytes of one listing
 _CREDIT = frames.WINDOW // 4  # bytes that a writer is allowed at once
 MAX_ATTRIBUTES = 64 << 10  # bytes that are told of one file's attributes
 _USERS = "user."
-_EXDEV = 18
+_EXDEV, _ENOTEMPTY = 18, 39
 _BATCH = 100  # entries in one frame: names are escaped to at most 24 kB each path, so this fits
 
 
@@ -231,9 +231,14 @@ def _rename(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str,
 def _remove(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
     path = resolve(agent, request)
     if modes.S_ISDIR(os.lstat(path).st_mode):
-        import shutil
+        try:
+            os.rmdir(path)  # a folder that has to stay (/sandbox, a mount) is refused here, with all that is in it
+        except OSError as problem:
+            if problem.errno != _ENOTEMPTY:
+                raise
+            import shutil
 
-        shutil.rmtree(path)  # never follows a link
+            shutil.rmtree(path)  # never follows a link
     else:
         os.unlink(path)
     return {}
@@ -257,7 +262,8 @@ _CALLS: dict[Any, Callable[[Agent, int, dict[str, Any]], dict[str, Any]]] = {
 METHODS = frozenset(("read", "write", "list", "watch", *_CALLS))
 
 
-def _open_regular(path: str, flags: int, mode: int = 0o644) -> int:
+def open_regular(path: str, flags: int, mode: int = 0o644) -> int:
+    """Open a file that a program may have put there, or something else in its place."""
     # Not blocking, so that a fifo without a partner is an error and not a wait for ever.
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     status = os.fstat(fd)
@@ -284,7 +290,7 @@ class Reading:
         self._push()
 
     def _open(self, agent: Agent, request: dict[str, Any]) -> int:
-        return _open_regular(resolve(agent, request), os.O_RDONLY)
+        return open_regular(resolve(agent, request), os.O_RDONLY)
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Credit for more, or the wish to stop."""
@@ -364,10 +370,10 @@ class Writing:
 
     def _open(self, append: bool) -> int:
         if append:
-            return _open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            return open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         target = os.path.realpath(self._path)
         try:
-            existing = _open_regular(target, os.O_WRONLY)
+            existing = open_regular(target, os.O_WRONLY)
         except FileNotFoundError:
             status = None
         else:
@@ -380,11 +386,11 @@ class Writing:
                 pass
             else:
                 return self._draft.fd
-        return _open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        return open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
     def _open_here(self) -> int:
         """Write the file itself: made or emptied now, its owner's, and then filled."""
-        fd = _open_regular(self._path, os.O_WRONLY | os.O_CREAT)
+        fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT)
         try:
             os.fchown(fd, os.geteuid(), os.getegid())
         except OSError:

@@ -11,7 +11,7 @@ from _collections import deque  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket, socketpair
 from time import monotonic
 
-from cloche.agent import processes, signals
+from cloche.agent import processes, signals, trees
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -110,7 +110,7 @@ class Kernel:
     def kill(self) -> None:
         """End it, with all that it has started and that is in its session still."""
         if self.pid and self._code is None:
-            processes.end_session(self.pid)
+            trees.end_session(self.pid)
         elif not self.pid:
             self.fail(OSError(4, "it was ended before it started"))
 
@@ -262,7 +262,7 @@ class Kernel:
 
     def _ended(self, status: int, _usage: Any) -> None:
         self._code = os.waitstatus_to_exitcode(status)
-        processes.end_session(self.pid)
+        trees.end_session(self.pid)
         self._tell_ready(OSError(5, "the kernel ended before it started"))
         for answered in list(self._answers.values()):
             answered(OSError(5, "the kernel ended"))

@@ -41,6 +41,10 @@ class _Long(_SimpleCData):  # type: ignore[type-arg]
     _type_ = "l"
 
 
+class _Text(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "z"
+
+
 class _Plain(CFuncPtr):
     _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
     _restype_ = _Int
@@ -54,12 +58,20 @@ class _Holding(CFuncPtr):
 _program = dlopen(None, 0)  # type: ignore[arg-type]  # all that is loaded already
 
 
-def function(name: str, holds_lock: bool = False) -> Function:
-    """A function that returns an int; it takes bytes, None, and integers, which are passed as 64-bit values.
+_KINDS = {"l": _Long, "z": _Text}
 
-    With `holds_lock` the interpreter's lock is not given up while it runs.
+
+def function(name: str, takes: str = "", holds_lock: bool = False) -> Function:
+    """A function that returns an int.  `takes` has a letter for each argument: l for an integer, z for bytes or None.
+
+    Without `takes` it can be given any of these, as 64-bit values, and is slower.  With `holds_lock` the interpreter's
+    lock is not given up while it runs.
     """
     found: Any = (_Holding if holds_lock else _Plain)(dlsym(_program, name))
+    if takes:
+        found.argtypes = tuple(_KINDS[kind] for kind in takes)
+        direct: Function = found
+        return direct
 
     def call(*arguments: object) -> int:
         passed = [_Long(argument) if isinstance(argument, int) else argument for argument in arguments]

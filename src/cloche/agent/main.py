@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from cloche.agent.ahead import Ahead
+
     class Operation(Protocol):
         """Something that the engine has asked for and that is not over."""
 
@@ -46,6 +48,7 @@ def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
 
 
 _MOMENT_S = 0.001
+_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to read at once; room for more than a little is dear to get
 BACKLOG = 1 << 20  # bytes waiting to be sent, past which programs are no longer read
 
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -60,6 +63,7 @@ class Agent:
         self.operations: dict[int, Operation] = {}
         self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
         self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
+        self.ahead: Ahead | None = None  # a command that waits to be asked for
         self.furnish: Callable[[], None] | None = None  # makes what follows, when it is first asked for
         self.watching: set[Any] = set()  # the folders that are watched (agent.watch.Watching)
         self.contexts: Any = None
@@ -67,9 +71,11 @@ class Agent:
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
         self.start_cell: Callable[[Agent, int, dict[str, Any]], None] = _no_cells
         self._incoming, self._outgoing = incoming, outgoing
+        self._expected = _LITTLE  # bytes to have room for at the next read
         self._decoder = frames.Decoder(frames.FROM_ENGINE)
         self._queue: deque[bytes | memoryview] = deque()
         self._queued = 0
+        self._awaits_room = False  # is there more to be sent than the stream takes?
         self._unhurried: tuple[bytes, int] | None = None  # what waits for company
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._children: dict[int, Callable[[int, Any], None]] = {}
@@ -100,16 +106,23 @@ class Agent:
         os.set_blocking(stream, False)
 
     def rehearse(self) -> None:
-        """Touch now what the first request will touch: memory shared with the nursery is copied at its first use."""
-        frame = frames.encode_json(0, frames.CALL, {"method": "stat", "path": "/"})
-        for operation, kind, payload in self._decoder.feed(frame):
-            self._handle(operation, kind, payload)
+        """Do now what the first request will do: memory shared with the nursery is copied when it is first written."""
+        program = {"argv": ["/bin/true"], "env": self.environment, "cwd": self.home, "input": False}
+        for kind, request in ((frames.CALL, {"method": "stat", "path": "/"}), (frames.RUN, program)):
+            for operation, _, payload in self._decoder.feed(frames.encode_json(0, kind, request)):
+                self._handle(operation, kind, payload)
+        while self.operations:
+            for fd, _ in self._all.poll():
+                if fd in self._callbacks and fd != self._incoming:  # nobody speaks with us yet
+                    self._callbacks[fd]()
         self._queue.clear()
         self._queued = 0
 
     def serve(self) -> None:
         """Work until the engine closes the stream."""
         self._bury()  # children that ended before the signal was listened to
+        self._receive()  # the first request came with the stream
+        self._flush()
         while self._open:
             poll = self._vital if self._queued > BACKLOG else self._all
             for fd, _ in poll.poll(self._patience()):
@@ -170,6 +183,11 @@ class Agent:
         """Call `ended(status, usage)` when this child has ended."""
         self._children[pid] = ended
 
+    @property
+    def children(self) -> set[int]:
+        """All that are waited for so."""
+        return set(self._children)
+
     def can_adopt(self, pid: int) -> bool:
         """Is there a process of this pid that nobody has claimed?"""
         return pid not in self._children and os.path.exists(f"/proc/{pid}")
@@ -191,7 +209,8 @@ class Agent:
 
     def _receive(self) -> None:
         try:
-            data = os.read(self._incoming, 256 << 10)
+            data = os.read(self._incoming, self._expected)
+            self._expected = _LITTLE if len(data) < self._expected else _MUCH
         except BlockingIOError:
             return
         except OSError:
@@ -261,22 +280,16 @@ class Agent:
         self._await_room(False)
 
     def _await_room(self, wanted: bool) -> None:
+        if wanted == self._awaits_room:
+            return
+        self._awaits_room = wanted
         if self._incoming == self._outgoing:
             events = _READ | (select.EPOLLOUT if wanted else 0)
             self._vital.modify(self._incoming, events)
             self._all.modify(self._incoming, events)
-        elif wanted:
-            for poll in (self._vital, self._all):
-                try:
-                    poll.register(self._outgoing, select.EPOLLOUT)
-                except FileExistsError:
-                    break
-        else:
-            for poll in (self._vital, self._all):
-                try:
-                    poll.unregister(self._outgoing)
-                except (FileNotFoundError, OSError):
-                    break
+            return
+        for poll in (self._vital, self._all):
+            poll.register(self._outgoing, select.EPOLLOUT) if wanted else poll.unregister(self._outgoing)
 
     def _patience(self) -> float | None:
         if not self._alarms:

@@ -7,19 +7,21 @@ import os
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from time import monotonic
 
-from cloche.agent import python, signals
+from cloche.agent import python, signals, trees
 from cloche.agent.feed import Feed
-from cloche.agent.files import resolve
+from cloche.agent.files import open_regular, resolve
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.agent.ahead import Ahead
     from cloche.agent.main import Agent
     from cloche.agent.stages import Stage
 
 _PIPE_SIZE = 256 << 10
+_MOMENT_S = 0.003  # that a program which nobody speaks with runs before we listen to it
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -47,10 +49,11 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Proc
         script = None
     if script is not None:
         program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
-        spare = take_spare(agent)
-        spare.go(program)  # first: it can run while we write down what it is
-        os.close(spare.order)
+        spare = _start_python(agent, program)  # first: it can run while we write down what it is
         process = Process(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
+    elif (ahead := _take_ahead(agent, request, cwd, environment)) is not None:
+        ahead.go()
+        process = Process(agent, operation, ahead.pid, ahead.stdin, ahead.stdout, ahead.stderr)
     elif terminal:
         process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
     else:
@@ -58,13 +61,16 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Proc
     if not request.get("input") and not terminal:
         process.close_input()
     agent.operations[operation] = process
-    agent.send(frames.encode_json(operation, frames.STARTED, {"pid": process.pid}))
+    if request.get("awaited") or terminal:
+        process.listen()
+    else:
+        process.listen_soon()
     return process
 
 
 def write_file(path: str, data: bytes) -> None:
     """Write a small file in one go; `open` would touch a hundred pages that are shared with the nursery until then."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         while data:
             data = data[os.write(fd, data) :]
@@ -84,18 +90,17 @@ def _write_source(path: str, text: str) -> None:
 class Spare:
     """A Python that is ready to become a program: forked ahead, waiting to be told which."""
 
-    def __init__(self, agent: Agent, early: bool = False) -> None:
-        stdin, self.stdin = pipe()
-        self.stdout, stdout = pipe()
-        self.stderr, stderr = pipe()
-        # A socket, not a pipe: for a kernel it becomes the control on which the conversation goes on.
-        order, ours = socketpair(AF_UNIX, SOCK_STREAM)
-        self.order = ours.detach()
+    def __init__(self, agent: Agent, early: bool = False, program: dict[str, Any] | None = None) -> None:
+        """`early` if there is time until the order comes; with `program` it is here already, and need not be sent."""
+        theirs, (self.stdin, self.stdout, self.stderr) = pipes()
+        self.order, order = -1, None
+        if program is None:
+            # A socket, not a pipe: for a kernel it becomes the control on which the conversation goes on.
+            self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
         self.pid = os.fork()
         if self.pid == 0:
-            raise python.Program(stdin, stdout, stderr, order.detach(), early)
-        order.close()
-        for fd in (stdin, stdout, stderr):
+            raise python.Program(*theirs, order, early, program)
+        for fd in theirs if order is None else (*theirs, order):
             os.close(fd)
         self.alive = True
         agent.adopt(self.pid, self._ended)
@@ -113,10 +118,30 @@ class Spare:
             os.close(fd)
 
 
+def _start_python(agent: Agent, program: dict[str, Any]) -> Spare:
+    if agent.spare is None or not agent.spare.alive:
+        return Spare(agent, program=program)
+    spare = take_spare(agent)
+    spare.go(program)
+    os.close(spare.order)
+    return spare
+
+
 def take_spare(agent: Agent) -> Spare:
     """A Python that waits for its order; one that is there already, if it can be."""
     spare, agent.spare = agent.spare, None
     return spare if spare is not None and spare.alive else Spare(agent)
+
+
+def _take_ahead(agent: Agent, request: dict[str, Any], cwd: str, environment: dict[str, str]) -> Ahead | None:
+    """The command that was started ahead, if it is the one that is asked for; otherwise it goes."""
+    ahead, agent.ahead = agent.ahead, None
+    if ahead is None:
+        return None
+    if not request.get("terminal") and cwd == agent.home and ahead.is_for(request["argv"], environment):
+        return ahead
+    ahead.discard()
+    return None
 
 
 class Process:
@@ -125,7 +150,6 @@ class Process:
     def __init__(self, agent: Agent, operation: int, pid: int, stdin: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
         self._agent, self._operation = agent, operation
-        self._started = start_time(pid)
         self._began = monotonic()
         self._outputs = {stdout: frames.STDOUT}
         if stderr is not None:
@@ -135,16 +159,25 @@ class Process:
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
+        self._alarm: int | None = None  # that has us listen to it
         self.beside: Stage | None = None  # what its end waits for
-        for fd in self._outputs:
-            os.set_blocking(fd, False)
-            agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
         agent.adopt(pid, self._ended)
 
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Whom others are not to take for orphans of theirs."""
-        return (self.pid,)
+    def listen_soon(self) -> None:
+        """Listen to it in a moment, or at its end: nobody speaks with it, and most have ended by then."""
+        self._alarm = self._agent.after(_MOMENT_S, self.listen)
+
+    def listen(self) -> None:
+        """Tell that it has started, and pass on what it says from now on."""
+        self._announce()
+        for fd in self._outputs:
+            self._agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
+
+    def _announce(self) -> None:
+        if self._alarm is not None:
+            self._agent.forget_alarm(self._alarm)
+            self._alarm = None
+        self._agent.send(frames.encode_json(self._operation, frames.STARTED, {"pid": self.pid}))
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Input, its end, credit, a signal, a new window size, or the wish to be rid of it."""
@@ -172,7 +205,7 @@ class Process:
         if self.beside is not None:
             self.beside.cancel()
         if self._end is None:
-            end_tree(self.pid, self._started, spared(self._agent, self._operation))
+            trees.end_tree(self._agent, self.pid)
 
     def close_input(self) -> None:
         """Nothing more will come on its standard input."""
@@ -232,6 +265,8 @@ class Process:
         os.close(fd)
 
     def _ended(self, status: int, usage: Any) -> None:
+        if self._alarm is not None:
+            self._announce()
         self._end = status, usage
         self._drain()
 
@@ -283,98 +318,19 @@ def disk(path: str) -> dict[str, int]:
     }
 
 
-def end_tree(root: int, started: int, spared: set[int]) -> None:
-    """Kill a process, its descendants, and the orphans that it can have left behind.
-
-    A descendant that made itself a daemon is a child of ours now.  Whatever orphan is younger than the root, and does
-    not descend from another program of the engine's, is counted as the root's: better one too many than one too few.
-    """
-    ourselves = os.getpid()  # 1, where the sandbox has a pid namespace of its own
-    while True:
-        parents, starts = _table()
-        doomed = {root}  # not reaped yet; a main thread that has ended looks dead while others of its threads go on
-        grown = True
-        while grown:
-            grown = False
-            for pid, parent in parents.items():
-                if pid in doomed or pid in spared or pid == ourselves:
-                    continue
-                if parent in doomed or (parent == ourselves and pid != root and starts[pid] >= started):
-                    doomed.add(pid)
-                    grown = True
-        for pid in doomed:
-            try:
-                os.kill(pid, signals.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-        if doomed == {root}:
-            return
-
-
-def end_session(leader: int) -> None:
-    """Kill a process and all that is in its session, as long as something is; what left it is on its own."""
-    while True:
-        doomed = [pid for pid in _pids() if _session_of(pid) == leader]
-        for pid in doomed:
-            try:
-                os.kill(pid, signals.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
-        if not doomed or doomed == [leader]:
-            return
-
-
-def _session_of(pid: int) -> int:
-    """The session of a process that is alive; 0 when it is not."""
-    fields = _stat(pid)
-    return int(fields[3]) if fields and fields[0] not in ("Z", "X") else 0
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-
-
-def _table() -> tuple[dict[int, int], dict[int, int]]:
-    parents, starts = {}, {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            fields = _stat(int(name))
-            if fields and fields[0] not in ("Z", "X"):
-                parents[int(name)], starts[int(name)] = int(fields[1]), int(fields[19])
-    return parents, starts
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
-        return os.read(fd, 4096).rpartition(b")")[2].decode().split()
-    except OSError:
-        return []
-    finally:
-        os.close(fd)
-
-
-def start_time(pid: int) -> int:
-    """When a process began, as /proc counts it; 0 when it is gone."""
-    fields = _stat(pid)
-    return int(fields[19]) if fields else 0
-
-
-def spared(agent: Agent, operation: int) -> set[int]:
-    """Who is not to be counted as an orphan of this operation's: the other operations' processes."""
-    return {
-        pid for number, other in agent.operations.items() if number != operation for pid in getattr(other, "pids", ())
-    }
-
-
 def pipe() -> tuple[int, int]:
     """The reading and the writing end of a pipe that holds much."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     widen(writing, _PIPE_SIZE)
     return reading, writing
+
+
+def pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Both ends of standard input, output and error: as a program finds them, and ours, which do not block."""
+    (stdin, feed), (out, stdout), (err, stderr) = pipe(), pipe(), pipe()
+    for fd in (feed, out, err):
+        os.set_blocking(fd, False)
+    return (stdin, stdout, stderr), (feed, out, err)
 
 
 def widen(pipe: int, size: int) -> None:
@@ -386,19 +342,17 @@ def widen(pipe: int, size: int) -> None:
 
 
 def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:
-    stdin, feed = pipe()
-    stdout_end, stdout = pipe()
-    stderr_end, stderr = pipe()
+    theirs, ours = pipes()
     try:
-        pid = spawn(argv, cwd, environment, (stdin, stdout, stderr))
+        pid = spawn(argv, cwd, environment, theirs)
     except BaseException:
-        for fd in (feed, stdout_end, stderr_end):
+        for fd in ours:
             os.close(fd)
         raise
     finally:
-        for fd in (stdin, stdout, stderr):
+        for fd in theirs:
             os.close(fd)
-    return Process(agent, operation, pid, feed, stdout_end, stderr_end)
+    return Process(agent, operation, pid, *ours)
 
 
 def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: tuple[int, ...]) -> int:
@@ -418,7 +372,7 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: t
         )
     finally:
         os.chdir("/")
-    _expose_to_oom(pid)
+    expose_to_oom(pid)
     return pid
 
 
@@ -460,7 +414,8 @@ def _start_in_terminal(
             os.execve(executable, argv, environment)
         finally:
             os._exit(127)
-    _expose_to_oom(pid)
+    expose_to_oom(pid)
+    os.set_blocking(master, False)
     return Process(agent, operation, pid, os.dup(master), master, None)
 
 
@@ -471,8 +426,8 @@ def _resize(terminal: int, columns: int, rows: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _expose_to_oom(pid: int) -> None:
-    # When memory runs out, programs go before the agent that has to tell about it.
+def expose_to_oom(pid: int) -> None:
+    """When memory runs out, programs go before the agent that has to tell about it."""
     try:
         write_file(f"/proc/{pid}/oom_score_adj", b"1000")
     except OSError:

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType, TracebackType
     from typing import Any, NoReturn
 
-_prctl = libc.function("prctl")
+_prctl = libc.function("prctl", "lllll")
+_fflush = libc.function("fflush", "l")
 
 # Generators that libraries made when they were imported, before the fork; the nursery collects them (see `note_state`).
 _generators: list[Any] = []
 _ours: list[str] = []  # modules that a program must not find
 _modules_before = 0  # how many there are when the program begins
+_collections_before = 0  # how often something had grown old by then
 _foreign: list[str] = []  # modules that kernels need and a program must not find imported either
 _kernels: dict[str, Callable[[int, dict[str, Any]], NoReturn]] = {}  # what a fork can become instead of a program
 _kept: list[ModuleType] = []  # the same, kept alive: taking them apart would copy pages that are shared until then
@@ -33,10 +35,13 @@ _kept: list[ModuleType] = []  # the same, kept alive: taking them apart would co
 class Program(BaseException):
     """Raised in a forked child: leave everything behind and become a program."""
 
-    def __init__(self, stdin: int, stdout: int, stderr: int, order: int, early: bool) -> None:
+    def __init__(
+        self, stdin: int, stdout: int, stderr: int, order: int | None, early: bool, told: dict[str, Any] | None
+    ) -> None:
         super().__init__()
         self._descriptors = (stdin, stdout, stderr, order)
         self._early = early  # there is time until the order comes
+        self._told = told  # the order, if it was known before the fork
 
     def become(self) -> NoReturn:
         """Called at the bottom of the stack; never returns."""
@@ -44,13 +49,16 @@ class Program(BaseException):
             order = _make_clean(*self._descriptors)
             if self._early:
                 _rehearse()
-            told = _receive_order(order)
-            if "kernel" in told:
-                _become_kernel(order, told)
-            os.close(order)
+            told = self._told
+            if order is not None:
+                told = _receive_order(order)
+                if "kernel" in told:
+                    _become_kernel(order, told)
+                os.close(order)
+            assert told is not None
             _hide(_foreign)
-            global _modules_before
-            _modules_before = len(sys.modules)
+            global _modules_before, _collections_before
+            _modules_before, _collections_before = len(sys.modules), _times_grown_old()
         except BaseException:
             os._exit(125)
         _run(told)
@@ -112,10 +120,11 @@ def note_state() -> None:
         _generators[:] = [thing for thing in gc.get_objects() if type(thing) in kinds]
 
 
-def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
+def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int | None:
+    """Be a process of its own, with nothing open but its streams and the order, whose descriptor is returned."""
     os.setsid()
-    moved = os.dup(order)
-    while moved < 3:
+    moved = 2 if order is None else os.dup(order)
+    while order is not None and moved < 3:
         moved = os.dup(moved)
     for number, fd in enumerate((stdin, stdout, stderr)):
         os.dup2(fd, number)
@@ -135,7 +144,7 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int) -> int:
     _open_standard_streams()
     _hide(_ours)
     gc.enable()
-    return moved
+    return None if order is None else moved
 
 
 def _hide(names: list[str]) -> None:
@@ -176,7 +185,9 @@ def _reseed() -> None:
 
 def _open_standard_streams() -> None:
     # Line by line also into a pipe: output is seen as it happens, and what was printed before a kill is not lost.
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = open(  # type: ignore[misc]
+        0, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False
+    )
     # What is not UTF-8 passes unchanged, as with any Python in a C locale.
     sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
         1, "w", buffering=1, encoding="utf-8", errors="surrogateescape", closefd=False
@@ -218,9 +229,28 @@ def _run(program: dict[str, Any]) -> NoReturn:
     folder = os.path.dirname(script)
     sys.argv = [script, *program["args"]]
     sys.orig_argv = ["python3", *sys.argv]
-    sys.path[:0] = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
+    folders = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
+    sys.path[:0] = folders
+    _make_way(folders)
     _make_main_module(script)
-    _finish(_status_of(_compiled(script)), (folder, program["cwd"]))
+    _finish(_status_of(_compiled(script)), tuple(folders))
+
+
+def _make_way(folders: list[str]) -> None:
+    """Forget what only we have imported and the program has a module of its own for: an `ast.py`, a `token.py`."""
+    for folder in folders:
+        try:
+            entries = os.listdir(folder)
+        except OSError:  # it need not be readable, nor be there
+            continue
+        for entry in entries:
+            name = entry.removesuffix(".py")
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            # What is built in, or imported by every Python before it looks at its program, goes before any file.
+            if spec is None or spec.origin in ("built-in", "frozen") or name == "encodings":
+                continue
+            if name != entry or os.path.isfile(f"{folder}/{name}/__init__.py"):
+                _hide([name, *(inner for inner in sys.modules if inner.startswith(f"{name}."))])
 
 
 def _set_environment(wanted: dict[str, str]) -> None:
@@ -236,15 +266,13 @@ def _compiled(script: str) -> CodeType:
         source = file.read()
     try:
         return compile(source, script, "exec", dont_inherit=True)
-    except SyntaxError as problem:
+    except Exception as problem:  # not only SyntaxError: nested too deeply, or too large, to be compiled at all
         try:
-            odd = not problem.lineno or "\0" in source.decode("utf-8")
+            odd = not getattr(problem, "lineno", 1) or "\0" in source.decode("utf-8")
         except UnicodeDecodeError:
             odd = True
         if odd:  # a file is read otherwise than bytes are, with other words for what is wrong: nothing has run yet
             os.execv(sys.executable, ["python3", *sys.argv])
-        _finish(_report(problem), ())
-    except Exception as problem:  # nested too deeply, or too large, to be compiled at all
         _finish(_report(problem), ())
 
 
@@ -253,10 +281,12 @@ def _status_of(code: CodeType) -> int:
     problem: BaseException | None = None
     try:
         exec(code, sys.modules["__main__"].__dict__)
-    except SystemExit as exit_:
-        return _exit_status(exit_)
     except BaseException as caught:
         problem = caught
+    _flush_quietly(sys.stderr)
+    _flush_quietly(sys.stdout)
+    if isinstance(problem, SystemExit):
+        return _exit_status(problem)
     # Not within the `except`: an exception in a hook would be told as one that happened while handling this one.
     return 0 if problem is None else _report(problem)
 
@@ -288,7 +318,9 @@ def _report(problem: BaseException) -> int:
     """Print the traceback as Python does, without the frames that are ours; the status to end with."""
     status = -signals.SIGINT if type(problem) is KeyboardInterrupt else 1
     trace = _without_ours(problem)
-    _flush_quietly(sys.stdout)
+    sys.last_type, sys.last_value, sys.last_traceback = type(problem), problem, trace
+    if sys.version_info >= (3, 12):
+        sys.last_exc = problem
     hook = getattr(sys, "excepthook", None)
     if hook is None:
         _say("sys.excepthook is missing\n")
@@ -334,20 +366,25 @@ def _finish(status: int, folders: tuple[str, ...]) -> NoReturn:
     import atexit
 
     atexit._run_exitfuncs()
-    flushed = _flush(sys.stdout) and _flush_quietly(sys.stderr)
+    flushed = [_flush(sys.stdout), _flush_quietly(sys.stderr)]
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
     _take_apart(folders)
-    flushed = flushed and _flush(sys.stdout) and _flush_quietly(sys.stderr)
+    _flush_quietly(sys.stdout)
+    _flush_quietly(sys.stderr)
+    _fflush(0)  # what native code has printed
     if status < 0:
         signals.signal(-status, signals.SIG_DFL)
         os.kill(os.getpid(), -status)
-    os._exit(status if flushed else 120)
+    os._exit(status if all(flushed) else 120)
 
 
 def _take_apart(folders: tuple[str, ...]) -> None:
     """Let go of the program's own modules: what they hold is finalized, and open files are written out."""
     from _weakref import ref
 
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):  # which hold what its functions held
+        if hasattr(sys, name):
+            setattr(sys, name, None)
     ours = tuple(f"{folder}/" for folder in folders if folder != "/")
     left = []
     for name in ("__main__", *reversed(_imported_by_the_program())):
@@ -358,7 +395,7 @@ def _take_apart(folders: tuple[str, ...]) -> None:
             left.append(ref(module))
             del sys.modules[name]
     del module
-    gc.collect()
+    _collect()
     if not any(reference() for reference in left):
         return
     for reference in reversed(left):  # held by somebody still: emptied in the order in which Python does it
@@ -366,7 +403,17 @@ def _take_apart(folders: tuple[str, ...]) -> None:
         for belongs in (_private, _public):
             for name in [name for name in names if belongs(name)]:
                 names[name] = None
-    gc.collect()
+    _collect()
+
+
+def _collect() -> None:
+    """All garbage; but a collection of what is old clears Python's stocks of free objects, too, page by page."""
+    gc.collect(1 if _times_grown_old() == _collections_before else 2)
+
+
+def _times_grown_old() -> int:
+    """How often there was a collection whose survivors count as old."""
+    return sum(generation["collections"] for generation in gc.get_stats()[1:])
 
 
 def _imported_by_the_program() -> list[str]:
@@ -385,8 +432,7 @@ def _public(name: str) -> bool:
 
 def _flush(stream: Any) -> bool:
     try:
-        if stream is not None and not stream.closed:
-            stream.flush()
+        _flush_if_open(stream)
     except BaseException as problem:
         _say(f"Exception ignored in: {stream!r}\n")
         sys.__excepthook__(type(problem), problem, _without_ours(problem))
@@ -396,8 +442,16 @@ def _flush(stream: Any) -> bool:
 
 def _flush_quietly(stream: Any) -> bool:
     try:
-        if stream is not None and not stream.closed:
-            stream.flush()
+        _flush_if_open(stream)
     except Exception:
         return False
     return True
+
+
+def _flush_if_open(stream: Any) -> None:
+    try:
+        closed = stream is None or bool(stream.closed)
+    except Exception:  # a stand-in that a program has written need not know
+        closed = False
+    if not closed:
+        stream.flush()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from _signal import (  # type: ignore[import-not-found]
+    ITIMER_REAL,
     SIG_DFL,
     SIG_IGN,
     SIG_SETMASK,
+    SIGALRM,
     SIGCHLD,
     SIGINT,
     SIGKILL,
@@ -13,13 +15,17 @@ from _signal import (  # type: ignore[import-not-found]
     SIGTERM,
     SIGXFSZ,
     default_int_handler,
+    getsignal,
     pause,
     pthread_sigmask,
     set_wakeup_fd,
+    setitimer,
     signal,
 )
 
 __all__ = [
+    "ITIMER_REAL",
+    "SIGALRM",
     "SIGCHLD",
     "SIGINT",
     "SIGKILL",
@@ -30,8 +36,10 @@ __all__ = [
     "SIG_IGN",
     "SIG_SETMASK",
     "default_int_handler",
+    "getsignal",
     "pause",
     "pthread_sigmask",
     "set_wakeup_fd",
+    "setitimer",
     "signal",
 ]

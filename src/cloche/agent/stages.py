@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import processes
+from cloche.agent import processes, trees
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -40,16 +40,11 @@ class Stages:
         self._held: list[tuple[int, bytes]] = []  # for the program, once it is there; at most what credit allows
         self._began = monotonic()
 
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Whom others are not to take for orphans of theirs."""
-        return tuple(stage.pid for stage in (self._now, self._beside) if stage is not None)
-
     def begin(self) -> None:
         """Start the first of them, and what goes beside them all."""
         beside = self._request.get("beside")
         if beside:
-            self._beside = Stage(self._agent, self._operation, self._request, beside, self._beside_ended)
+            self._beside = Stage(self._agent, self._request, beside, self._beside_ended)
         try:
             self._go_on()
         except BaseException:
@@ -76,7 +71,7 @@ class Stages:
     def _go_on(self) -> None:
         if self._waiting:
             step = self._waiting.pop(0)
-            self._now = Stage(self._agent, self._operation, self._request, step, self._ended)
+            self._now = Stage(self._agent, self._request, step, self._ended)
             return
         self._now = None
         del self._agent.operations[self._operation]  # the program takes its place
@@ -129,14 +124,13 @@ class Stage:
     def __init__(
         self,
         agent: Agent,
-        operation: int,
         request: dict[str, Any],
         step: dict[str, Any],
         ended: Callable[[Stage, int, Any], None],
     ) -> None:
         self.name = str(step["name"])
         self.output = bytearray()
-        self._agent, self._operation, self._done = agent, operation, ended
+        self._agent, self._done = agent, ended
         environment = {**agent.environment, **request.get("env", {}), **step.get("env", {})}
         cwd = step.get("cwd") or agent.home
         os.makedirs(cwd, exist_ok=True)
@@ -150,14 +144,13 @@ class Stage:
         finally:
             os.close(nothing)
             os.close(saying)
-        self._started = processes.start_time(self.pid)
         os.set_blocking(self._said, False)
         agent.watch(self._said, self._listen)
         agent.adopt(self.pid, self._ended)
 
     def cancel(self) -> None:
         """Kill it and everything that it has started."""
-        processes.end_tree(self.pid, self._started, processes.spared(self._agent, self._operation))
+        trees.end_tree(self._agent, self.pid)
 
     def _listen(self) -> None:
         while True:

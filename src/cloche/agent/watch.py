@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import struct
+from _struct import Struct
 
 from cloche.agent import drafts, libc
 from cloche.wire import frames
@@ -25,12 +25,12 @@ _KINDS = (
     (_MOVED_TO, "arrive"),
     (_ATTRIB, "chmod"),
 )
-_EVENT = struct.Struct("iIII")
+_EVENT = Struct("iIII")
 MAX_FOLDERS = 1000
 _MOST_READS = 64  # more than what the kernel keeps for one watch
 
-_inotify_init1 = libc.function("inotify_init1")
-_inotify_add_watch = libc.function("inotify_add_watch")
+_inotify_init1 = libc.function("inotify_init1", "l")
+_inotify_add_watch = libc.function("inotify_add_watch", "lzl")
 
 
 class Watching:

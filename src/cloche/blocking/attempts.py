@@ -135,7 +135,7 @@ class Contest:
                 try:
                     self._keep(branches[index], before)
                 except BaseException:
-                    self._box.checkpoints.restore_files(before)
+                    self._back_to(before)
                     raise
             return Best(index, tuple(tried))
         finally:
@@ -165,8 +165,7 @@ class Contest:
                 self._keep(best, before)
             return Best(index, tuple(tried))
         except BaseException:
-            if before in self._checkpoints:  # nothing was kept
-                self._box.checkpoints.restore_files(before)
+            self._back_to(before)
             raise
         finally:
             self._clear_away()
@@ -215,6 +214,11 @@ class Contest:
         self._branches.remove(branch)
         self._checkpoints.remove(before)
         self._box.went_on(before)
+
+    def _back_to(self, before: Checkpoint) -> None:
+        """The files as they were, unless a candidate was kept."""
+        if before in self._checkpoints:
+            self._box.checkpoints.restore_files(before)
 
     def _clear_away(self) -> None:
         for branch in list(self._branches):

@@ -19,7 +19,7 @@ from cloche.languages.language import HOME, Language, Plan, Project
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
-from cloche.model.order import Order, Spent
+from cloche.model.order import Ahead, Order, Spent
 from cloche.model.result import Result, Usage
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cloche.blocking.wall import Hold, Wall
     from cloche.engine.building import Building
 
+MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it is there to read them
 MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
 
 
@@ -44,7 +45,7 @@ class Box:
         self.commands = Commands(self)
         self._opening = Lock()
         self._hold: Hold | None = None
-        self._link: Link | None = None
+        self.link = Link()  # the conversation with the agent, once there is one
         self._ended = False
         self.closed = False  # by its owner
         self.paused = False
@@ -67,16 +68,21 @@ class Box:
 
     def open(self) -> None:
         """Start it; done by `with`, and by the first use."""
+        self._open_with(b"")
+
+    def _open_with(self, first: bytes) -> bool:
+        """Start it, unless it has been; was it this that did, and sent `first` to its agent?"""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
-        if self._hold is not None:
-            return
-        with self._opening:
-            if self._hold is None:
-                hold = self._wall.hold(self._order)
-                self._link = Link(hold.stream)
-                self._hold = hold
-                _held[ref(self, _forgotten)] = hold
+        started = False
+        if self._hold is None:
+            with self._opening:
+                if self._hold is None:
+                    hold = self._wall.hold(self._order, first)
+                    self.link.connect(hold.stream)
+                    self._hold, started = hold, True
+                    _held[ref(self, _forgotten)] = hold
+        return started
 
     def close(self) -> None:
         """End it, with all that is in it, and wait until nothing of it is left."""
@@ -172,6 +178,8 @@ class Box:
                 building, written = self._plan(spoken, project, request, words)
                 if text is not None and source not in (path for path, _ in written):
                     written.append((project.entry, text))
+                if not (words or env or self.env or cwd):
+                    self._foresee(spoken, building.plan)
             request["sources"] = self._carry(written)
             ours = source if place is None else None
             return self.launch(
@@ -201,6 +209,11 @@ class Box:
         request.update(argv=argv, language=spoken.name, **building.request())
         request["env"] = {**plan.env, **request["env"]}
         return building, list(plan.files)
+
+    def _foresee(self, spoken: Language, plan: Plan) -> None:
+        """Ask for a sandbox in which the command has been started already, if it will be the same the next time."""
+        if spoken.ahead and plan.run and not plan.shown and self._hold is None:
+            self._order = self._order.replace(ahead=Ahead(plan.run, plan.env, spoken.ahead))
 
     def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Bring files into the sandbox; those that are small enough travel with the request, and are returned."""
@@ -296,13 +309,6 @@ class Box:
 
     # What commands and files build on
 
-    @property
-    def link(self) -> Link:
-        """The conversation with the agent."""
-        if self._link is None:
-            raise Gone("This sandbox has not been opened.")
-        return self._link
-
     def launch(
         self,
         request: dict[str, Any],
@@ -314,7 +320,6 @@ class Box:
         building: Building | None = None,
     ) -> Process:
         """Ask the agent for a process."""
-        self.open()
         request["env"] = {**self.env, **request["env"]}
         process = Process(
             self,
@@ -330,7 +335,9 @@ class Box:
 
     def tell(self, data: bytes) -> None:
         """Send frames to the agent; raises what became of the sandbox when it is gone."""
-        self.open()
+        first = data if len(data) <= MAX_FIRST else b""
+        if self._open_with(first) and first:
+            return
         try:
             self.link.send(data)
         except Lost as problem:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from time import monotonic
 
-from cloche.blocking.jail import Jailed, connections
+from cloche.blocking.jail import Jailed
 from cloche.errors import Misconfigured, Refused, SandboxFailed
 from cloche.model.order import Order
 from cloche.walls.e2b.remote import Account
+from cloche.walls.jail.claims import connections
 
 _MAKE_S = 120.0  # the client gives up before
 _INSTALL = "Install it beside Cloche: pip install 'cloche[e2b]'."
@@ -38,7 +39,7 @@ class E2B:
         account = Account(api_key, api_url, sandbox_url)
         self._account = account._replace(template=template) if template else account
 
-    def hold(self, order: Order) -> Lodged:
+    def hold(self, order: Order, first: bytes = b"") -> Lodged:
         """Ask for a sandbox, and wait until it is there: that takes longer than many a program may run."""
         from cloche.walls.e2b.carrier import of_this_process
 
@@ -49,7 +50,7 @@ class E2B:
             )
         carrier = of_this_process()
         try:
-            stream, agents_end, leash, carriers_end = connections()
+            stream, agents_end, leash, carriers_end = connections(first)
         except OSError as problem:
             raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.") from problem
         carrier.carry(self._account, order.lifetime_s, agents_end, carriers_end)

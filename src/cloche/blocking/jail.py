@@ -6,14 +6,15 @@ from __future__ import annotations
 import errno
 import marshal
 import os
-from _socket import SO_SNDBUF, SOL_SOCKET
 from time import monotonic
 
 from cloche.blocking.io import Lock, Stream, writable
 from cloche.errors import InvalidRun, Refused, SandboxFailed
 from cloche.model.files import Mount
+from cloche.model.limits import Limits
 from cloche.model.order import Order, Spent
 from cloche.walls.jail import sockets
+from cloche.walls.jail.claims import connections
 from cloche.walls.jail.nurseries import Nurseries, doctor_hint, request
 
 TYPE_CHECKING = False
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
             """Why it could not start, or nothing."""
 
 
-_UNDER_WAY = 512 << 10  # bytes on the way in a stream, as far as the host allows: both ends can work at the same time
 _ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
+_USUAL = request(Limits(), ())
 _NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")
 
 
@@ -40,28 +41,46 @@ class Jail:
     def __init__(self, nurseries: Nurseries) -> None:
         self._nurseries = nurseries
 
-    def hold(self, order: Order) -> Jailed:
+    def hold(self, order: Order, first: bytes = b"") -> Jailed:
         """Claim a sandbox: it is ready, or being made, when this returns; what is sent to it waits for it."""
         mounts = tuple(give(mount) for mount in order.mounts)
-        message = marshal.dumps({**request(order.limits, mounts), "deadline": order.lifetime_s})
+        ahead = None if order.ahead is None else {**order.ahead.as_dict(), "env": dict(order.ahead.env)}
+        wanted = request(order.limits, mounts)
+        usual = order.imports is not None and wanted == _USUAL
+        claim = {**wanted, "deadline": order.lifetime_s, "ahead": ahead}
         reason = ""
         for _ in range(2):  # a nursery that was killed is replaced, once
             try:
                 nursery = self._nurseries.choose(order.imports)
-                stream, agents_end, leash, nurserys_end = connections()
+                ends = nursery.stock.take(claim, first) if usual else None
+                stream, leash = ends or _claim(nursery.control, claim, first)
+            except BrokenPipeError as problem:
+                reason = nursery.failure() or f"the nursery does not answer ({problem.strerror})"
+                continue
             except OSError as problem:
                 raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.", _remedy(problem)) from problem
-            try:
-                _send(nursery.control, message, (agents_end.fileno(), nurserys_end.fileno()))
-                return Jailed(nursery, stream, leash)
-            except OSError as problem:
-                stream.close()
-                leash.close()
-                reason = nursery.failure() or f"the nursery does not answer ({problem.strerror})"
-            finally:
-                agents_end.close()
-                nurserys_end.close()
+            if usual:
+                nursery.stock.renew(claim)
+            return Jailed(nursery, stream, leash)
         raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=doctor_hint())
+
+
+def _claim(control: sockets.Socket, claim: dict[str, Any], first: bytes) -> tuple[sockets.Socket, sockets.Socket]:
+    """Ask the nursery for a sandbox; our ends of its stream and its leash."""
+    message = marshal.dumps(claim)
+    if len(message) > sockets.MAX_CLAIM:
+        raise InvalidRun(f"{len(claim['mounts'])} mounts are too many.", hint="Mount a folder that has them all.")
+    stream, agents_end, leash, nurserys_end = connections(first)
+    try:
+        _send(control, message, (agents_end.fileno(), nurserys_end.fileno()))
+        return stream, leash
+    except BaseException:
+        stream.close()
+        leash.close()
+        raise
+    finally:
+        agents_end.close()
+        nurserys_end.close()
 
 
 def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int, ...]) -> None:
@@ -70,19 +89,6 @@ def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int, ...])
             return sockets.send(control, message, descriptors, sockets.DONTWAIT)
         except BlockingIOError:
             writable(control.fileno())  # many ask at once
-
-
-def connections() -> tuple[sockets.Socket, ...]:
-    """The two ends of a stream, and the two ends of a leash."""
-    stream = sockets.stream_pair()
-    try:
-        for end in stream:
-            end.setsockopt(SOL_SOCKET, SO_SNDBUF, _UNDER_WAY)
-        return (*stream, *sockets.pair())
-    except OSError:
-        for end in stream:
-            end.close()
-        raise
 
 
 def _remedy(problem: OSError) -> str:

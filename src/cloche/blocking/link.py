@@ -15,6 +15,7 @@ from cloche.wire import frames
 
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
+_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; room for more than a little is dear to get
 STALLED_S = 30.0  # an agent that takes nothing for so long is lost
 
 
@@ -42,8 +43,9 @@ class Operation:
 class Link:
     """Frames to and from one agent."""
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    _stream: Stream
+
+    def __init__(self) -> None:
         self._decoder = frames.Decoder(frames.FROM_AGENT)
         self._operations: dict[int, Operation] = {}
         self._last = 0
@@ -51,6 +53,11 @@ class Link:
         self._reading = False
         self._sending = Lock()
         self._broken = ""
+        self._expected = _LITTLE  # bytes to have room for at the next read
+
+    def connect(self, stream: Stream) -> None:
+        """Speak on this stream; before that, only `open` is of use."""
+        self._stream = stream
 
     def open(self) -> Operation:
         """A new operation; `close` it when it is over."""
@@ -131,7 +138,8 @@ class Link:
         data = b""
         problem = ""
         try:
-            data = self._stream.receive(256 << 10, timeout)
+            data = self._stream.receive(self._expected, timeout)
+            self._expected = _LITTLE if len(data) < self._expected else _MUCH
             problem = "" if data else "the agent is gone"
         except TimeoutError:
             pass

@@ -54,7 +54,7 @@ def run(
     limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
     written = checked_files(files)
     code, language, entry = what_to_run(code, language, entry, dict(written))
-    where = settings.load().url if url is None else url
+    where = settings.server() if url is None else url
     if where and wall is None:
         from cloche.blocking.remote_one_shot import run as run_there
 
@@ -63,7 +63,7 @@ def run(
             where, api_key, code, language, entry, stdin, args, env, files, limits, folders, check, isolation
         )
     given = None if stdin is None else checked_data("stdin", stdin)
-    kept = wall or (None if isolation == "auto" else default.wall(isolation))
+    kept = wall or default.wall(isolation)
     box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), kept)
     try:
         for path, data in written:
@@ -88,7 +88,12 @@ def what_to_run(
 ) -> tuple[str, str, str | None]:
     """The source, its language, and where it belongs among the files (None: where all programs go)."""
     if code is not None:
-        language = languages.choose(language, checked_code(code), entry)
+        code, label = checked_code(code), ""
+        if language is None:
+            from cloche.languages.fences import unfenced
+
+            code, label = unfenced(code)
+        language = languages.choose(language, code, entry, label)
         if files and entry is None:
             from cloche.languages.entry import place_among
 
@@ -96,7 +101,11 @@ def what_to_run(
         return code, language, entry
     from cloche.languages.entry import choose_entry
 
-    language, entry = choose_entry(None if language == "python" and entry else language, entry, list(files), files)
+    if language == "python" and entry:  # unless somebody said otherwise: the entry's name does
+        language = languages.by_name(entry) or language
+    elif language == "python" and not any(languages.by_name(name) == "python" for name in files):
+        language = None
+    language, entry = choose_entry(language, entry, list(files), files)
     return bytes(files[entry]).decode("utf-8", "surrogateescape"), language, entry
 
 

@@ -7,13 +7,13 @@ from _collections import deque  # type: ignore[import-not-found]  # `collections
 from _collections_abc import Mapping, Sequence
 from time import monotonic
 
-from cloche.blocking.commands import Commands, Process, command_request, terminal_size
+from cloche.blocking.commands import Commands, Process, command_request, signal_number, terminal_size
 from cloche.blocking.io import Condition
 from cloche.blocking.remote_feed import Feed
 from cloche.client import shapes
 from cloche.engine.checks import checked_data
 from cloche.engine.judge import Facts, judge
-from cloche.errors import Gone, InvalidRun
+from cloche.errors import Gone
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.result import Result
 
@@ -116,13 +116,7 @@ class RemoteProcess(Process):
 
     def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
-        try:
-            from signal import Signals
-
-            chosen = Signals[number] if isinstance(number, str) else Signals(number)
-        except (KeyError, ValueError):
-            raise InvalidRun(f"There is no signal {number!r}.") from None
-        self._call("/signal", {"signal": int(chosen)})
+        self._call("/signal", {"signal": signal_number(number)})
 
     def kill(self) -> None:
         """Kill it, with everything it has started; `wait` still tells how it ended."""

@@ -53,7 +53,7 @@ class Sandbox(Box):
 
     def __new__(cls, *, url: str | None = None, wall: Wall | None = None, **_: Any) -> Self:
         """One of this host, or of a server."""
-        if cls is Sandbox and wall is None and (settings.load().url if url is None else url):
+        if cls is Sandbox and wall is None and (settings.server() if url is None else url):
             from cloche.blocking.remote_sandbox import RemoteSandbox
 
             return object.__new__(RemoteSandbox)  # type: ignore[return-value]

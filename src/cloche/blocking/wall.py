@@ -47,5 +47,5 @@ class Wall(Protocol):
 
     name: str
 
-    def hold(self, order: Order) -> Hold:
-        """Start an agent in a new sandbox."""
+    def hold(self, order: Order, first: bytes = b"") -> Hold:
+        """Start an agent in a new sandbox; `first`, which is not long, is what it finds when it begins to read."""

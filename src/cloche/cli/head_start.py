@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-
+from cloche import bundles
 from cloche.walls.jail import start
 
 
 def begin() -> None:
     """Start it; whatever is wrong is told later, by whoever needs it."""
-    gc.disable()  # what we import stays: looking for garbage in it costs a millisecond, and another in the keeper
     control, keeper = start.by_fork()  # first of all: what follows it does not wait for
+    bundles.load("run")
     from cloche import settings
     from cloche.errors import ClocheError
     from cloche.walls.jail.nurseries import of_this_process
@@ -23,6 +22,7 @@ def begin() -> None:
 
 def prepare() -> None:
     """For other languages than Python: no head start, since what their sandboxes show has to be looked for first."""
+    bundles.load("run")
     from cloche import settings
     from cloche.walls.jail.nurseries import of_this_process
 

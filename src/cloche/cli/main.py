@@ -24,7 +24,15 @@ OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.flags.no_site:
+        _SitePackages.wait() if words[:1] == ["run"] else _SitePackages.add()
     if words[:1] == ["run"] and not {"-h", "--help"} & set(words) and not _is_for_a_server(words):
+        import gc
+
+        from cloche import bundles
+
+        gc.disable()  # what we import stays: looking for garbage in it costs a millisecond, and another in the keeper
+        bundles.load("start")
         from cloche.cli import head_start
 
         if _is_python(words):
@@ -46,6 +54,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OWN_FAILURE  # whoever read our output has gone
     except KeyboardInterrupt:
         return 130
+
+
+class _SitePackages:
+    """Makes up for a start without `site` (scripts/command.py): at once, or when a package is looked for."""
+
+    @classmethod
+    def wait(cls) -> None:
+        """Add them when something is not found elsewhere."""
+        sys.meta_path.append(cls)
+
+    @classmethod
+    def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        """Asked last, by any import."""
+        sys.meta_path.remove(cls)
+        cls.add()
+        from _frozen_importlib_external import PathFinder
+
+        return PathFinder.find_spec(name, path, target)
+
+    @staticmethod
+    def add() -> None:
+        """Do what Python does when it starts."""
+        import site
+
+        site.main()
 
 
 def _is_for_a_server(words: Sequence[str]) -> bool:

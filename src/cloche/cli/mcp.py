@@ -61,16 +61,16 @@ def main(arguments: argparse.Namespace) -> int:
         _check(url)
     if arguments.action == "install":
         return _install(arguments, url, key)
+    import gc
+
+    gc.disable()  # nothing of what is loaded is garbage
     from cloche.doors import logs
+    from cloche.doors.mcp import bridge, stdio
 
+    gc.freeze()
+    gc.enable()
     logs.begin("warning", "text")
-    if url:
-        from cloche.doors.mcp import bridge
-
-        return bridge.serve(url, key or _own_key(url))
-    from cloche.doors.mcp import stdio
-
-    return stdio.serve()
+    return bridge.serve(url, key or _own_key(url)) if url else stdio.serve()
 
 
 def _install(arguments: argparse.Namespace, url: str, key: str) -> int:
@@ -81,7 +81,10 @@ def _install(arguments: argparse.Namespace, url: str, key: str) -> int:
     from cloche.cli import mcp_clients
 
     client = mcp_clients.CLIENTS[arguments.client]
-    entry = client.entry(_command(), url, key or _own_key(url))
+    key = key or (_own_key(url) if url else "")
+    if url and not key:
+        print("No key is known for this server, so the entry has none: give it as CLOCHE_API_KEY.", file=sys.stderr)
+    entry = client.entry(_command(), url, key)
     if arguments.only_print:
         print(json.dumps({client.key: {arguments.name: entry}}, indent=2, ensure_ascii=False))
         return 0

@@ -146,8 +146,9 @@ def main(arguments: Namespace | Arguments) -> int:
             ends_sandbox=True,
             files=list(project) or None,
         )
+        process.is_counted = arguments.json_ or arguments.stats_  # to ask takes half a millisecond
         gc.freeze()
-        gc.enable()  # it was of no use while we began, see head_start.py; what follows may take long
+        gc.enable()  # it was of no use while we began, see main.py; what follows may take long
         if takes_stdin:
             _feed(process)
         result = _follow(process, show=not arguments.json_)

@@ -25,6 +25,9 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Serve until told to stop; the exit code."""
+    import gc
+
+    gc.disable()  # until all is loaded (doors/server.py): nothing of it is garbage
     from cloche.cli.main import complain
     from cloche.configuration import load_arguments
     from cloche.doors import logs, server

@@ -9,10 +9,10 @@ from time import monotonic
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.engine.checks import checked_data
-from cloche.engine.commands import AsyncCommands, AsyncProcess, command_request, terminal_size
+from cloche.engine.commands import AsyncCommands, AsyncProcess, command_request, signal_number, terminal_size
 from cloche.engine.io import AsyncCondition
 from cloche.engine.judge import Facts, judge
-from cloche.errors import Gone, InvalidRun
+from cloche.errors import Gone
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.result import Result
 
@@ -115,13 +115,7 @@ class AsyncRemoteProcess(AsyncProcess):
 
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
-        try:
-            from signal import Signals
-
-            chosen = Signals[number] if isinstance(number, str) else Signals(number)
-        except (KeyError, ValueError):
-            raise InvalidRun(f"There is no signal {number!r}.") from None
-        await self._call("/signal", {"signal": int(chosen)})
+        await self._call("/signal", {"signal": signal_number(number)})
 
     async def kill(self) -> None:
         """Kill it, with everything it has started; `wait` still tells how it ended."""

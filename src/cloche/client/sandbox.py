@@ -89,7 +89,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         self.files, self.commands = AsyncRemoteFiles(self), AsyncRemoteCommands(self)
         self.contexts = AsyncRemoteContexts(self)
         self.checkpoints = AsyncRemoteCheckpoints(self, checkpoints)
-        self.id = id
+        self.id, self.workspace = id, workspace
         self.metadata = dict(metadata or {})
         self._wish = {
             **shapes.limits_asked(self.limits),
@@ -138,7 +138,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
             told = await self.server.call("GET", f"/v1/sandboxes/{shapes.quoted(self.id)}")
             if told["state"] != "alive":
                 raise Gone(f"The sandbox has ended: {told['reason'] or told['state']}.", hint="Make a new one.")
-        self.id = told["id"]
+        self.id, self.workspace = told["id"], told["workspace"]
         self.limits, self.wall, self.metadata = shapes.limits(told["limits"]), told["wall"], told["metadata"]
         self._is_open = True
         if self._is_guest:

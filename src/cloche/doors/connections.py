@@ -11,6 +11,9 @@ from json import dumps
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from cloche.doors.sockets import UNWELCOME
 
 HEAD_S = 10.0  # for the head of a request, and for the first byte of a connection
 BODY_S = 30.0  # without a byte of the body that we wait for
@@ -20,10 +23,13 @@ READ_S = 120.0  # without taking anything of an answer
 MAX_HEAD = 64 << 10  # bytes of the address and the headers
 MAX_HEADERS = 200
 MAX_CONNECTIONS = 2000
+KEYS = "/v1/keys"  # where keys are revoked
 
 
 class Connection(HttpToolsProtocol):
     """One client's connection, within bounds."""
+
+    at_most = MAX_CONNECTIONS
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -39,7 +45,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come."""
         super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > self.at_most:
             self._refuse(503, "busy", "There are too many connections.", b"retry-after: 5\r\n")
             return
         self._arm(HEAD_S, self._head_is_late)
@@ -81,6 +87,13 @@ class Connection(HttpToolsProtocol):
             self._refuse(431, "invalid", "The head of the request is too large.")
         else:
             self._refuse(400, "invalid", "This is not HTTP.")
+
+    def hang_up(self, key_id: str) -> None:
+        """End what is under way for this key, as if the client had left; but who revokes its own hears that it is."""
+        if self.cycle is None or not self._is_busy():
+            return
+        if _key_of(self.cycle.scope) == key_id and not self.cycle.scope["path"].startswith(KEYS):
+            self.transport.close()
 
     # --- what the parser finds
 
@@ -193,3 +206,32 @@ class Connection(HttpToolsProtocol):
         self.transport.write(b"".join((STATUS_LINE[status], head, more, size, body)))
         self.transport.close()
         self._arm(LINGER_S, self.transport.abort)  # for a client that does not even take this
+
+
+class Messages(WebSocketsSansIOProtocol):
+    """A WebSocket that stops to read when a second message waits; uvicorn stops and goes on with every one."""
+
+    def hang_up(self, key_id: str) -> None:
+        """Close it if it was opened with this key."""
+        if not self.handshake_initiated or _key_of(self.scope) != key_id or self.transport.is_closing():
+            return
+        if self.handshake_complete and not self.close_sent:
+            self.conn.fail(UNWELCOME, "This key is not valid any more.")
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+        self.transport.close()
+
+    def send_receive_event_to_app(self) -> None:
+        """A message is complete."""
+        was_paused, self.read_paused = self.read_paused, True  # so that it is not paused there
+        super().send_receive_event_to_app()
+        self.read_paused = was_paused
+        if not was_paused and not self.close_sent and self.queue.qsize() > 1:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+
+def _key_of(scope: Any) -> str:
+    """The key that a request came with, once the gate has let it in."""
+    caller = scope["state"].get("caller")
+    return "" if caller is None else caller.key_id

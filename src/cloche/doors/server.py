@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from cloche.configuration import Configuration
-from cloche.doors.connections import Connection
+from cloche.doors.connections import MAX_CONNECTIONS, Connection, Messages
 from cloche.doors.e2b.door import E2bDoor
 from cloche.doors.gate import Gate
 from cloche.doors.http import app
@@ -51,12 +51,12 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
         service = await Service.open(configuration)
         mcp = McpDoor(service)
         try:
-            await mcp.start()
             server = _Server(service, mcp)
             task = asyncio.create_task(server.serve([listening]))
             await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
             gc.collect()
             gc.freeze()  # what was loaded by now stays: a collector that looks through all of it makes everybody wait
+            gc.enable()
             if not task.done():
                 ready(_address(configuration.host, port), service)
             await task
@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
                 application(service, mcp),
                 loop="uvloop",
                 http=Connection,
-                ws="websockets-sansio",
+                ws=Messages,
                 ws_max_size=MAX_MESSAGE,
                 ws_per_message_deflate=False,  # it takes time and memory, and most clients are near
                 ws_ping_timeout=PING_TIMEOUT_S,
@@ -92,8 +92,10 @@ class _Server(uvicorn.Server):
             )
         )
         self._service, self._mcp = service, mcp
-        # A server in a sandbox that breaks off is passed on by breaking off: nothing that the operator should hear of.
-        logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing response" not in record.msg)
+        # A server in a sandbox that breaks off is passed on by breaking off, and a WebSocket may be refused: nothing
+        # that the operator should hear of.
+        logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in record.msg)
+        service.keyring.when_revoked = self._hang_up
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -101,6 +103,12 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.up.done():
             self.up.set_result(None)
+
+    def _hang_up(self, key_id: str) -> None:
+        """A key was revoked: what it has opened is closed."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection | Messages):
+                connection.hang_up(key_id)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -154,5 +162,7 @@ def run(configuration: Configuration, ready: Callable[[str, Service], None]) -> 
     # The usual 1,024 descriptors are for programs that use select(); sandboxes have limits of their own.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # Where even that is few, half are for sandboxes: whoever cannot be accepted cannot be told so either.
+    Connection.at_most = min(MAX_CONNECTIONS, most // 2)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     uvloop.run(serve(configuration, ready))

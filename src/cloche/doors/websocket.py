@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from json import dumps, loads
+from json import JSONDecoder, dumps
 from time import monotonic
 from typing import Any
 
+from pydantic_core import from_json
 from starlette.routing import WebSocketRoute
 
 from cloche.doors.gate import caller_of
 from cloche.doors.http.bodies import given_bytes
-from cloche.doors.sockets import UNWELCOME, Door, Left, Socket
+from cloche.doors.sockets import Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.result import Result
@@ -29,7 +30,7 @@ from cloche.service.keys import Caller
 from cloche.service.programs import run_program
 from cloche.service.runs import Run
 from cloche.service.service import Service
-from cloche.service.shapes import images, plain
+from cloche.service.shapes import images, plain, to_json
 
 log = logging.getLogger("cloche.websocket")
 
@@ -83,6 +84,7 @@ class _Turn:
         self.id, self.wish = identity, wish
         self.begun = monotonic()
         self.run: Run | None = None
+        self.problem: Exception | None = None  # why there is none
         self.has_run = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
         self.is_carried_out = self.called_off = False
@@ -116,9 +118,6 @@ class _Conversation:
         """Answer until the client leaves; what it alone has started ends then."""
         try:
             while (message := await self._socket.receive()) is not None:
-                if self._service.configuration.auth and self._service.keyring.holder(self._caller.key_id) is None:
-                    await self._socket.close(UNWELCOME, "This key is not valid any more.")
-                    return
                 identity: Id = None
                 try:
                     told = _parsed(message)
@@ -137,7 +136,7 @@ class _Conversation:
             )
         wish = _checked(kind, told)
         if kind == "execute":
-            self._execute(identity, wish)
+            await self._execute(identity, wish)
             return
         turns = [turn for turn in self._turns if turn.id == identity]
         if not turns:
@@ -150,7 +149,7 @@ class _Conversation:
 
     # --- runs
 
-    def _execute(self, identity: Id, wish: dict[str, Any]) -> None:
+    async def _execute(self, identity: Id, wish: dict[str, Any]) -> None:
         self._service.keyring.meter(self._caller).admit_request()
         if len(self._turns) >= MAX_IN_FLIGHT:
             raise Refused(
@@ -159,8 +158,23 @@ class _Conversation:
         if identity is not None and any(turn.id == identity for turn in self._turns):
             raise InvalidRun("A run with this id is under way.", hint="Give each run an id of its own.")
         turn = _Turn(identity, wish)
+        if self._need_not_wait(turn):
+            await self._begin(turn)
         self._turns.append(turn)
         turn.task = asyncio.create_task(self._carry_out(turn))
+
+    def _need_not_wait(self, turn: _Turn) -> bool:
+        """Can it begin at once?  Then its code is on its way before there is a task that waits for its end."""
+        if self._service.admission.is_full() or (turn.id is None and any(other.id is None for other in self._turns)):
+            return False
+        return turn.wish.get("session") is not True or self._service.sandboxes.living(self._own) is not None
+
+    async def _begin(self, turn: _Turn) -> None:
+        try:
+            turn.run = await self._start(turn.wish)
+            turn.has_run.set()
+        except Exception as problem:
+            turn.problem = problem
 
     async def _carry_out(self, turn: _Turn) -> None:
         turn.is_carried_out = True  # a task that was cancelled before this would have told nobody
@@ -187,10 +201,14 @@ class _Conversation:
     async def _told(self, turn: _Turn) -> dict[str, Any]:
         """Run it; the message that it comes to."""
         try:
-            if turn.called_off:
-                raise _never_begun()
-            turn.run = run = await self._start(turn.wish)
-            turn.has_run.set()
+            if turn.run is None and turn.problem is None:
+                if turn.called_off:
+                    raise _never_begun()
+                await self._begin(turn)
+            if turn.problem is not None:
+                raise turn.problem
+            assert turn.run is not None
+            run = turn.run
             if turn.wish.get("stream"):
                 await self._stream(turn, run)
             result = await run.outcome()
@@ -301,7 +319,7 @@ class _Conversation:
     async def _say(self, identity: Id, told: dict[str, Any]) -> None:
         if identity is not None:
             told["id"] = identity
-        await self._socket.send(dumps(told, separators=(",", ":")))
+        await self._socket.send(to_json(told))
 
     def _begin_news(self, turn: _Turn) -> None:
         turn.news = asyncio.create_task(self._tell_news(turn))
@@ -340,7 +358,7 @@ def _parsed(message: str | bytes) -> dict[str, Any]:
     if isinstance(message, bytes):
         raise InvalidRun("Messages are JSON in text frames.", hint="Send text, not bytes.")
     try:
-        told = loads(message, parse_constant=_no_constant)
+        told = _decoded(message)
     except (ValueError, RecursionError):
         raise InvalidRun(
             "This is not JSON.", hint='Send an object like {"type": "execute", "code": "1 + 1"}.'
@@ -352,6 +370,16 @@ def _parsed(message: str | bytes) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(name)
+
+
+_decode = JSONDecoder(parse_constant=_no_constant).decode
+
+
+def _decoded(message: str) -> Any:
+    try:
+        return from_json(message, allow_inf_nan=False, cache_strings="keys")
+    except ValueError:
+        return _decode(message)  # it takes more: lone surrogates, and what is nested deeply
 
 
 def _identity(told: dict[str, Any]) -> Id:

@@ -134,7 +134,7 @@ class AsyncContest:
                 try:
                     await self._keep(branches[index], before)
                 except BaseException:
-                    await self._box.checkpoints.restore_files(before)
+                    await self._back_to(before)
                     raise
             return Best(index, tuple(tried))
         finally:
@@ -164,8 +164,7 @@ class AsyncContest:
                 await self._keep(best, before)
             return Best(index, tuple(tried))
         except BaseException:
-            if before in self._checkpoints:  # nothing was kept
-                await self._box.checkpoints.restore_files(before)
+            await self._back_to(before)
             raise
         finally:
             await self._clear_away()
@@ -214,6 +213,11 @@ class AsyncContest:
         self._branches.remove(branch)
         self._checkpoints.remove(before)
         await self._box.went_on(before)
+
+    async def _back_to(self, before: AsyncCheckpoint) -> None:
+        """The files as they were, unless a candidate was kept."""
+        if before in self._checkpoints:
+            await self._box.checkpoints.restore_files(before)
 
     async def _clear_away(self) -> None:
         for branch in list(self._branches):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
-from _collections_abc import Mapping, Sequence
+from _collections_abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env
@@ -73,7 +73,7 @@ class AsyncCommands:
 
         Its result has the beginning of its output, `keep` bytes of it if that is less than the output limit.
         """
-        request = {**command_request(command, cwd, env), "input": stdin}
+        request = {**command_request(command, cwd, env), "input": stdin, "awaited": True}
         if pty:
             request["terminal"] = terminal_size(size)
         limits = self._box.limits_with(timeout, unlimited=True)
@@ -101,6 +101,20 @@ def terminal_size(size: tuple[Any, ...]) -> dict[str, int]:
     if not possible or not all(type(number) is int and 1 <= number <= 10_000 for number in size):
         raise InvalidRun(f"A terminal cannot have the size {size!r:.100}.", "Say columns and rows: (80, 24).")
     return {"columns": size[0], "rows": size[1]}
+
+
+def signal_number(signal: int | str) -> int:
+    """A signal by its number, or its name: SIGTERM, or as `kill` calls it, TERM."""
+    from signal import Signals
+
+    try:
+        if isinstance(signal, str):
+            return Signals["SIG" + signal.upper().removeprefix("SIG")]
+        return Signals(signal)
+    except (KeyError, ValueError):
+        raise InvalidRun(
+            f"There is no signal {signal!r:.100}.", hint="Name one like SIGTERM, or give its number."
+        ) from None
 
 
 class AsyncProcess:
@@ -142,6 +156,7 @@ class AsyncProcess:
         if building is not None and building.under_way:
             self._missed.append(events.Building(building.step))
         self.is_followed = False  # somebody asks for its events all the while: a writer need not take them
+        self.is_counted = True  # somebody wants to know what it used, also when all went well
         self.result: Result | None = None
         self.status: int | None = None  # once it has ended: its exit code, or minus its signal; None: with its sandbox
 
@@ -196,13 +211,14 @@ class AsyncProcess:
                 await self._step(listening=False)
         return self.result
 
-    async def finish(self, stdin: Data | None) -> Result:
-        """Give it all its input, and wait for its end; nobody else listens."""
+    async def finish(self, stdin: Data | None, tell: Callable[[Event], None] | None = None) -> Result:
+        """Give it all its input, and wait for its end; nobody else listens, `tell` hears what happens."""
         try:
             if stdin is not None:
                 await self.feed(stdin)
-            while await self.next_event() is not None:
-                pass
+            while (event := await self.next_event()) is not None:
+                if tell is not None:
+                    tell(event)
         except BaseException:  # interrupted: nobody will ask for it any more, so it shall not go on
             await self._give_up()
             raise
@@ -247,13 +263,7 @@ class AsyncProcess:
 
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""
-        try:
-            from signal import Signals
-
-            chosen = Signals[number] if isinstance(number, str) else Signals(number)
-        except (KeyError, ValueError):
-            raise InvalidRun(f"There is no signal {number!r}.") from None
-        await self._send(frames.SIGNAL, dumps({"signal": int(chosen)}).encode())
+        await self._send(frames.SIGNAL, dumps({"signal": signal_number(number)}).encode())
 
     async def kill(self) -> None:
         """Kill it, with everything it has started; `wait` still tells how it ended."""
@@ -424,7 +434,8 @@ class AsyncProcess:
         self.status = code if end is not None else None
         suspicious = end is None or code != 0
         shown = await self._collect() if end is not None and not failed_to_build else ()
-        spent = await self._box.spent(final=self._ends_sandbox) if self._ends_sandbox or suspicious else None
+        asked = suspicious or (self._ends_sandbox and self.is_counted)
+        spent = await self._box.spent(final=self._ends_sandbox) if asked else None
         disk = (end or {}).get("disk") or {}
         tail = building.output if building is not None and failed_to_build else self._tail.decode(errors="replace")
         facts = Facts(
@@ -520,10 +531,14 @@ def unavailable(language: str, wall: str, lacks: str = "") -> Result:
     from cloche.languages.state import remedy
 
     spoken = languages.find(language)
-    error = Error("unavailable", lacks, "Bring it along among the files, or do without.")
-    if not lacks:
+    message, hint = lacks, "Bring it along among the files, or do without."
+    if not lacks and languages.has_come(spoken):
+        message = f"{spoken.title} was installed after this process had begun to make sandboxes."
+        hint = "Start it anew: the server, or your own program."
+    elif not lacks:
         message = f"{spoken.title} is not installed on this host."
-        error = Error("unavailable", message, f"{remedy(spoken)} `cloche languages` lists what there is.")
+        hint = f"{remedy(spoken)} `cloche languages` lists what there is."
+    error = Error("unavailable", message, hint)
     return Result("", "", 127, 0.0, 0.0, 0, error, wall=wall)
 
 

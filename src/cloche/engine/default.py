@@ -17,12 +17,12 @@ ISOLATIONS = ("auto", "jail", "e2b")
 
 def wall(isolation: str = "auto", known: Settings | None = None) -> AsyncWall:
     """The wall of this name; "auto" is the jail, with the nurseries of this process."""
-    known = known or settings.load()
     if isolation in ("auto", "jail"):
         return AsyncJail(of_this_process(known, languages.visible))
     if isolation == "e2b":
         from cloche.walls.e2b.wall import AsyncE2B  # it takes packages along that nobody else needs
 
+        known = known or settings.load()
         return AsyncE2B(
             known.e2b_api_key,
             api_url=known.e2b_api_url,

@@ -14,6 +14,7 @@ from cloche.wire import frames
 
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
+_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; room for more than a little is dear to get
 STALLED_S = 30.0  # an agent that takes nothing for so long is lost
 
 
@@ -41,8 +42,9 @@ class Operation:
 class AsyncLink:
     """Frames to and from one agent."""
 
-    def __init__(self, stream: AsyncStream) -> None:
-        self._stream = stream
+    _stream: AsyncStream
+
+    def __init__(self) -> None:
         self._decoder = frames.Decoder(frames.FROM_AGENT)
         self._operations: dict[int, Operation] = {}
         self._last = 0
@@ -50,6 +52,11 @@ class AsyncLink:
         self._reading = False
         self._sending = AsyncLock()
         self._broken = ""
+        self._expected = _LITTLE  # bytes to have room for at the next read
+
+    def connect(self, stream: AsyncStream) -> None:
+        """Speak on this stream; before that, only `open` is of use."""
+        self._stream = stream
 
     def open(self) -> Operation:
         """A new operation; `close` it when it is over."""
@@ -130,7 +137,8 @@ class AsyncLink:
         data = b""
         problem = ""
         try:
-            data = await self._stream.receive(256 << 10, timeout)
+            data = await self._stream.receive(self._expected, timeout)
+            self._expected = _LITTLE if len(data) < self._expected else _MUCH
             problem = "" if data else "the agent is gone"
         except TimeoutError:
             pass

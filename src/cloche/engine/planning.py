@@ -67,13 +67,13 @@ async def _texts(box: AsyncBox, root: str, language: Language, names: Iterable[s
 
 
 def _nearest(language: Language, folder: str, known: set[str]) -> str:
-    """The nearest folder upwards that has a manifest; else the entry's own."""
+    """The nearest folder upwards that has a manifest; else the entry's own, or the one above that."""
     place = folder
     while place.startswith(HOME):
         if any(f"{place}/{name}" in known for name in language.manifests):
             return place
         place = place.rpartition("/")[0]
-    return folder
+    return _whole(language, folder)
 
 
 async def _root(box: AsyncBox, language: Language, folder: str) -> str:
@@ -86,4 +86,9 @@ async def _root(box: AsyncBox, language: Language, folder: str) -> str:
         if any(f"{place}/{name}" in names for name in language.manifests):
             return place
         place = place.rpartition("/")[0]
-    return folder
+    return _whole(language, folder)
+
+
+def _whole(language: Language, folder: str) -> str:
+    above, _, name = folder.rpartition("/")
+    return above if name in language.below and above.startswith(HOME) else folder

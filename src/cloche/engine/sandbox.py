@@ -52,7 +52,7 @@ class AsyncSandbox(AsyncBox):
 
     def __new__(cls, *, url: str | None = None, wall: AsyncWall | None = None, **_: Any) -> Self:
         """One of this host, or of a server."""
-        if cls is AsyncSandbox and wall is None and (settings.load().url if url is None else url):
+        if cls is AsyncSandbox and wall is None and (settings.server() if url is None else url):
             from cloche.client.sandbox import AsyncRemoteSandbox
 
             return object.__new__(AsyncRemoteSandbox)  # type: ignore[return-value]

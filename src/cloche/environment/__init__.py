@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-from cloche.environment.fingerprint import FINGERPRINT
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -24,6 +22,8 @@ def location(override: str | None = None) -> str:
     """Where this interpreter's environment lives, built or not; a changed lock or builder moves it."""
     if override:
         return os.path.abspath(override)
+    from cloche.environment.fingerprint import FINGERPRINT
+
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return os.path.join(sys.prefix, "lib", "cloche", f"python-{version}-{FINGERPRINT}")
 

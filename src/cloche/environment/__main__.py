@@ -4,6 +4,7 @@ import sys
 import time
 from pathlib import Path
 
+from cloche.bundles.__main__ import main as bundle
 from cloche.environment import is_built, location
 from cloche.environment.build import BuildFailed, build
 
@@ -11,6 +12,7 @@ from cloche.environment.build import BuildFailed, build
 def main() -> int:
     """Builds with a line for each step; 1 when it could not."""
     target = location(sys.argv[1] if len(sys.argv) > 1 else None)
+    bundle([])  # which takes no time, and is of use wherever sandboxes are
     if is_built(target):
         return 0
     print("Building the sandbox's Python environment (once; about 1.2 GB)", flush=True)

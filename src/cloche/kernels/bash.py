@@ -12,11 +12,9 @@ and errors (`exec >file`): those are each cell's own.
 from __future__ import annotations
 
 import os
-import select
 
-from cloche.kernels.channel import Channel
-from cloche.kernels.driven import Driven, end_like, make_fifo, make_folder, set_signal
-from cloche.wire import frames
+from cloche.kernels.driven import Driven
+from cloche.kernels.driver import Driver, drive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,82 +22,42 @@ if TYPE_CHECKING:
 
 SCRIPT = "/opt/kernels/bash.sh"
 
-_ENOSYS = 38
-_SIGINT = 2
 _SYNTAX_ERROR = 2  # with which bash ends a script that it cannot read
 _OPTIONS = ("--noprofile", "--norc")
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Be the kernel, until the agent is gone."""
-    kernel, code = None, 1
-    try:
-        set_signal(_SIGINT, lambda *_: None)  # for the cell, not for us; not ignored, which bash would inherit
-        kernel = _Kernel(Channel(control), order["env"])
-        kernel.serve()
-    finally:
-        if kernel is not None:
-            code = kernel.close()
-        end_like(code)
+    drive(lambda: _Bash(control, order["env"]))
 
 
-class _Kernel:
-    def __init__(self, channel: Channel, environment: dict[str, str]) -> None:
-        self._channel = channel
+class _Bash(Driver):
+    def __init__(self, control: int, environment: dict[str, str]) -> None:
+        super().__init__(control, "Bash")
         self._environment = environment
-        self._folder = make_folder("bash")
-        self._commands = make_fifo(f"{self._folder}/commands")
-        self._reports = make_fifo(f"{self._folder}/reports")
         self._unread = b""  # of the reports
         self._tracing = ""  # x and v, when the last cell has left these options on
-        self._count = 0
+        self._code = 0  # with which the last cell has ended
         for name in ("state", "traps"):
             with open(f"{self._folder}/{name}", "w"):
                 pass
-        self._shell = Driven(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
+        self._driven = Driven(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
         self._prepare()
 
-    def serve(self) -> None:
-        """One cell after the other."""
-        self._channel.send_json(frames.STARTED, {"pid": os.getpid()}, 0)
-        while (frame := self._channel.receive()) is not None:
-            operation, kind, payload = frame
-            if kind == frames.CELL:
-                self._channel.operation = operation
-                if not self._run(frames.decode_json(payload)):
-                    return
-            else:
-                self._refuse(frame)
-
-    def close(self) -> int:
-        """Leave nothing behind; what a cell started goes with the sandbox.  Tells how the shell ended."""
-        self._shell.stop()
-        code = self._shell.reap()
-        try:
-            for name in os.listdir(self._folder):
-                os.unlink(f"{self._folder}/{name}")
-            os.rmdir(self._folder)
-        except OSError:
-            pass  # a cell has made it its own
-        return code
-
     def _run(self, cell: dict[str, Any]) -> bool:
-        """Run a cell and tell how it ended; False when the agent is gone, or the shell."""
         inputs = self._channel.take(1) if cell.get("input") else []
-        before = self._shell.cpu_s()
+        before = self._driven.cpu_s()
         path = self._write_cell(cell)
         self._send(self._commands_for(cell, path, inputs))
-        code = self._wait()
+        over = self._wait()
         for fd in inputs:
             os.close(fd)
-        if code is None:
+        if not over:
             return False
-        if code == _SYNTAX_ERROR:
+        if self._code == _SYNTAX_ERROR:
             self._tell_syntax_error(path)
         os.unlink(path)
-        usage = {"cpu": max(0.0, self._shell.cpu_s() - before), "peak": self._shell.peak_bytes()}
-        status = "ok" if code == 0 else "exit"
-        self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": self._count, **usage})
+        self._end("ok" if self._code == 0 else "exit", self._code, before)
         return True
 
     def _commands_for(self, cell: dict[str, Any], path: str, inputs: list[int]) -> str:
@@ -118,42 +76,23 @@ class _Kernel:
         ]
         return "\n".join(lines) + "\n"
 
-    def _wait(self) -> int | None:
-        """The code with which the cell ends; None when the agent is gone, or the shell."""
-        poll = select.poll()
-        for fd in (self._reports, self._shell.pidfd, self._channel.fileno()):
-            poll.register(fd, select.POLLIN)
-        while True:
-            ready = {fd for fd, _ in poll.poll()}
-            if self._reports in ready:
-                code = self._read_reports()
-                if code is not None:
-                    return code
-            elif self._shell.pidfd in ready:
-                return None
-            if self._channel.fileno() in ready:
-                frame = self._channel.receive()
-                if frame is None:
-                    return None
-                self._refuse(frame)
-
-    def _read_reports(self) -> int | None:
-        """The code, if the shell has told that the cell is over."""
+    def _reported(self) -> bool:
         *lines, self._unread = (self._unread + os.read(self._reports, 4096)).split(b"\n")
         for line in lines:
             words = line.decode(errors="replace").split()
             try:
                 word, count, code = words[0], int(words[1]), int(words[2])
             except (IndexError, ValueError):
-                self._shell.stop()  # a cell has broken it: nothing that it says can be relied on
-                return None
+                self._driven.stop()  # a cell has broken it: nothing that it says can be relied on
+                return False
             # A shell that was left may still have had the last lines of its cell to read: the next one reads them.
             if word == "left" or count == self._count:
                 self._tracing = "".join(flag for flag in "vx" if flag in "".join(words[3:]))
                 if word == "left":
                     self._prepare()
-                return code
-        return None
+                self._code = code
+                return True
+        return False
 
     def _tell_syntax_error(self, path: str) -> None:
         """If that is why the cell ended so: what bash says of it, without the name of our file."""
@@ -171,14 +110,6 @@ class _Kernel:
         error = {"type": "error", "name": "SyntaxError", "message": message, "traceback": text, "ansi": text}
         self._channel.send_message(error)
 
-    def _refuse(self, frame: tuple[int, int, bytes]) -> None:
-        operation, kind, _ = frame
-        if kind in (frames.FORK, frames.ASK):
-            for fd in self._channel.take(len(self._channel.descriptors)):
-                os.close(fd)
-            message = "Bash kernels cannot be forked"
-            self._channel.send_json(frames.FAIL, {"errno": _ENOSYS, "message": message}, operation)
-
     def _prepare(self) -> None:
         """A new shell learns our functions first, and then what the one before it knew."""
         folder = _quoted(self._folder)
@@ -190,7 +121,6 @@ class _Kernel:
             data = data[os.write(self._commands, data) :]
 
     def _write_cell(self, cell: dict[str, Any]) -> str:
-        self._count += 1
         path = f"{self._folder}/cell-{self._count}"
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(f"set -{self._tracing};" if self._tracing else "")

@@ -137,10 +137,9 @@ class Hook:
     def quiet(self) -> bool:
         """Does the cell end in a semicolon?"""
         cell: str = self.shell.user_ns["_ih"][-1].rstrip()
-        if cell.endswith(";"):
-            return True
-        last = cell[cell.rfind("\n") + 1 :]
-        return ";" in last and "#" in last and bool(self.semicolon_at_end_of_expression(cell))
+        if "#" in cell[cell.rfind("\n") + 1 :]:  # perhaps a comment, after it or before the semicolon
+            return ";" in cell and bool(self.semicolon_at_end_of_expression(cell))
+        return cell.endswith(";")
 
     def update_user_ns(self, result: Any) -> None:
         """Set `_`, `__`, `___`, `_3` and `Out[3]`."""

@@ -118,12 +118,24 @@ def revive(loop: Any) -> None:
         return
     from selectors import DefaultSelector
 
+    loop._default_executor = None  # whose threads are not here: the next `to_thread` makes another
     loop._selector.close()
     loop._selector = DefaultSelector()
     for end in (loop._ssock, loop._csock):
         end.close()
     loop._internal_fds -= 1
     loop._make_self_pipe()
+
+
+def leave_workers() -> None:
+    """joblib keeps its workers for the next time, and would wait for ever for those of the original."""
+    joblib = sys.modules.get("joblib.externals.loky.reusable_executor")
+    if joblib is not None and joblib._executor is not None:
+        _left.append(joblib._executor)  # not freed: it would tell the original's workers to end
+        joblib._executor = joblib._executor_kwargs = None  # type: ignore[attr-defined]
+
+
+_left: list[Any] = []
 
 
 def _descriptors() -> list[tuple[int, str]]:

@@ -43,10 +43,12 @@ def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[
 
 
 def _prepared() -> list[str]:
+    """Newest first: those of earlier versions of ours may still be there, with an earlier kernel in them."""
     try:
-        return [f"{PREPARED}/{name}" for name in sorted(os.listdir(PREPARED)) if name.startswith("java-")]
+        names = [name for name in os.listdir(PREPARED) if name.startswith("java-")]
     except OSError:
         return []
+    return [f"{PREPARED}/{name}" for name in sorted(names, key=lambda name: int(name.split("-")[1]), reverse=True)]
 
 
 def _is_for(place: str, java: str) -> bool:

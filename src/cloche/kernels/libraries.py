@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from cloche.kernels import tasks
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +188,18 @@ def _bokeh(_module: Any) -> None:
     curstate().output_notebook("jupyter")
 
 
+def _tqdm(module: Any) -> None:
+    """Without ipywidgets its bars for notebooks are those for terminals."""
+    if module.IProgress is None:
+        from tqdm.std import tqdm, trange  # type: ignore[import-untyped]
+
+        module.tqdm = module.tqdm_notebook = tqdm
+        module.trange = module.tnrange = trange
+
+
 _WORDS: dict[str, Callable[[Any], None]] = {
+    "asyncio": tasks.tell,
+    "tqdm.notebook": _tqdm,
     "matplotlib_inline.backend_inline": _inline,
     "matplotlib": _matplotlib,
     "PIL.ImageShow": _pillow,

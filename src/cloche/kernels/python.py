@@ -175,6 +175,7 @@ class Kernel:
         except OSError:
             pass  # it is gone, and the code will find out
         forking.revive(self._shell.loop)
+        forking.leave_workers()
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:

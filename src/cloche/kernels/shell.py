@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
+_WINDOWS = (
+    "auto",
+    "notebook",
+    "nbagg",
+    "widget",
+    "ipympl",
+    "webagg",
+    "qt",
+    "qt5",
+    "qt6",
+    "tk",
+    "gtk3",
+    "gtk4",
+    "wx",
+    "osx",
+)
 
 
 class Cells:
@@ -214,12 +230,18 @@ class Cells:
             else:
                 exec(code, self.user_ns)
 
-    def _await(self, cell: Any) -> None:
+    def own_loop(self) -> Any:
+        """The loop of cells that await, and of tasks that go on between cells."""
         import asyncio
 
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
+        return self.loop
+
+    def _await(self, cell: Any) -> None:
+        import asyncio
+
+        asyncio.set_event_loop(self.own_loop())
         task = self.loop.create_task(cell)
         try:
             self.loop.run_until_complete(task)
@@ -269,6 +291,10 @@ class Cells:
 
     def enable_gui(self, gui: Any = None) -> None:
         """There are no windows here."""
+
+    def enable_matplotlib(self, gui: str | None = None) -> Any:
+        """`%matplotlib`: a figure that would have a window, or a widget, is displayed."""
+        return super().enable_matplotlib("inline" if gui is None or gui in _WINDOWS else gui)  # type: ignore[misc]
 
     def init_ipython_dir(self, _folder: Any) -> None:
         """None: a kernel leaves no files behind."""
@@ -321,6 +347,7 @@ def build() -> Any:
     config = Config()
     config.HistoryManager.enabled = False
     config.HistoryManager.hist_file = ":memory:"
+    config.MagicsManager.lazy_magics = {"store": "storemagic"}
     config.InteractiveShell.display_pub_class = KernelPublisher
     config.InteractiveShell.displayhook_class = KernelHook
     config.InteractiveShell.xmode = "Context"

@@ -55,13 +55,13 @@ def aliases(name: str) -> tuple[str, ...]:
     return find(name).aliases
 
 
-def choose(language: str | None, code: str, file: str | None = None) -> str:
-    """The language that was named; without one, what the code looks like."""
+def choose(language: str | None, code: str, file: str | None = None, label: str = "") -> str:
+    """The language that was named; without one, what its fence's label says, or what the code looks like."""
     if language is not None:
         return language
     from cloche.languages.detect import detect
 
-    guess = detect(code, file=file)
+    guess = detect(code, file=file, label=label)
     if guess.language in names():
         return guess.language
     looks = f"This looks like {guess.language}, which cannot be run yet." if guess.language else ""
@@ -74,13 +74,18 @@ def of(language: str | None, code: str | None, file: str | None) -> str:
         return language
     if file is None:
         return "python"
+    return by_name(file) or choose(None, code or "", file)
+
+
+def by_name(file: str) -> str | None:
+    """The language whose files are called so; None when the name does not tell."""
     suffix = file[file.rfind(".") :].lower() if "." in file else ""
     if suffix == ".py":
         return "python"
     for each in map(find, sorted(names(), key=lambda name: not suffix.startswith(f".{name[:1]}"))):  # likely ones first
         if suffix in each.extensions:
             return each.name
-    return choose(None, code or "", file)
+    return None
 
 
 def tools(language: Language) -> Found | None:
@@ -91,6 +96,14 @@ def tools(language: Language) -> Found | None:
         found = toolchain.find(language.name, language.toolchain) if language.toolchain is not None else None
         _found[language.name] = prepared.with_it(language, found) if found is not None else None
     return _found[language.name]
+
+
+def has_come(language: Language) -> bool:
+    """Is it here by now, though it was not when this process looked?"""
+    from cloche.languages import toolchain
+
+    chain = language.toolchain
+    return chain is not None and tools(language) is None and toolchain.find(language.name, chain) is not None
 
 
 def look_again() -> None:

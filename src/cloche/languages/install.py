@@ -50,17 +50,22 @@ def install(names: Sequence[str], progress: Progress = lambda _, __: None) -> No
 def prepare(wanted: Iterable[Language], say: Callable[[str], None] = lambda _: None) -> list[str]:
     """Make ahead what makes languages quick, where their tools are here; the names of those where it failed."""
     import subprocess
+    from concurrent.futures import ThreadPoolExecutor
 
-    failed = []
-    for language in wanted:
+    def make(language: Language) -> bool:
         found = languages.tools(language)
         if found is None or not prepared.is_wanted(language, found):
-            continue
+            return True
         try:
             prepared.prepare(language, found, say)
         except (OSError, subprocess.SubprocessError, Misconfigured) as problem:
             say(f"{language.title} could not be prepared, so it starts slower: {problem}")
-            failed.append(language.name)
+            return False
+        return True
+
+    chosen = list(wanted)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as several:
+        failed = [language.name for language, done in zip(chosen, several.map(make, chosen), strict=True) if not done]
     languages.look_again()
     return failed
 

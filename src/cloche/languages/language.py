@@ -91,6 +91,7 @@ class Language(Plain):
     plan: Callable[[Project, Found], Plan] | None = None
     entries: tuple[str, ...] = ()  # where to look for the entry of a project that names none, beside `main`
     manifests: tuple[str, ...] = ()  # what names a project's root: "go.mod" …
+    below: tuple[str, ...] = ()  # folders with sources that are never a whole project: its root is above
     reads: tuple[str, ...] = ()  # files whose text `plan` wants to see: names in the root, or endings such as ".h"
     begins: Callable[[str, str], Sequence[str]] | None = None  # from a manifest and its text: where it says to begin
     diagnose: Callable[[str, Project], tuple[Diagnostic, ...]] | None = None  # what its compiler or checker says
@@ -98,6 +99,9 @@ class Language(Plain):
     preparation: Preparation | None = None
     hello: str = ""
     warm: bool = False  # Python: run in a fork of the warm interpreter instead
+    # If it can be started before its program is known: the system call before which it then waits, or "files" for the
+    # first that names a file of the sandbox's.  Whatever it does before must not depend on the program, or on the time.
+    ahead: str = ""
     # How its sessions' kernel starts: {"fork": …} (and what it "needs" on PATH), or {"argv": […]}
     kernel: dict[str, Any] | None = None
     context: str = ""  # whose default context its cells run in, if not its own

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from cloche.languages.toolchain import Found
 
 FLAGS = ("-O1", "-Wall", "-pthread")  # a precompiled header is good for the flags that it was made with, and no others
-MAX_LOOKED_AT = 256 << 10  # characters of a source that are looked at; what is longer is no snippet
+MAX_LOOKED_AT = 32 << 10  # characters of a source that are looked at, and others wait; what is longer is no snippet
 CPP = (".cpp", ".cc", ".cxx", ".c++")
 _HEADERS = ("", "include", "src")  # the folders of a project that headers are looked for in
+_TESTS = ("test", "tests")  # and those with what is no part of the program
 # Libraries that a program has to be linked with: how the names of their headers begin.
 _LIBRARIES = {
     "openssl/": ("-lssl", "-lcrypto"),
@@ -81,6 +82,7 @@ def sources(project: Project) -> list[str]:
     entry = project.entry.removeprefix(f"{project.root}/")
     kinds = (".c",) if entry.endswith(".c") else (*CPP, ".c")
     others = [name for name in sorted(project.files) if name.endswith(kinds) and name != entry]
+    others = [name for name in others if name.split("/")[0] not in _TESTS or entry.split("/")[0] in _TESTS]
     if others and project.text is not None and stands_alone(project.text):
         return [entry]
     return [entry, *(name for name in others if not has_main(project.texts.get(name, "")))]

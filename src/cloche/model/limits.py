@@ -6,6 +6,7 @@ from cloche.errors import InvalidRun
 from cloche.model.plain import Plain
 
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_WRITTEN_OUT = 10**18
 
 
 class Limits(Plain):
@@ -79,5 +80,18 @@ def within(name: str, value: float, low: float, high: float, unit: str) -> float
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRun(f"{name} must be a number of {unit}, not {value!r}")
     if not low <= value <= high:
-        raise InvalidRun(f"{name} must be between {low:g} and {high:g} {unit}, not {value:g}")
+        bounds = f"between {_shown(low, unit)} and {_shown(high, unit)} {unit}"
+        raise InvalidRun(f"{name} must be {bounds}, not {_shown(value)}")
     return value
+
+
+def _shown(number: float, unit: str = "") -> str:
+    """A number for a person; one of hundreds of digits is not written out."""
+    if not isinstance(number, int):
+        return f"{number:g}"
+    if abs(number) > _WRITTEN_OUT:
+        return "more" if number > 0 else "less"
+    for letter in "TGMK" if unit == "bytes" else "":
+        if number and number % _UNITS[letter] == 0:
+            return f"{number // _UNITS[letter]}{letter}"
+    return str(number)

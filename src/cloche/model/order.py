@@ -6,6 +6,18 @@ from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Ahead(Plain):
+    """A command that a sandbox will begin with: a wall may have some ready in which it has been started already."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    until: str  # the system call before which it waits; "files": the first that names one of the sandbox's files
+
 
 class Order(Plain):
     """What the engine wants a sandbox to be."""
@@ -14,6 +26,7 @@ class Order(Plain):
     mounts: tuple[Mount, ...] = ()
     imports: frozenset[str] | None = None  # libraries that the program will use; None when nobody knows
     lifetime_s: float | None = None  # the wall ends the sandbox by itself after so long
+    ahead: Ahead | None = None
 
 
 class Spent(Plain):

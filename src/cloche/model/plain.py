@@ -42,7 +42,7 @@ class Plain:
 
     def replace(self, **changes: Any) -> Self:
         """The same with some fields changed."""
-        return type(self)(**{**self.as_dict(), **changes})
+        return type(self)(**{**self.__dict__, **changes})
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name; plain data in them likewise."""

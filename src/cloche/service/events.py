@@ -19,9 +19,9 @@ class Happened:
 
     __slots__ = ("_data", "_told", "kind", "number", "size")
 
-    def __init__(self, number: int, kind: str, told: dict[str, Any]) -> None:
+    def __init__(self, number: int, kind: str, told: dict[str, Any], size: int = 0) -> None:
         self.number, self.kind, self._told = number, kind, told
-        self.size = _size(told)
+        self.size = size or _size(told)
         self._data = ""
 
     @property
@@ -33,13 +33,17 @@ class Happened:
 
 
 def _size(told: dict[str, Any]) -> int:
-    """Characters, more or less."""
+    """Characters, more or less; not found by writing the JSON, for most events nobody ever wants it."""
     size = 64
-    for value in told.values():
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, dict):
-            size += len(to_json(value))
+    rest: list[dict[str, Any] | list[Any]] = [told]
+    while rest:
+        part = rest.pop()
+        size += 8 * len(part) + (sum(map(len, part)) if isinstance(part, dict) else 0)
+        for value in part.values() if isinstance(part, dict) else part:
+            if isinstance(value, str):
+                size += len(value)
+            elif isinstance(value, dict | list):
+                rest.append(value)
     return size
 
 
@@ -71,10 +75,10 @@ class EventLog:
         self.size = self.last = self._told = 0
         self.over = False
 
-    def add(self, kind: str, told: dict[str, Any]) -> Happened:
-        """Something has happened."""
+    def add(self, kind: str, told: dict[str, Any], size: int = 0) -> Happened:
+        """Something has happened; `size` for one who knows how much there is to tell."""
         self.last += 1
-        happened = Happened(self.last, kind, told)
+        happened = Happened(self.last, kind, told, size)
         self._kept.append(happened)
         self.size += happened.size
         self._told += happened.size

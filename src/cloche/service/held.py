@@ -50,14 +50,22 @@ class Held:
     @asynccontextmanager
     async def used(self, *, saves: bool = True) -> AsyncIterator[AsyncSandbox]:
         """While something is done with it: not idle; then a persistent one's files are saved, if it `saves`."""
-        self._uses += 1
+        self.begin_use()
         try:
             yield self.box
             if saves:
                 await self.save()
         finally:
-            self._uses -= 1
-            self._idle_since = monotonic()
+            self.end_use()
+
+    def begin_use(self) -> None:
+        """Something is done with it from now on; `end_use` has to follow."""
+        self._uses += 1
+
+    def end_use(self) -> None:
+        """It is done."""
+        self._uses -= 1
+        self._idle_since = monotonic()
 
     async def save(self) -> None:
         """Before anything is acknowledged: have a persistent one's files where a crash does not reach them."""
@@ -91,11 +99,11 @@ class Held:
             self._followers -= 1
             self._followed = monotonic()
 
-    def happened(self, kind: str, told: dict[str, Any]) -> None:
-        """Have those who follow it know; what programs print only if there is somebody."""
+    def happened(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
+        """Have those who follow it know; what programs print only if there is somebody.  `size` as in EventLog.add."""
         if kind.endswith((".stdout", ".stderr")) and not self._followers and monotonic() > self._followed + FOLLOWED_S:
             return
-        self.feed.add(kind, {"kind": kind, "time": time(), **told})
+        self.feed.add(kind, {"kind": kind, "time": time(), **told}, size)
 
     async def is_idle(self) -> bool:
         """Has nothing been done with it, nor by it, for its time?"""

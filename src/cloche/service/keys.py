@@ -64,6 +64,7 @@ class Keyring:
         self._records: dict[str, KeyRecord] = {}
         self._callers: dict[str, tuple[str, Caller]] = {}  # by digest; of those that are not revoked
         self._meters: dict[str, Meter] = {}
+        self.when_revoked: Callable[[str], None] | None = None  # told the id of each key that ends
 
     async def load(self) -> None:
         """Read the keys from the store; before anything else."""
@@ -116,6 +117,8 @@ class Keyring:
         if record.revoked is None:
             record = replace(record, revoked=self._now())
             self._records[key_id] = record
+            if self.when_revoked is not None:
+                self.when_revoked(key_id)
             await self._store.put_key(record)
         return record
 

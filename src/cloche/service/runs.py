@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
@@ -27,10 +27,12 @@ from cloche.store.records import RunRecord
 
 log = logging.getLogger("cloche.runs")
 
-_LOG_S = 0.005  # so that whoever waits for the outcome has it first
+_LOG_S = 0.1  # so that whoever waits for the outcome has it first, and one turn does not wait for another's line
+_LOG_LINES = 16  # at a time
 MAX_LOG = 64 << 20  # characters of one run's events
 MAX_FINISHED = 128 << 20  # characters of the events of runs that are over, all together
 MAX_FINISHED_RUNS = 2000
+_ABOUT = 128  # characters of what is told with every event: whose it is, when it was
 MAX_RECORDED = 64 << 10  # characters of each stream, and of what was displayed, that the store keeps
 
 current: ContextVar[Run] = ContextVar("run")  # on whose behalf a tool is called
@@ -53,7 +55,7 @@ class Control(Protocol):
 class Run:
     """Code under way, or over."""
 
-    def __init__(self, record: RunRecord, feed: Callable[[str, dict[str, Any]], None] | None = None) -> None:
+    def __init__(self, record: RunRecord, feed: Callable[[str, dict[str, Any], int], None] | None = None) -> None:
         self.record = record
         self.id, self.owner = record.id, record.owner
         self.log = EventLog(MAX_LOG)
@@ -63,6 +65,7 @@ class Run:
         self.control: Control | None = None
         self.stop: Callable[[], Awaitable[None]] | None = None
         self.task: asyncio.Task[None] | None = None
+        self._cancelled = False
         self._feed = feed
         self._telling = Telling(record.id, record.context)
         self._over = asyncio.Event()
@@ -77,17 +80,18 @@ class Run:
         if isinstance(event, End | Exit):  # told when it is recorded: see `conclude`
             for kind, told in self._telling.rest():
                 self.say(kind, told)
-            if isinstance(event, Exit) and event.result.error is not None:
-                self.say("error", {"error": plain(event.result.error)})
+            error = self.judged(event.result).error if isinstance(event, Exit) else None
+            if error is not None:
+                self.say("error", {"error": plain(error)})
         else:
             for kind, told in self._telling.tell(event):
                 self.say(kind, told)
 
-    def say(self, kind: str, told: dict[str, Any]) -> None:
+    def say(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
         """Have those who listen know."""
-        self.log.add(kind, told)
+        happened = self.log.add(kind, told, size)
         if self._feed is not None:
-            self._feed(kind, {"run_id": self.id, **told})
+            self._feed(kind, {"run_id": self.id, **told}, happened.size + _ABOUT)
 
     def say_last(self, kind: str, told: dict[str, Any]) -> None:
         """The same, once the outcome is recorded: what is told is not lost any more."""
@@ -131,6 +135,7 @@ class Run:
         """Have it stop; its outcome says so.  Does nothing when it is over."""
         if self._over.is_set():
             return
+        self._cancelled = True
         if self.stop is not None:
             try:
                 await self.stop()
@@ -140,6 +145,15 @@ class Run:
             self.task.cancel()  # it has not even started
 
     # --- and then
+
+    def judged(self, result: Result) -> Result:
+        """What it came to; the signal that killed a program was ours if it was cancelled."""
+        error = result.error
+        if not self._cancelled or error is None or error.kind != "killed" or result.execution_count is not None:
+            return result  # a cell's says so already
+        return result.replace(
+            error=error.replace(message="The run was cancelled.", hint="Run it again if it is wanted.")
+        )
 
     @property
     def over(self) -> bool:
@@ -158,10 +172,10 @@ class Run:
         """It is over, and recorded."""
         self.record = record
         self.control = self.stop = None
-        if self.result is not None and not self._last:
-            self._last.append(("end", {"result": Encoded(self.told)}))
         for kind, told in self._last:
             self.say(kind, told)
+        if self.result is not None and not self._last:
+            self.say("end", {"result": Encoded(self.told)}, len(self.told) + _ABOUT)
         self.log.end()
         self._over.set()
 
@@ -174,6 +188,7 @@ class Runs:
         self._active: dict[str, Run] = {}
         self._finished: OrderedDict[str, Run] = OrderedDict()
         self._finished_size = 0
+        self._unlogged: deque[RunRecord] = deque()  # outcomes that the log has to tell
         self.counts: dict[str, int] = {}  # by outcome, since the start
 
     async def start(
@@ -187,7 +202,7 @@ class Runs:
         sandbox: str | None = None,
         context: str = "",
         bytes_moved: int = 0,
-        feed: Callable[[str, dict[str, Any]], None] | None = None,
+        feed: Callable[[str, dict[str, Any], int], None] | None = None,
     ) -> Run:
         """Begin one, as soon as there is room for it; raises TooMany or Busy when there is none."""
         meter = self._keyring.meter(caller)
@@ -243,18 +258,19 @@ class Runs:
     async def stop(self, grace_s: float) -> None:
         """Let those under way finish, for a while; then end them."""
         tasks = [run.task for run in self._active.values() if run.task is not None]
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=grace_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        while self._unlogged:
+            self._log_some()
 
     async def _carry_out(self, run: Run, work: Callable[[Run], Awaitable[Result]]) -> None:
         state = "interrupted"
         current.set(run)
         try:
-            run.result = await work(run)
+            run.result = run.judged(await work(run))
             state = "done" if run.result.error is None else "failed"
         except asyncio.CancelledError:
             run.problem = _called_off()
@@ -289,17 +305,25 @@ class Runs:
             if run.result is None:
                 run.problem = run.problem or problem
         run.conclude(ended)
-        asyncio.get_running_loop().call_later(_LOG_S, _log_outcome, ended)
         self._finished[run.id] = run
         self._finished_size += run.log.size
         while self._finished_size > MAX_FINISHED or len(self._finished) > MAX_FINISHED_RUNS:
             _, oldest = self._finished.popitem(last=False)
             self._finished_size -= oldest.log.size
+        if not self._unlogged:
+            asyncio.get_running_loop().call_later(_LOG_S, self._log_more)
+        self._unlogged.append(ended)
 
+    def _log_more(self) -> None:
+        self._log_some()
+        if self._unlogged:
+            asyncio.get_running_loop().call_soon(self._log_more)
 
-def _log_outcome(record: RunRecord) -> None:
-    told = {"run": record.id, "owner": record.owner, "state": record.state, "error": record.error_kind}
-    log.info("run %s %s", record.id, record.state, extra=told)
+    def _log_some(self) -> None:
+        for _ in range(min(_LOG_LINES, len(self._unlogged))):
+            record = self._unlogged.popleft()
+            told = {"run": record.id, "owner": record.owner, "state": record.state, "error": record.error_kind}
+            log.info("run %s %s", record.id, record.state, extra=told)
 
 
 def _called_off() -> Gone:

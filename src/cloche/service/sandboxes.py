@@ -343,7 +343,8 @@ class Sandboxes:
                 elif run.task is not None:
                     run.task.cancel()  # it still waits for its turn
 
-            async with held.used(saves=False):
+            held.begin_use()
+            try:
                 run.stop = stop
                 if interactive:
                     run.control = events
@@ -355,6 +356,8 @@ class Sandboxes:
                     await run.log.keep_pace()
                 assert events.result is not None
                 return events.result
+            finally:
+                held.end_use()
 
         spoken = languages.find(language or "python")
         where = context or spoken.context or spoken.name
@@ -377,8 +380,11 @@ class Sandboxes:
     ) -> Run:
         """Do something in a sandbox that counts as a run."""
 
-        def feed(kind: str, told: dict[str, Any]) -> None:
-            held.happened(f"run.{kind}", {**told, "code": code[:10_000]} if kind == "started" else told)
+        def feed(kind: str, told: dict[str, Any], size: int) -> None:
+            if kind == "started":
+                told["code"] = code[:10_000]
+                size += len(told["code"])
+            held.happened(f"run.{kind}", told, size)
 
         return await self._runs.start(
             caller,

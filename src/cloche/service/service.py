@@ -10,7 +10,7 @@ from pathlib import Path
 from time import time
 
 from cloche.configuration import Configuration
-from cloche.errors import ClocheError
+from cloche.errors import ClocheError, Misconfigured
 from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
 from cloche.service.runs import Runs
@@ -53,7 +53,13 @@ class Service:
     async def open(cls, configuration: Configuration) -> Service:
         """Take up where the last server on these data left off."""
         folder = Path(configuration.data_dir)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as problem:
+            raise Misconfigured(
+                f"The data directory {folder} cannot be made: {problem.strerror}.",
+                hint="Let the server's user write there, or choose another: --data-dir or CLOCHE_DATA_DIR.",
+            ) from None
         store = await Store.open(configuration.database_url or f"sqlite:///{folder / 'cloche.db'}")
         service = cls(configuration, store)
         try:

@@ -14,12 +14,18 @@ from cloche.model.files import Entry
 from cloche.model.history import Best, FileChanges, Moment, Restored, VariableChanges
 from cloche.model.plain import Plain
 from cloche.model.result import Error, Result
+from cloche.store.quick_json import quick_json
 
 _utf8 = getincrementaldecoder("utf-8")
+_ATOMS = frozenset((str, int, float, bool, type(None)))
+_OF_RESULT = tuple(name for name in Result._fields if not name.endswith("_bytes"))
 
 
 def to_json(value: Any) -> str:
     """JSON that every reader takes: numbers that are none are null, odd bytes in names are lone surrogates."""
+    told = quick_json(value)
+    if told is not None:
+        return told
     try:
         return dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -39,17 +45,23 @@ def _without_nan(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """Plain data, and what it holds, as JSON has it."""
     if isinstance(value, Plain):
-        return {name: plain(getattr(value, name)) for name in value._fields}
+        return _by_name(value, value._fields)
     if isinstance(value, tuple | list):
         return [plain(one) for one in value]
     return value
 
 
+def _by_name(value: Plain, names: tuple[str, ...]) -> dict[str, Any]:
+    told = {}
+    for name in names:
+        field = getattr(value, name)
+        told[name] = field if type(field) in _ATOMS else plain(field)
+    return told
+
+
 def result_json(result: Result, run_id: str = "", context: str = "") -> dict[str, Any]:
     """A result."""
-    told: dict[str, Any] = {
-        name: plain(getattr(result, name)) for name in result._fields if not name.endswith("_bytes")
-    }
+    told = _by_name(result, _OF_RESULT)
     told.update(run_id=run_id, context=context, text=result.text)
     for stream, data in (("stdout", result.stdout_bytes), ("stderr", result.stderr_bytes)):
         if data and not _is_text(data):

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from cloche.errors import ClocheError, Misconfigured
+from cloche.store.quick_json import json_to_keep
 
 _CONNECT_S = 10.0
 _STATEMENT_S = 60.0  # longer than any of ours takes: a server that went away without a word is noticed by it
@@ -142,7 +143,9 @@ def _parsed(text: str) -> URL:
 def _sqlite(url: URL) -> AsyncEngine:
     assert url.database is not None
     _make_private(Path(url.database))
-    engine = create_async_engine(url, hide_parameters=True, connect_args={"timeout": _BUSY_S})
+    engine = create_async_engine(
+        url, hide_parameters=True, json_serializer=json_to_keep, connect_args={"timeout": _BUSY_S}
+    )
 
     @event.listens_for(engine.sync_engine, "connect")
     def prepare(connection: Any, record: Any) -> None:  # noqa: ARG001
@@ -178,6 +181,7 @@ def _postgresql(url: URL) -> AsyncEngine:
         return create_async_engine(
             url,
             hide_parameters=True,
+            json_serializer=json_to_keep,
             pool_pre_ping=True,  # after an outage, the first to ask does not get a dead connection
             pool_timeout=_CONNECT_S,
             connect_args={"timeout": _CONNECT_S, "command_timeout": _STATEMENT_S},

@@ -12,11 +12,11 @@ import os
 from collections import deque
 from pathlib import Path
 
-from cloche.errors import Misconfigured, Refused
+from cloche.errors import Misconfigured
 from cloche.store import lines, segments
 from cloche.store.database import DatabaseAway, Unstorable
 from cloche.store.records import Fact
-from cloche.store.segments import Segment
+from cloche.store.segments import Segment, Unrecorded
 from cloche.store.store import Store
 
 LINGER_S = 0.25  # facts that come within it share a transaction, and a run that ends within it needs one row
@@ -27,12 +27,17 @@ QUEUE_BYTES = 16 << 20
 SEGMENT_BYTES = 16 << 20  # where a file ends and the next begins
 TIDY_BYTES = 1 << 20  # a file of this size is replaced as soon as nothing in it is needed
 MAX_BYTES = 2 << 30  # what may wait for a database that is away
-FLUSH_S = 30.0
+FLUSH_S = 30.0  # for the database to take everything, at the start and at the end
+ASKED_S = 10.0  # the same while somebody waits for an answer
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 _log = logging.getLogger("cloche.store")
 
 Position = tuple[int, int]  # a segment's number, and an offset in it
+
+
+class Late(DatabaseAway, TimeoutError):
+    """The database has not taken everything in time."""
 
 
 class Journal:
@@ -64,7 +69,7 @@ class Journal:
             self._segments.append(Segment.create(self._folder, number))
             self._stored = (self._segments[0].number, 0)
             self._writer = asyncio.create_task(self._write(), name="journal")
-            await self.flush()
+            await self.flush(FLUSH_S)
         except BaseException as problem:
             await self._end()
             if isinstance(problem, TimeoutError):
@@ -77,12 +82,12 @@ class Journal:
             _log.warning("%d lines of the journal were damaged, and were skipped", self.garbage)
 
     def note(self, fact: Fact) -> None:
-        """Make a fact durable, now; `Refused` means that it is not, and must not be acknowledged."""
+        """Make a fact durable, now; `Unrecorded` means that it is not, and must not be acknowledged."""
         if self._writer is None:
-            raise Refused("The journal is closed.", hint="The server is stopping; try again when it is back.")
+            raise Unrecorded("The journal is closed.", hint="The server is stopping; try again when it is back.")
         line = lines.encode(fact)
         if self._bytes + len(line) > MAX_BYTES:
-            raise Refused("The database is away for too long.", hint="Try again when it is back.")
+            raise Unrecorded("The database is away for too long.", hint="Try again when it is back.")
         current = self._segments[-1]
         if current.size and current.size + len(line) > SEGMENT_BYTES:
             current = self._begin_segment()
@@ -97,7 +102,7 @@ class Journal:
         self._more.set()
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until the database has everything that was noted so far; TimeoutError when it takes too long."""
+        """Wait until the database has everything that was noted so far; `Late` when it takes too long."""
         if self._is_all_stored():
             return
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -105,8 +110,12 @@ class Journal:
         self._hurry.set()
         self._more.set()
         try:
-            async with asyncio.timeout(FLUSH_S if timeout is None else timeout):
+            async with asyncio.timeout(ASKED_S if timeout is None else timeout):
                 await arrived
+        except TimeoutError:
+            raise Late(
+                "The database does not take what happened last.", hint="It is tried again; wait a moment."
+            ) from None
         finally:
             self._waiting = [each for each in self._waiting if each[1] is not arrived]
 
@@ -115,8 +124,8 @@ class Journal:
         if self._writer is None:
             return
         try:
-            await self.flush(timeout)
-        except TimeoutError:
+            await self.flush(FLUSH_S if timeout is None else timeout)
+        except Late:
             _log.warning("The database does not answer; %s keeps what it lacks until the next start", self._folder)
         finally:
             await self._end()
@@ -252,7 +261,7 @@ class Journal:
             if self._segments[-1].size >= TIDY_BYTES:
                 try:
                     self._begin_segment()
-                except Refused:
+                except Unrecorded:
                     pass  # a full disk: the old file will do
         while len(self._segments) > 1 and self._stored >= (self._segments[0].number, self._segments[0].size):
             done = self._segments.popleft()

@@ -6,13 +6,13 @@ import json
 from operator import attrgetter
 from typing import Any, get_args
 
+from cloche.store.quick_json import json_to_keep
 from cloche.store.records import AuditRecord, Fact, RunRecord, SandboxRecord
 from cloche.store.upserts import NAMES
 
 _KINDS: dict[str, type[Fact]] = {"run": RunRecord, "sandbox": SandboxRecord, "audit": AuditRecord}
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 _VALUES = {kind: attrgetter(*NAMES[kind]) for kind in get_args(Fact)}
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
 
@@ -23,9 +23,9 @@ def encode(fact: Fact) -> bytes:
     values["fact"] = _WORDS[kind]
     result = values.get("result")
     if result is None or "\n" in result:
-        return _encode(values).encode("ascii") + b"\n"
+        return json_to_keep(values).encode("ascii") + b"\n"
     del values["result"]
-    return b"%b\t%b\n" % (_encode(values).encode("ascii"), result.encode("utf-8", "surrogatepass"))
+    return b"%b\t%b\n" % (json_to_keep(values).encode("ascii"), result.encode("utf-8", "surrogatepass"))
 
 
 def decode(line: bytes) -> Fact | None:

@@ -117,8 +117,14 @@ def lock(folder: Path) -> int:
     return fd
 
 
-def _refused(path: Path, problem: OSError) -> Refused:
+class Unrecorded(Refused):
+    """What was to be recorded is not, for now, and so must not be done."""
+
+    code = "unavailable"
+
+
+def _refused(path: Path, problem: OSError) -> Unrecorded:
     why = "the disk is full" if problem.errno in _FULL else problem.strerror
-    return Refused(
+    return Unrecorded(
         f"The journal in {path.parent} cannot be written: {why}.", hint="Free some space there, then try again."
     )

@@ -46,5 +46,5 @@ class AsyncWall(Protocol):
 
     name: str
 
-    async def hold(self, order: Order) -> AsyncHold:
-        """Start an agent in a new sandbox."""
+    async def hold(self, order: Order, first: bytes = b"") -> AsyncHold:
+        """Start an agent in a new sandbox; `first`, which is not long, is what it finds when it begins to read."""

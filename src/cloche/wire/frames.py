@@ -9,7 +9,7 @@ and the receiver grants more as it consumes.  So a slow reader slows the writer,
 
 from __future__ import annotations
 
-from struct import Struct
+from _struct import Struct
 
 from cloche.wire.light_json import dumps, loads
 

@@ -45,6 +45,12 @@ def node() -> Path:
     return folder
 
 
+def node_is_recent() -> bool:
+    """Is Node one that they can be used with?"""
+    told = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return tuple(map(int, told.strip().removeprefix("v").split(".")[:2])) >= (20, 18)
+
+
 def _ensure(folder: Path, lock: Path, make: Callable[[], None]) -> None:
     """Make a folder of packages unless it is there already, once, however many processes want it."""
     wanted = sha256(lock.read_bytes()).hexdigest()

@@ -61,7 +61,7 @@ def test_it_ends_when_its_time_is_up() -> None:
         assert time.monotonic() - begin < 10
         time.sleep(0.05)
 
-    assert 0.5 < time.monotonic() - begin < 2
+    assert time.monotonic() - begin > 0.5
 
 
 def test_connecting_gives_time_and_takes_none(sandbox: Sandbox) -> None:

@@ -31,7 +31,7 @@ export class ReturningSocket {
   }
 
   /** False when there is no connection to send it over. */
-  send(data: string | ArrayBufferLike | Uint8Array<ArrayBuffer>): boolean {
+  send(data: string | ArrayBuffer | Uint8Array<ArrayBuffer>): boolean {
     if (!this.isOpen) return false;
     this.socket?.send(data);
     return true;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from cloche import __version__
 from cloche.doors import live, terminal, websocket
@@ -27,10 +27,16 @@ from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.page import files as page_files
 from cloche.doors.ports import Ports
+from cloche.doors.sockets import Door, Socket
+from cloche.errors import Gone
 from cloche.service.service import Service
 
 _ABOUT = """Runs code under glass. Every request needs a key: `Authorization: Bearer KEY` or `X-API-Key: KEY`.
 Errors have one shape: `{"error": {"kind", "message", "hint", "details"}}`."""
+
+
+async def _nowhere(_: Socket) -> None:
+    raise Gone("There is no WebSocket at this address.", hint="See /docs for what there is.")
 
 
 def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> FastAPI:
@@ -64,4 +70,5 @@ def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> Fas
         app.include_router(part.router)
     app.router.routes.extend((*websocket.routes, *terminal.routes, *live.routes, *ports_http.routes))
     app.router.routes.append(Route(PATH, mcp, include_in_schema=False))
+    app.router.routes.append(WebSocketRoute("/{path:file}", Door(_nowhere)))
     return app

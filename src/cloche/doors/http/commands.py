@@ -63,7 +63,7 @@ async def start(
             else:
                 process = await _start(held, body, stdin=data is not None)
             run.stop = process.kill
-            result = await process.finish(data)
+            result = await process.finish(data, run.tell)
             await held.save_after(result)
             return result
 

@@ -17,13 +17,18 @@ from starlette.responses import Response
 from cloche.doors.http.answers import ProblemAnswer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed
 from cloche.service.errors import Busy, TooMany
+from cloche.store.database import DatabaseAway
+from cloche.store.segments import Unrecorded
 
 log = logging.getLogger("cloche.http")
 
+_AWAY_S = "5"  # when to try again, while what happens cannot be recorded
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (TooMany, 429),
     (Busy, 503),
+    (DatabaseAway, 503),
+    (Unrecorded, 503),
     (FileMissing, 404),
     (Gone, 404),
     (FileProblem, 409),
@@ -79,6 +84,8 @@ def answer(problem: ClocheError) -> Response:
     if isinstance(problem, TooMany | Busy):
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
         details["retry_after"] = problem.retry_after
+    if isinstance(problem, DatabaseAway | Unrecorded):
+        headers["Retry-After"] = _AWAY_S
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(problem, Unsatisfiable):
@@ -101,6 +108,8 @@ def told(
     return Response(dumps({"error": error}).encode(), status, headers, media_type="application/json")
 
 
+_SEND_JSON = "Send one JSON object, in UTF-8."
+_SAY_JSON = "Send it with the header `Content-Type: application/json` (curl: --json instead of -d)."
 _KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 413: "invalid", 415: "invalid"}
 
 
@@ -117,9 +126,14 @@ def install(app: FastAPI) -> None:
         assert isinstance(problem, ClocheError)
         return answer(problem)
 
-    async def invalid(_: Request, problem: Exception) -> Response:
+    async def invalid(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
         found = problem.errors()
+        kind = found[0]["type"] if found else ""
+        if kind == "model_attributes_type" and "json" not in request.headers.get("content-type", "").lower():
+            return told(415, "invalid", "The body does not say that it is JSON.", _SAY_JSON)
+        if kind == "json_invalid":
+            return told(422, "invalid", f"The body is not JSON: {found[0]['ctx']['error']}.", _SEND_JSON)
         where = ".".join(str(part) for part in found[0]["loc"]) if found else "the request"
         message = f"{where}: {found[0]['msg']}" if found else "The request is malformed."
         details = {"problems": [{"where": list(map(str, one["loc"])), "what": one["msg"]} for one in found[:20]]}
@@ -129,6 +143,8 @@ def install(app: FastAPI) -> None:
         assert isinstance(problem, HTTPException)
         if isinstance(problem.__cause__, ClocheError):  # met while the body was read
             return answer(problem.__cause__)
+        if problem.status_code == 400:  # only ever raised for bodies
+            return told(400, "invalid", "The body is not JSON that can be read.", _SEND_JSON)
         message = {404: "There is nothing at this address.", 405: "This address does not take this method."}
         text = message.get(problem.status_code, str(problem.detail))
         kind = _KINDS.get(problem.status_code, "invalid" if problem.status_code < 500 else "failed")

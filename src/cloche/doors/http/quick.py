@@ -7,11 +7,11 @@ there is one place that says what is wrong with it.
 from __future__ import annotations
 
 import logging
-from json import loads
 from typing import Any
 
 from fastapi import FastAPI
 from pydantic import ValidationError
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -56,8 +56,9 @@ class Quick:
             return
         if body is None:
             return  # the client has left
+        form: type[RunBody | CellBody] = CellBody if sandbox else RunBody
         try:
-            asked: RunBody | CellBody = (CellBody if sandbox else RunBody).model_validate(loads(body))
+            asked = form.model_validate(from_json(body, cache_strings="keys"))
         except (ValueError, RecursionError, ValidationError):
             await self._app(scope, _once_more(body, receive), send)
             return

@@ -129,7 +129,7 @@ async def shown(request: Request, token: Token, service: TheService) -> Response
     try:
         contents = (page_files.BUILT / "shared.html").read_bytes()
     except OSError:
-        raise Unwelcome(503, "unavailable", "The page was never built.", "Build it with `make install`.") from None
+        raise Unwelcome(503, "unavailable", "The page was never built.", "Build it with `make page`.") from None
     headers = {"Content-Security-Policy": _POLICY.format(place=place), "X-Robots-Tag": "noindex"}
     return Response(contents, status, headers, media_type="text/html")
 

@@ -47,12 +47,14 @@ async def docs(request: Request) -> Response:
 
 
 @router.get("/v1/health", response_class=Response)
+@router.head("/v1/health", include_in_schema=False)
 async def health() -> Response:
     """The process answers."""
     return Json({"status": "ok"})
 
 
 @router.get("/v1/ready", response_class=Response)
+@router.head("/v1/ready", include_in_schema=False)
 async def ready(service: TheService) -> Response:
     """It takes work: the database answers, and it is not stopping."""
     if service.stopping:

@@ -10,10 +10,12 @@ from pydantic import Field
 from cloche.doors.mcp.conversation import Visit
 from cloche.doors.mcp.sessions import SessionArguments
 from cloche.doors.mcp.tool import Answer, Tool, success
-from cloche.errors import Gone
+from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Restored
 from cloche.results.cleaning import clean
 from cloche.service.held import Held
+
+_NO_UNDO = "Go back with checkpoint and restore; session_create with undo=true makes a session that can be undone."
 
 
 class CheckpointArguments(SessionArguments):
@@ -83,7 +85,10 @@ async def undo(visit: Visit, given: SessionArguments) -> types.CallToolResult:
     """Go back to before the last execution."""
     held, _ = await visit.sandbox(given.session)
     async with held.used() as box:
-        restored = await box.undo()
+        try:
+            restored = await box.undo()
+        except InvalidRun as problem:
+            raise InvalidRun(problem.message, hint=_NO_UNDO) from None
     held.happened("undo", {})
     return _answer(held, restored, "Variables and files are what they were before the last execution.")
 

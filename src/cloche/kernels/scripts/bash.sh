@@ -169,8 +169,10 @@ __cloche_save() {
     builtin alias -p # last: what is read after them is read with them
 }
 
-# Read when it is run, and aliases with it; to /dev/null, where xtrace would tell of it.
-builtin trap "{ __cloche_status=\$? __cloche_flags=\$-; \\builtin set +euvx; __cloche_locals=\$(\\builtin local); } 2>/dev/null
+# Read when it is run, and aliases with it; to /dev/null, where xtrace would tell of it.  A child that is killed before it
+# has let go of our traps (`sleep 9 & kill $!`) comes here, too, and must not take the shell's place.
+builtin trap "{ __cloche_status=\$? __cloche_flags=\$-; \\builtin set +euvx
+[[ \${BASHPID-\$\$} == \$\$ ]] || \\builtin exit \$__cloche_status; __cloche_locals=\$(\\builtin local); } 2>/dev/null
 __cloche_folder=${__cloche_folder@Q}
 \\__cloche_leave" EXIT
 builtin trap __cloche_interrupted INT

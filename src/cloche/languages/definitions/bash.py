@@ -37,5 +37,6 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     hello='echo "Hello from Bash"\n',
+    ahead="getuid",  # from then on it counts SECONDS
     kernel={"fork": "bash"},
 )

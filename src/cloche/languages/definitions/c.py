@@ -42,6 +42,7 @@ LANGUAGE = Language(
     ),
     plan=plan,
     entries=("program.c", "app.c"),
+    below=("src",),
     reads=(".c",),
     diagnose=native.diagnose,
     explain=native.explain,

@@ -56,12 +56,12 @@ def _prepare(found: Found, folder: str) -> None:
     linking.prepare(found, folder, HELLO, ".cpp")
     told = subprocess.run([found.on_host, "--version"], capture_output=True, check=True, timeout=60).stdout
     for name, headers in _AHEAD.items():
-        source = f"{folder}/{name}.h"
-        with open(source, "w") as file:
+        source = f"{name}.h"  # the compiler tells this name to programs, so that it may not be a place of the host
+        with open(f"{folder}/{source}", "w") as file:
             file.write("".join(f"#include <{header}>\n" for header in headers))
         if b"clang" not in told:
             command = [found.on_host, _STANDARD, *native.FLAGS, "-x", "c++-header", source, "-o", f"{source}.gch"]
-            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=600)
+            subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=600)
 
 
 HELLO = '#include <iostream>\n\nint main() {\n    std::cout << "Hello from C++\\n";\n}\n'
@@ -81,9 +81,10 @@ LANGUAGE = Language(
     ),
     plan=plan,
     entries=("main.cc", "main.cxx", "app.cpp", "program.cpp"),
+    below=("src",),
     reads=(*native.CPP, ".c"),
     diagnose=native.diagnose,
     explain=native.explain,
-    preparation=Preparation("the most used headers, compiled", _prepare, version=2),
+    preparation=Preparation("the most used headers, compiled", _prepare, version=3),
     hello=HELLO,
 )

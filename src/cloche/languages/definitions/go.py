@@ -12,7 +12,8 @@ from cloche.model.result import Diagnostic
 _BUILDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "go")
 _ERROR = r"^(?P<file>[^\s:][^:\n]*\.(?:go|mod|s)):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<message>.*(?:\n\t.*)*)$"
 # What ends a program: `panic: …` or `fatal error: …`, a blank line, and where every goroutine was.
-_ENDED = r"^(?P<what>panic|fatal error): (?P<message>(?:.|\n(?!\n))*)\n\n(?=(?:.*\n)*?(?:goroutine \d+|runtime stack:))"
+_ENDED = r"^(?P<what>panic|fatal error): "
+_TRACE = r"^(?:goroutine \d|runtime stack:)"
 # What programs are compiled with is what the standard library was: nobody looks at the tables for debuggers.
 _FLAGS = "-gcflags=all=-dwarf=false"
 
@@ -104,12 +105,13 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 def explain(stderr: str) -> Failure | None:
     """A panic that nobody recovered from, or what Go's own run time gave up on."""
-    from re import MULTILINE, finditer
+    from re import MULTILINE, compile, search
 
-    ended = next(finditer(_ENDED, stderr, MULTILINE), None) if "\ngoroutine " in stderr else None
-    if ended is None:
+    ended = search(_ENDED, stderr, MULTILINE) if "\ngoroutine " in stderr else None
+    end = stderr.find("\n\n", ended.end()) if ended is not None else -1
+    if ended is None or end < 0 or compile(_TRACE, MULTILINE).search(stderr, end) is None:
         return None
-    message = ended["message"].split("\n[signal ")[0].strip()
+    message = stderr[ended.end() : end].split("\n[signal ")[0].strip()
     name = "OutOfMemoryError" if "out of memory" in message and ended["what"] != "panic" else ended["what"]
     return Failure("runtime", name, message, stderr[ended.start() :])
 
@@ -149,6 +151,6 @@ LANGUAGE = Language(
     manifests=("go.mod",),
     diagnose=diagnose,
     explain=explain,
-    preparation=Preparation("the standard library, compiled (a minute, 100 MB)", prepare),
+    preparation=Preparation("the standard library, compiled (a minute, 100 MB)", prepare, version=2),
     hello='package main\n\nimport "fmt"\n\nfunc main() {\n\tfmt.Println("Hello from Go")\n}\n',
 )

@@ -69,5 +69,6 @@ LANGUAGE = Language(
     diagnose=errors.diagnose,
     explain=errors.explain,
     hello='console.log("Hello from JavaScript");\n',
+    ahead="files",
     kernel={"argv": ["node", "/opt/kernels/javascript.js"]},
 )

@@ -71,5 +71,6 @@ LANGUAGE = Language(
     entries=("init.lua", "app.lua", "run.lua"),
     diagnose=diagnose,
     explain=explain,
+    ahead="files",
     hello='print("Hello from Lua")\n',
 )

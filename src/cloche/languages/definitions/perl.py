@@ -11,9 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Match
 
-_PLACE = r" at (?P<file>\S[^\n]*?) line (?P<line>\d+)"
-_DIED = rf"^(?P<message>\S.*?){_PLACE}(?:, <\w+> (?:line|chunk) \d+)?\.$"
-_COMPLAINT = rf"^(?P<message>\S.*?){_PLACE}(?P<near>\.|, (?:near|at) .*)$"
+# What comes behind ` at main.pl`: of what a program died of, and of what the compiler complains about.
+_DIED = r" line (?P<line>\d+)(?:, <\w+> (?:line|chunk) \d+)?\.$"
+_COMPLAINT = r" line (?P<line>\d+)(?P<near>\.$|, (?:near|at) .*$)"
 _NOT_COMPILED = ("aborted due to compilation errors.", "had compilation errors.", "had too many errors.")
 _NEVER_PARSED = ("Can't find string terminator", "Unmatched right", "Unrecognized character", "Missing right")
 # What it says of itself and then goes on: a program that ends with another code than 0 afterwards did not end by it.
@@ -47,18 +47,28 @@ def plan(project: Project, found: Found) -> Plan:
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
     """What the compiler says."""
-    from itertools import islice
-    from re import MULTILINE, finditer
-
+    complaints = [complaint for line in output.split("\n") if (complaint := _complaint(line)) is not None]
     return tuple(
-        Diagnostic(shown_name(found["file"], project), number(found["line"]), 0, _message(found))
-        for found in islice(finditer(_COMPLAINT, output, MULTILINE), MAX_DIAGNOSTICS)
+        Diagnostic(shown_name(file, project), line, 0, message) for message, file, line in complaints[:MAX_DIAGNOSTICS]
     )
 
 
-def _message(complaint: Match[str]) -> str:
-    """What it says, without the place."""
-    return f"{complaint['message']}{complaint['near'].removesuffix('.')}"[:4000]
+def _complaint(line: str) -> tuple[str, str, int] | None:
+    """What the compiler says in a line, of which file, and of which of its lines."""
+    said, found = _placed(_COMPLAINT, line)
+    if found is None:
+        return None
+    message, _, file = said.rpartition(" at ")
+    return f"{message}{found['near'].removesuffix('.')}"[:4000], file, number(found["line"])
+
+
+def _placed(pattern: str, line: str) -> tuple[str, Match[str] | None]:
+    """A line up to its place, and the rest, if it has one."""
+    from re import search
+
+    found = search(pattern, line)
+    said = line[: found.start()] if found is not None else ""
+    return said, found if " at " in said and not said[0].isspace() else None
 
 
 def explain(stderr: str) -> Failure | None:
@@ -78,23 +88,19 @@ def explain(stderr: str) -> Failure | None:
 
 def _broken(lines: list[str], last: int) -> Failure:
     """A program that could not be compiled; its first complaint is the message."""
-    from re import match
-
     first = last
-    while first and match(rf"{_COMPLAINT}|^  \(", lines[first - 1]):
+    while first and (lines[first - 1].startswith("  (") or _complaint(lines[first - 1]) is not None):
         first -= 1
-    complaint = match(_COMPLAINT, lines[first])
-    message = _message(complaint) if complaint else lines[first]
+    complaint = _complaint(lines[first])
+    message = complaint[0] if complaint is not None else lines[first]
     return Failure("syntax", "SyntaxError", message, "\n".join(lines[first:]))
 
 
 def _died(lines: list[str], last: int) -> Failure | None:
-    from re import match
-
-    died = match(_DIED, lines[last])
-    if died is None or died["message"].startswith(_WARNINGS):
+    said, found = _placed(_DIED, lines[last])
+    if found is None or said.startswith(_WARNINGS):
         return None
-    message = died["message"].split(" (@INC ", 1)[0]
+    message = said.rpartition(" at ")[0].split(" (@INC ", 1)[0]
     kind, name = ("syntax", "SyntaxError") if message.startswith(_NEVER_PARSED) else ("runtime", "die")
     return Failure(kind, name, message, "\n".join(lines[last:]))
 
@@ -124,5 +130,6 @@ LANGUAGE = Language(
     manifests=("cpanfile", "Makefile.PL"),
     diagnose=diagnose,
     explain=explain,
+    ahead="files",
     hello='print "Hello from Perl\\n";\n',
 )

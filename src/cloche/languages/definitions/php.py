@@ -26,7 +26,7 @@ _NEEDS_EXTENSIONS = frozenset(
 )
 _COMPUTED = r"`|\$\w+\s*\(|[\]})]\s*\(|new\s+\$|::\s*\$|\$\$|\$\{"  # calls whose names are values
 _UNCAUGHT = r"^(?:PHP )?Fatal error: +Uncaught (?P<rest>.*)"
-_RAISED = r"(?P<name>[\w\\]+)(?:: (?P<message>.*?))? in (?P<file>\S[^\n]*?):(?P<line>\d+)\nStack trace:"
+_STACK, _LED_TO = "\nStack trace:", "\n\nNext "
 _PARSE = r"^(?:PHP )?(?:Parse|Fatal) error: +(?P<message>.*) in (?P<file>/\S[^\n]*?) on line (?P<line>\d+)$"
 _OUT_OF_MEMORY = ("Out of memory", "Allowed memory size of")
 
@@ -103,7 +103,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 def explain(stderr: str) -> Failure | None:
     """The error that ended the program: PHP names it in its log, which is standard error."""
-    from re import DOTALL, MULTILINE, finditer, search
+    from re import DOTALL, MULTILINE, search
 
     start = max(stderr.rfind(f"{prefix}{kind} error:  ") for prefix in ("PHP ", "") for kind in ("Fatal", "Parse"))
     text = stderr[max(start, 0) :]
@@ -113,15 +113,24 @@ def explain(stderr: str) -> Failure | None:
         return None
     uncaught = search(_UNCAUGHT, text, DOTALL)
     if uncaught:
-        raised = list(finditer(_RAISED, uncaught["rest"], DOTALL))  # the last is what the others led to
-        if not raised:
-            return Failure("runtime", "Error", uncaught["rest"].split("\n")[0], text)
-        return Failure("runtime", raised[-1]["name"], raised[-1]["message"] or "", text)
+        return Failure("runtime", *_raised(uncaught["rest"]), text)
     said = search(_PARSE, text, MULTILINE)
     message = said["message"] if said else text.split("error:", 1)[1].strip().split("\n")[0]
     if "Parse error:" in text:
         return Failure("syntax", "ParseError", message, text)
     return Failure("runtime", "Error", message, text)
+
+
+def _raised(text: str) -> tuple[str, str]:
+    """The class and the message of an exception; the last one, which is what the others led to."""
+    from re import match
+
+    before, stack, _ = text.rpartition(_STACK)
+    said, place, _ = before.rpartition(_STACK)[2].rpartition(_LED_TO)[2].rpartition(" in ")
+    name = match(r"[\w\\]+", said)
+    if not stack or not place or name is None:
+        return "Error", text.split("\n")[0]
+    return name[0], said[name.end() :].removeprefix(": ")
 
 
 LANGUAGE = Language(
@@ -152,5 +161,6 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     preparation=Preparation("a quick start for programs that need no extensions", prepare),
+    ahead="files",
     hello='<?php\necho "Hello from PHP\\n";\n',
 )

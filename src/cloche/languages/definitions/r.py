@@ -162,5 +162,6 @@ LANGUAGE = Language(
     explain=explain,
     kernel={"fork": "r", "needs": "Rscript"},
     preparation=Preparation("a quick start for programs that need base alone", prepare),
+    ahead="files",
     hello='cat("Hello from R\\n")\n',
 )

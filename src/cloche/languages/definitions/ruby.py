@@ -145,5 +145,6 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     preparation=Preparation("a quick start for programs that need no gems", prepare),
+    ahead="files",
     hello='puts "Hello from Ruby"\n',
 )

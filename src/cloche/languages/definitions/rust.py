@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cloche.languages.cargo import Manifest
 
 _EDITION = "2021"
-MAX_LOOKED_AT = 256 << 10  # characters of a source that are looked at; what is longer is no snippet
+MAX_LOOKED_AT = 32 << 10  # characters of a source that are looked at, and others wait; what is longer is no snippet
 # Overflows and debug assertions are told as in a debug build, but loops run at a decent speed.
 _FLAGS = ("-Copt-level=1", "-Cdebug-assertions=on", "-Cdebuginfo=0", "-Ccodegen-units=1")
 _SHARED = ("-Cprefer-dynamic", "-Crpath")  # linking the standard library takes longer than all the rest

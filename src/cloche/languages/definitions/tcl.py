@@ -11,7 +11,7 @@ from cloche.model.result import Diagnostic
 
 _VERSION = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts", "version.tcl")
 _TRACE = ("\n    while executing\n", "\n    (parsing expression ", "\n    while compiling\n")
-_PLACED = r"(?s)^(?P<message>[^\n]*).*^    \(file \"(?P<file>[^\n\"]*)\" line (?P<line>\d+)\)$"
+_PLACED = r"(?s)\A(?P<message>[^\n]*)\n(?:.*\n)?    \(file \"(?P<file>[^\n\"]*)\" line (?P<line>\d+)\)$"
 # Tcl parses as it goes: these are what it says of text that cannot be a command, whenever it comes to it.
 _PARSER = ("missing ", "extra characters after close-", "unmatched open ", "invalid bareword", "unbalanced ")
 
@@ -59,5 +59,6 @@ LANGUAGE = Language(
     entries=("app.tcl", "run.tcl"),
     diagnose=diagnose,
     explain=explain,
+    ahead="files",
     hello='puts "Hello from Tcl"\n',
 )

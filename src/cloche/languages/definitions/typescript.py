@@ -14,7 +14,10 @@ _BUNDLER = "/opt/env/bin/esbuild"
 _PLACE = "/opt/env/share/typescript/place.js"
 _SOURCES = (".ts", ".mts", ".cts", ".tsx")
 # Decorators as they were before the standard: nothing else has descriptors and property keys for parameters.
-_LEGACY_DECORATOR = re.compile(r"\b(?:PropertyDescriptor|propertyKey|parameterIndex|target: (?:any|Object|Function),)")
+_LEGACY_DECORATOR = re.compile(
+    r"\b(?:PropertyDescriptor|propertyKey|parameterIndex|target: (?:any|Object|Function),(?!\s*(?:_?context|ctx|\{)))"
+)
+_STANDARD_DECORATOR = "DecoratorContext"
 # main.ts(3,7): error TS2322: …, and the same without a place; further lines are indented
 _CHECKED = re.compile(
     r"^(?:(?P<file>[^\n]+?)\((?P<line>\d+),(?P<column>\d+)\): )?(?P<severity>error|warning|message) "
@@ -32,7 +35,7 @@ _BUNDLED = re.compile(
 def plan(project: Project, found: Found) -> Plan:
     """Bundle it, then run it; the check goes along with that, or comes first if it is to block."""
     source = project.text or ""
-    legacy = "@" in source and _LEGACY_DECORATOR.search(source) is not None
+    legacy = "@" in source and _STANDARD_DECORATOR not in source and _LEGACY_DECORATOR.search(source) is not None
     bundled, bundle = _bundle(project, source, legacy)
     run = (found["node"], *heap(project), "--enable-source-maps", bundled)
     if project.check == "off":
@@ -128,6 +131,7 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=errors.explain,
     hello='const name: string = "TypeScript";\nconsole.log(`Hello from ${name}`);\n',
+    ahead="files",
     kernel=javascript.LANGUAGE.kernel,
     context="javascript",
 )

@@ -22,7 +22,7 @@ _MODULE = re.compile(
     r"|\bimport\.meta\b",
     re.MULTILINE,
 )
-_BRACES = re.compile(r"(?P<await>\bawait\b)|(?P<open>\{)|(?P<close>\})")
+_BRACES = re.compile(r"(?P<await>(?<![.\w$])await\b(?!\s*(?:[:=,;)\]}]|$)))|(?P<open>\{)|(?P<close>\})")
 _STATEMENT = re.compile(r"\b(?:if|for|for\s+await|while|switch|catch|with)\s*$")
 _BLOCK_WORD = re.compile(r"(?:\b(?:try|else|finally|do|return)|[;{}(\[,=:?&|]|^)\s*$")
 

@@ -27,12 +27,23 @@ _ITEM = re.compile(
     r"(?:template|namespace|inline\s+namespace|using|typedef|extern|static_assert|_Static_assert|concept)\b"
 )
 _TYPE = re.compile(r"(?:(?:static|const)\s+)*(?:struct|class|union|enum)\b")
-_WORD = r"[A-Za-z_][\w:]*(?:<[^;(){}]*>)?"
+_WORD = r"[A-Za-z_][\w:]{0,200}(?:<[^;(){}]{0,200}>)?"
 _FUNCTION = re.compile(
     rf"(?:\[\[.*?\]\]\s*)?(?:{_WORD}(?:\s*[*&]+\s*|\s+))+(~?[\w:]+|operator\s*\S+)\s*\(\)(?P<after>.*)$", re.DOTALL
 )
+# A constructor, a destructor or a conversion of a class, outside of it: what has no type in front of its name.
+_STRUCTOR = re.compile(
+    r"(?:inline\s+)?(?:\w+::)*(\w+)::(?:~?\1|operator\b[^()=]*)\s*\(\).*(?:\}|=\s*default\s*;)$", re.DOTALL
+)
+_LABEL = re.compile(r"(?:[A-Za-z_]\w*\s*:(?!:)\s*)+")
 _AFTER = re.compile(r"(?:\s|const|noexcept|override|final|volatile|&|->[\w:<>\s*&]+|:[^?]*)*$")
 _VARIABLE = re.compile(rf"(?:{_WORD}(?:\s*[*&]+\s*|\s+))+([A-Za-z_]\w*)\s*(?=[=;,\[{{(]|$)")
+_SPOKEN = re.compile(r"(?<![\w.:])(?<!->)([A-Za-z_]\w*)\b(?!\s*::)")
+_OWN = re.compile(
+    r"(?:[({;,<]|(?<!:):(?!:))\s*(?:(?:const|static|unsigned|signed|struct|long|short)\s+)*(?!(?:return|else|goto|case|throw|delete)\b)"
+    rf"{_WORD}(?:\s*[*&]+\s*|\s+)([A-Za-z_]\w*)\s*(?=[,;=)\[{{:(])"
+)
+_MOST_BLOCKS = 100  # of one piece: each time all of it is looked at
 _MORE = re.compile(r",[\s*&]*([A-Za-z_]\w*)")
 
 
@@ -40,7 +51,10 @@ class Piece:
     """A part of the source at its top level: from `start` to `end`."""
 
     def __init__(self, start: int, end: int, text: str) -> None:
-        self.start, self.end, self.text = start, end, text.strip()
+        self.start, self.end = start, end
+        label = _LABEL.match(text.strip())
+        self.is_labelled = label is not None
+        self.text = text.strip()[label.end() if label is not None else 0 :]
         self.flat = _flat(self.text)
 
     @property
@@ -65,7 +79,9 @@ class Piece:
     @property
     def is_item(self) -> bool:
         """Something that cannot be in a function, or that others outside may need: a type, a namespace."""
-        if self.is_directive or self.is_function or _ITEM.match(self.text):
+        if self.is_labelled:
+            return False
+        if self.is_directive or self.is_function or _ITEM.match(self.text) or _STRUCTOR.match(self.flat):
             return True
         return bool(_TYPE.match(self.text)) and ("{" in self.flat.partition("=")[0] or self.flat.count(" ") < 2)
 
@@ -136,13 +152,14 @@ def wrapped(text: str, file: str, before: str = "") -> str | None:
     if pieces is None:
         return None
     defined = {piece.function for piece in pieces if piece.is_function}
-    outside = [piece for piece in pieces if piece.is_item or piece.function in defined]
-    outside += [
-        piece
-        for piece in pieces
-        if piece not in outside and any(_refers(item.text, name) for name in piece.variables for item in outside)
-    ]
-    inside = [piece for piece in pieces if piece not in outside]
+    inside: list[Piece] = []
+    outside: list[Piece] = []
+    for piece in pieces:
+        (outside if piece.is_item or piece.function in defined else inside).append(piece)
+    foreign = {name for item in outside for name in _foreign(item.text)}
+    used = {piece for piece in inside if not foreign.isdisjoint(piece.variables)}
+    outside += used
+    inside = [piece for piece in inside if piece not in used]
     if not any(not piece.function or piece.variables for piece in inside):
         return None
     arguments = "int argc, char **argv" if re.search(r"\barg[cv]\b", quiet) else ""
@@ -153,12 +170,13 @@ def wrapped(text: str, file: str, before: str = "") -> str | None:
 
 
 def split(quiet: str) -> list[Piece] | None:
-    """The pieces of a source whose comments are blanked; None when its brackets do not match."""
+    """The pieces of a source whose comments are blanked; None when its brackets do not match, or are too many."""
     pieces: list[Piece] = []
-    start = depth = opened = 0
+    start = depth = opened = blocks = 0
 
     def cut(end: int) -> None:
-        nonlocal start
+        nonlocal start, blocks
+        blocks = 0
         if quiet[start:end].strip():
             pieces.append(Piece(start, end, quiet[start:end]))
         start = end
@@ -173,8 +191,12 @@ def split(quiet: str) -> list[Piece] | None:
             depth -= 1
             if depth < 0:
                 return None
-            if depth == 0 and mark == "}" and _ends_at_brace(_flat(quiet[start:opened])):
-                cut(match.end())
+            if depth == 0 and mark == "}":
+                blocks += 1
+                if blocks > _MOST_BLOCKS:
+                    return None
+                if _ends_at_brace(_flat(quiet[start:opened])):
+                    cut(match.end())
         elif depth == 0:
             if mark != ";":
                 cut(match.start())  # a directive ends what has no end of its own, and is one line
@@ -187,6 +209,8 @@ def _ends_at_brace(head: str) -> bool:
     """Is a block the end of what begins so?  After a type's or a value's there is more."""
     if not head or re.match(rf"{_CONTROL}|namespace\b|inline\s+namespace\b", head) or head == 'extern ""':
         return True
+    if re.search(r"\)\s*(?:noexcept\s*)?:(?!:)[^?]*[\w>]$", head):
+        return False  # a member that a constructor begins with
     if re.sub(r"operator\s*\S+\s*\(\)", "", head).replace("==", "").find("=") >= 0:
         return False
     if head.startswith("template"):
@@ -194,12 +218,9 @@ def _ends_at_brace(head: str) -> bool:
     return "()" in head
 
 
-def _refers(item: str, name: str) -> bool:
-    """Does a function speak of a variable that is not its own?  Then it has to stay outside `main`, too."""
-    if item.startswith("#") or not re.search(rf"(?<![\w.:])(?<!->){name}\b(?!\s*::)", item):
-        return False
-    kind = rf"(?:(?:const|static|unsigned|signed|struct|long|short)\s+)*{_WORD}"
-    return not re.search(rf"[({{;,<:]\s*{kind}(?:\s*[*&]+\s*|\s+){name}\s*[,;=)\[{{:(]", item)
+def _foreign(item: str) -> set[str]:
+    """The names that an item speaks of and does not declare: variables of those names have to stay outside, too."""
+    return set() if item.startswith("#") else set(_SPOKEN.findall(item)) - set(_OWN.findall(item))
 
 
 def _flat(text: str) -> str:

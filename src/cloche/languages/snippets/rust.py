@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+_COMMENT = r"/\*(?s:(?:(?!/\*|\*/).)*)\*/"  # those in blocks may be in one another
 _QUIET = re.compile(
-    r"""b?r(?P<marks>\#*)"(?s:.*?)(?:"(?P=marks)|\Z)
+    rf"""b?r(?P<marks>\#*)"(?s:.*?)(?:"(?P=marks)|\Z)
     |b?"(?:\\(?s:.)|[^"\\])*"?
-    |b?'(?:\\(?:[^u]|u\{[0-9a-fA-F_]*\})[0-9a-fA-F]*|[^\\'\n])'
+    |b?'(?:\\(?:[^u]|u\{{[0-9a-fA-F_]*\}})[0-9a-fA-F]*|[^\\'\n])'
     |//[^\n]*
-    |/\*(?s:.*?)(?:\*/|\Z)""",
+    |/\*(?s:(?:{_COMMENT}|(?!\*/).)*)(?:\*/|\Z)""",
     re.VERBOSE,
 )
 _ITEM = re.compile(
@@ -18,6 +19,10 @@ _ITEM = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\#!?\[[^\]]*(?:\[[^\]]*\][^\]]*)*\]\s*")
 _AT_THE_TOP = re.compile(r"(?:\s*(?:\#!\[[^\]]*\]|extern\s+crate\s+[^;]+;))+")  # what may not be in a function
+_ENDS_AT_SEMICOLON = re.compile(
+    r"(?:pub(?:\s*\([^)]*\))?\s+)?(?:use|type|static|const)\b(?!\s+(?:unsafe|async|extern|fn)\b)"
+)
+_MOST_BLOCKS = 100  # of one piece: each time all of it is looked at
 _FUNCTION = re.compile(r"\bfn\s+\w+[^;{]*\{")
 _FALLIBLE = "fn main() -> Result<(), Box<dyn std::error::Error>> { "
 _PLAIN = "fn main() { "
@@ -36,13 +41,15 @@ def blanked(text: str) -> str:
 def wrapped(text: str) -> tuple[str, int, int] | None:
     """The same in a `main`, and in which line how many characters were put in front; None when that is not called for.
 
-    Items may be in a function as well as outside, so that everything stays in its place.
+    It begins with the first statement, so that modules find the items before it; when more items follow it has all of
+    them: they may be in a function as well as outside, and everything stays in its place.
     """
     quiet = blanked(text)
-    if re.search(r"\bfn\s+main\b", quiet) or not _has_statements(quiet):
+    first = None if re.search(r"\bfn\s+main\b", quiet) else _beginning(quiet)
+    if first is None:
         return None
     top = _AT_THE_TOP.match(quiet)
-    start = top.end() if top is not None else 0
+    start = max(first, top.end() if top is not None else 0)
     start += len(quiet[start:]) - len(quiet[start:].lstrip())
     fallible = _gives_up_early(quiet)
     end = "" if quiet.rstrip().endswith(";") else ";"  # what a last expression gives is nobody's
@@ -51,26 +58,27 @@ def wrapped(text: str) -> tuple[str, int, int] | None:
     return f"{text[:start]}{before}{text[start:]}{after}", text.count("\n", 0, line_start) + 1, len(before)
 
 
-def _has_statements(quiet: str) -> bool:
-    """Is there anything at its top level that is no item?"""
-    start = depth = 0
-    for match in re.finditer(r"[{}()\[\];]", quiet):
-        if match[0] in "{([":
-            depth += 1
-        elif match[0] in "})]":
-            depth -= 1
+def _beginning(quiet: str) -> int | None:
+    """Where the first thing at its top level is that is no item; at 0 if items follow it; nowhere if there is none."""
+    start = depth = blocks = 0
+    first: int | None = None
+    for match in re.finditer(r"[{}()\[\];]|\Z", quiet):
+        depth += {"{": 1, "(": 1, "[": 1, "}": -1, ")": -1, "]": -1}.get(match[0], 0)
         if depth < 0:
-            return False
-        if depth == 0 and match[0] in "};":
-            if not _is_item(quiet[start : match.end()]):
-                return True
-            start = match.end()
-    return not _is_item(quiet[start:])
-
-
-def _is_item(piece: str) -> bool:
-    bare = _ATTRIBUTE.sub("", piece.strip().lstrip("};)")).strip()
-    return not bare or bare == ";" or _ITEM.match(bare) is not None
+            return None if first is None else 0
+        if depth or match[0] in (")", "]"):
+            continue
+        bare = _ATTRIBUTE.sub("", quiet[start : match.end()].strip().lstrip("};)")).strip()
+        is_item = _ITEM.match(bare) is not None
+        if is_item and match[0] == "}" and _ENDS_AT_SEMICOLON.match(bare) and blocks < _MOST_BLOCKS:
+            blocks += 1
+            continue
+        if is_item and first is not None:
+            return 0
+        if not is_item and bare not in ("", ";") and first is None:
+            first = start
+        start, blocks = match.end(), 0
+    return first
 
 
 def _gives_up_early(quiet: str) -> bool:

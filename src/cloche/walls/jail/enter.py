@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import struct
+from _struct import pack
 
 from cloche.agent import signals
-from cloche.walls.jail import linux, root, sockets
+from cloche.walls.jail import linux, networks, root, sockets
 from cloche.walls.jail.seal import seal
 
 TYPE_CHECKING = False
@@ -47,15 +47,22 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, in
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
     uid = plan["uid_base"] + host_pid % (1 << 22) if plan["privileged"] else 0
     os.setgroups([]) if plan["privileged"] else None
-    linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (0 if "network" in without else linux.NEWNET))
+    fresh = "network" not in without and plan["network"] is None
+    linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (linux.NEWNET if fresh else 0))
+    if plan["network"] is not None:
+        linux.setns(plan["network"], linux.NEWNET)
     host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
     masked = "masks" not in without
     _mount_proc(masked, plan["privileged"])
+    if plan["network"] is not None and "unused network" not in without:
+        fresh = networks.state("/proc/self/net") != plan["unused"]
+        if fresh:
+            linux.unshare(linux.NEWNET)
     workspace, store = _mount_workspace(plan, uid)
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
     _mount_host_folders(host_folders, uid)
     linux.mount(root.WORKSPACE, root.HOME, flags=linux.MS_BIND | linux.MS_REC)
-    if "network" not in without:
+    if fresh:
         _raise_loopback()
     linux.sethostname("cloche")
     os.chdir("/")  # no way out through a working directory
@@ -89,9 +96,8 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, in
 _masks: list[tuple[str, str]] = []  # what covers it, and where it is
 
 
-def find_masks(proc: int) -> None:
-    """Which of the things to hide does this kernel have?  `proc` is a descriptor of any /proc."""
-    there = set(os.listdir(proc))
+def find_masks(there: list[str]) -> None:
+    """Which of the things to hide does this kernel have?  `there`: what is in any /proc, processes or not."""
     _masks[:] = [("/dev/null", f"/proc/{name}") for name in _MASKED_FILES if name in there]
     _masks.extend(("/run/empty", f"/proc/{name}") for name in _MASKED_FOLDERS if name in there)
 
@@ -160,7 +166,10 @@ def _mount_workspace(plan: dict[str, Any], uid: int) -> tuple[int, int]:
 def _furnish() -> None:
     """The folders that every workspace has; made by its owner, so that they are its own."""
     for name in root.FOLDERS:
-        os.makedirs(f"{root.WORKSPACE}/{name}", exist_ok=True)  # a folder of the host may be mounted below it
+        try:
+            os.mkdir(f"{root.WORKSPACE}/{name}")
+        except FileExistsError:
+            pass  # a folder of the host is mounted below it
     root.furnish_tmp()
 
 
@@ -233,5 +242,5 @@ def _make_way(target: str, is_folder: bool, uid: int) -> None:
 
 def _raise_loopback() -> None:
     any_socket = sockets.for_ioctl()
-    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, pack("16sh14x", b"lo", _IFF_UP))
     any_socket.close()

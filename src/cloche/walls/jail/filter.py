@@ -12,14 +12,22 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
+from _struct import pack
 
-from cloche.agent import libc
-from cloche.walls.jail import linux, syscalls
+from cloche.walls.jail import syscalls
+from cloche.walls.jail.seccomp import ASK, NEW_LISTENER, load
 
-_SECCOMP = syscalls.numbers(os.uname().machine)["seccomp"]
+__all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "asking", "for_sandboxes", "load", "program", "refused"]
 
-__all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "asking", "load", "program", "refused"]
+
+def for_sandboxes(without: list[str]) -> tuple[bytes, bytes]:
+    """The usual filter, and that for sandboxes which can write to folders of the host; both ask about what they refuse.
+
+    Made by a nursery's keeper, while the nursery itself starts.
+    """
+    allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
+    usual = asking(program(without=allowed))
+    return usual, asking(program(without=allowed, setuid_files="setuid files" in without))
 
 
 def refused(name: str) -> bool:
@@ -48,28 +56,12 @@ def asking(program: bytes) -> bytes:
     return b"".join(_ASK if instruction == _EPERM else instruction for instruction in instructions)
 
 
-def load(program: bytes) -> int | None:
-    """Put this process, and all that it will ever start, under the filter; a listener if it is an asking one."""
-    if not linux.prctl(_PR_GET_NO_NEW_PRIVS):
-        # The kernel insists only where root is missing.  We always do: a setuid program must not inherit the filter.
-        raise OSError(errno.EPERM, "seccomp: no_new_privs is not set")
-    instructions = libc.fixed(program)
-    fprog = struct.pack("@HP", len(program) // 8, libc.address(instructions))
-    if _ASK in program:
-        # The kernel gives a listener or looks after other threads, not both: whoever asks has no threads.
-        return linux.syscall(_SECCOMP, _SET_MODE_FILTER, _NEW_LISTENER, fprog, call="seccomp")
-    outside = linux.syscall(_SECCOMP, _SET_MODE_FILTER, _FLAG_TSYNC, fprog, call="seccomp")
-    if outside:
-        raise OSError(errno.EBUSY, f"seccomp: thread {outside} has a filter of its own and cannot take ours")
-    return None
-
-
 # The assembler.  A block is a run of instructions of which every path ends in a verdict, so blocks can be put together
 # without labels: a test is followed by the block for "yes" and then by the block for "no".
 
 
 def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, yes, no, value)
+    return pack("=HBBI", code, yes, no, value)
 
 
 def _verdict(action: int) -> bytes:
@@ -102,7 +94,7 @@ def _when(test: int, values: tuple[int, ...], yes: bytes, no: bytes) -> bytes:
     return b"".join(tests) + (_instruction(_SKIP, length) if far else b"") + yes + no
 
 
-_ALLOW, _ASK = _verdict(0x7FFF0000), _verdict(0x7FC00000)
+_ALLOW, _ASK = _verdict(0x7FFF0000), _verdict(ASK)
 _EPERM, _ENOSYS = _verdict(0x00050000 | errno.EPERM), _verdict(0x00050000 | errno.ENOSYS)
 
 
@@ -169,7 +161,7 @@ _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _NETLINK_ROUTE = 1, 2, 10, 16, 0
 _SOCK_TYPE, _STREAM, _DGRAM, _SEQPACKET = 0xF, 1, 2, 5
 _ICMP, _TCP, _UDP, _ICMPV6 = 1, 6, 17, 58
-_TCP_ULP, _PR_SCHED_CORE, _NEW_LISTENER = 31, 62, 8
+_TCP_ULP, _PR_SCHED_CORE = 31, 62
 
 _THE_AGENT_IS_SPARED = "the agent is left alone: it cannot be named"
 
@@ -229,7 +221,7 @@ CHECKED: dict[str, tuple[str, bytes]] = {
     ),
     "seccomp": (
         "programs may filter themselves, but not answer for others (SECCOMP_FILTER_FLAG_NEW_LISTENER)",
-        _argument(1) + _when(_ANY_BIT, (_NEW_LISTENER,), _EPERM, _ALLOW),
+        _argument(1) + _when(_ANY_BIT, (NEW_LISTENER,), _EPERM, _ALLOW),
     ),
     # Debuggers and sanitizers need these.  With ptrace allowed, refusing to write memory would protect nobody.  The
     # agent is also not dumpable, so that this check is the second one.
@@ -294,8 +286,6 @@ _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 # x86_64 has a second set of numbers, x32, under the same architecture: those with bit 30.
 _X32, _PAST_X32 = 0x40000000, 0x80000000
-
-_PR_GET_NO_NEW_PRIVS, _SET_MODE_FILTER, _FLAG_TSYNC = 39, 1, 1
 
 _programs: dict[tuple[str, frozenset[str], bool], bytes] = {}
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import select
-import struct
 import time
+from _struct import pack
 
 from cloche.agent import libc
 from cloche.walls.jail import cgroup_files
@@ -22,8 +22,10 @@ _SIGCHLD, _SIGCONT, _SIGSTOP = 17, 18, 19
 
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
+_LEFT = 2 * _MIB  # what an empty group may have charged and serve again
 _STEP = 8 * _MIB  # version 2: how far beyond what is known memory.high is set; fewer events, less exact
 _SHRINK_S = 0.25  # version 2: while memory.high is raised, look this often whether files went away
+_AGAIN_S = 0.01  # after something was beyond: it dies meanwhile, and what comes next may be as large
 _PERIOD_US = 100_000
 _SHARES = 256  # a quarter of the default weight: the server and the nursery go first
 
@@ -31,8 +33,8 @@ _SHARES = 256  # a quarter of the default weight: the server and the nursery go 
 _FASTEST = 8e9
 _SOONEST_S, _LATEST_S = 0.004, 0.1
 
-_timerfd_create = libc.function("timerfd_create")
-_timerfd_settime = libc.function("timerfd_settime")
+_timerfd_create = libc.function("timerfd_create", "ll")
+_timerfd_settime = libc.function("timerfd_settime", "llzz")
 # clone3 below must not give up the interpreter's lock, and these want it.
 _syscall = libc.function("syscall", holds_lock=True)
 _before_fork = libc.function("PyOS_BeforeFork", holds_lock=True)
@@ -53,11 +55,12 @@ class Group:
             self._directories.append(directory)
             for controller in controllers:
                 self._of[controller] = directory
-        self._kept: dict[str, int] = {}  # files that are read over and over
+        self._kept: dict[tuple[str, str], int] = {}  # files that are read over and over, by controller and name
         self._memory = self._disk = self._high = 0
         self._most = 0  # the highest that was counted as memory
         self._last = 0  # what the group used at the latest check
         self._oom_kills_noted = 0
+        self._cpu_before = 0.0
         self._delay = _LATEST_S
         self._timer = -1
         self._epoll: select.epoll | None = None
@@ -99,7 +102,11 @@ class Group:
         return None if self._timer < 0 else self._timer if self._epoll is None else self._epoll.fileno()
 
     def begin(self) -> None:
-        """A program is about to start: there is all the room that there can be, so the first look has time."""
+        """Somebody begins to use it: there is all the room that there can be, so the first look has time.
+
+        What it took to make the sandbox, and to start something ahead, is nobody's processor time.
+        """
+        self._cpu_before = self._cpu_s() or 0.0
         if self._timer >= 0 and self._of["memory"][1] == 1:
             self._delay = min(max(self._memory / _FASTEST, _SOONEST_S), _LATEST_S)
             _set_timer(self._timer, self._delay)
@@ -112,9 +119,9 @@ class Group:
         """
         if self._timer < 0:
             return False
-        _set_timer(self._timer, _SHRINK_S)  # also when the answer is yes: until it is dead nobody need be woken
+        _set_timer(self._timer, _AGAIN_S)  # for when the answer is yes
         # On version 2, reading this is also what takes note of the event.
-        killed = cgroup_files.field(self._read_kept(self._oom_file()), b"oom_kill")
+        killed = cgroup_files.field(self._read_kept("memory", self._oom_file()), b"oom_kill")
         if killed > self._oom_kills_noted:
             self._oom_kills_noted = killed
             return True
@@ -148,12 +155,14 @@ class Group:
             if peak is not None and self._memory:
                 self._most = max(self._most, min(peak - others, self._memory))
             usage.update(memory=memory, files=files, memory_peak=self._most)
-            # Not through the kept descriptor: it would take note of an event that only `check` may.
-            usage["oom_kills"] = cgroup_files.field(self._read("memory", self._oom_file()), b"oom_kill")
-        usage["cpu_s"] = self._cpu_s()
+            # Version 2: not through the kept descriptor, it would take note of an event that only `check` may.
+            read = self._read_kept if self._of["memory"][1] == 1 else self._read
+            usage["oom_kills"] = cgroup_files.field(read("memory", self._oom_file()), b"oom_kill")
+        spent = self._cpu_s()
+        usage["cpu_s"] = None if spent is None else max(0.0, spent - self._cpu_before)
         if "pids" in self._of:
-            usage["processes"] = int(self._read("pids", "pids.current"))
-            usage["processes_refused"] = cgroup_files.field(self._read("pids", "pids.events"), b"max")
+            usage["processes"] = int(self._read_kept("pids", "pids.current"))
+            usage["processes_refused"] = cgroup_files.field(self._read_kept("pids", "pids.events"), b"max")
         return usage
 
     # Ending
@@ -161,7 +170,8 @@ class Group:
     def renew(self) -> bool:
         """Make an empty group as good as new, for another sandbox with the same limits; False when that cannot be.
 
-        Only version 1 can forget its peak, and no version that a limit was met: then it has to go.
+        Only version 1 can forget its peak, and no version that a limit was met: then it has to go.  So it has if memory
+        is still charged to it that the kernel frees later (tmpfs, System V): the next would seem to have used that.
         """
         if (
             any(version == 2 for _, version in self._directories)
@@ -172,12 +182,12 @@ class Group:
             met = cgroup_files.field(self._read("pids", "pids.events"), b"max")
             if met or cgroup_files.field(self._read("memory", self._oom_file()), b"oom_kill"):
                 return False
+            if self._used() > _LEFT:
+                return False
             self._write("memory", "memory.max_usage_in_bytes", 0)
             self._write("cpuacct", "cpuacct.usage", 0)
         except OSError:
             return False
-        while self._kept:
-            os.close(self._kept.popitem()[1])
         self._most = self._last = 0
         self.begin()
         return True
@@ -261,8 +271,8 @@ class Group:
                 # descriptor can itself be watched for reading.
                 self._epoll = select.epoll()
                 self._epoll.register(self._timer, select.EPOLLIN)
-                self._epoll.register(self._keep("memory.events"), select.EPOLLPRI)
-                self._read_kept("memory.events")  # what was before does not count
+                self._epoll.register(self._keep("memory", "memory.events"), select.EPOLLPRI)
+                self._read_kept("memory", "memory.events")  # what was before does not count
         if version == 1:
             self._delay = _SOONEST_S
             _set_timer(self._timer, _SOONEST_S)
@@ -284,12 +294,13 @@ class Group:
         _set_timer(self._timer, _SHRINK_S if high > self._memory else 0)
 
     def _used(self) -> int:
-        return int(self._read_kept("memory.usage_in_bytes" if self._of["memory"][1] == 1 else "memory.current"))
+        name = "memory.usage_in_bytes" if self._of["memory"][1] == 1 else "memory.current"
+        return int(self._read_kept("memory", name))
 
     def _peak(self) -> int | None:
-        fd, version = self._of["memory"]
+        name = "memory.max_usage_in_bytes" if self._of["memory"][1] == 1 else "memory.peak"
         try:  # memory.peak: since Linux 5.19
-            return int(cgroup_files.read(fd, "memory.max_usage_in_bytes" if version == 1 else "memory.peak"))
+            return int(self._read_kept("memory", name))
         except FileNotFoundError:
             return None
 
@@ -309,7 +320,7 @@ class Group:
 
     def _statistics(self) -> tuple[int, int]:
         """Anonymous, swapped and kernel memory; shared memory (tmpfs included)."""
-        text = self._read_kept("memory.stat")
+        text = self._read_kept("memory", "memory.stat")
         if self._of["memory"][1] == 1:
             return cgroup_files.field(text, b"total_rss") + cgroup_files.field(text, b"total_swap"), cgroup_files.field(
                 text, b"total_shmem"
@@ -345,7 +356,7 @@ class Group:
 
     def _cpu_s(self) -> float | None:
         if "cpuacct" in self._of:
-            return int(self._read("cpuacct", "cpuacct.usage")) / 1e9
+            return int(self._read_kept("cpuacct", "cpuacct.usage")) / 1e9
         for fd, version in self._directories:
             if version == 2:  # there without any controller
                 return cgroup_files.field(cgroup_files.read(fd, "cpu.stat"), b"usage_usec") / 1e6
@@ -359,13 +370,15 @@ class Group:
     def _read(self, controller: str, name: str) -> bytes:
         return cgroup_files.read(self._of[controller][0], name)
 
-    def _keep(self, name: str) -> int:
-        if name not in self._kept:
-            self._kept[name] = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._of["memory"][0])
-        return self._kept[name]
+    def _keep(self, controller: str, name: str) -> int:
+        fd = self._kept.get((controller, name))
+        if fd is None:
+            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._of[controller][0])
+            self._kept[controller, name] = fd
+        return fd
 
-    def _read_kept(self, name: str) -> bytes:
-        return os.pread(self._keep(name), 16384, 0)
+    def _read_kept(self, controller: str, name: str) -> bytes:
+        return os.pread(self._keep(controller, name), 16384, 0)
 
 
 _SYS_clone3, _CLONE_INTO_CGROUP = 435, 0x200000000
@@ -377,7 +390,7 @@ def _fork_into(directory: int) -> int | None:
     Skips the C library's part of fork, which is about threads: have none.
     """
     # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal; five that we leave alone; cgroup
-    arguments = struct.pack("11Q", _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, *(0,) * 5, directory)
+    arguments = pack("11Q", _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, *(0,) * 5, directory)
     _before_fork()
     pid = _syscall(_SYS_clone3, arguments, len(arguments))
     if pid == 0:
@@ -395,6 +408,6 @@ def _fork_into(directory: int) -> int | None:
 def _set_timer(timer: int, delay_s: float) -> None:
     """Let a timer descriptor become readable once after `delay_s`, and not be so before; 0: never."""
     whole = int(delay_s)
-    value = struct.pack("4l", 0, 0, whole, int((delay_s - whole) * 1e9))
+    value = pack("4l", 0, 0, whole, int((delay_s - whole) * 1e9))
     if _timerfd_settime(timer, 0, value, None) < 0:
         raise libc.failure("timerfd_settime")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import struct
+from _struct import pack
 
 from cloche.walls.jail import linux
 
@@ -19,12 +19,18 @@ __all__ = ["abi", "restrict"]
 
 def abi() -> int:
     """The version of Landlock that the running kernel speaks; 0 when it has none, or has it switched off."""
-    try:
-        return linux.syscall(_SYS_create_ruleset, 0, 0, _CREATE_RULESET_VERSION, call="landlock_create_ruleset")
-    except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
-            return 0
-        raise
+    global _abi
+    if _abi is None:
+        try:
+            _abi = linux.syscall(_SYS_create_ruleset, 0, 0, _CREATE_RULESET_VERSION, call="landlock_create_ruleset")
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP):
+                raise
+            _abi = 0
+    return _abi
+
+
+_abi: int | None = None  # once it is known
 
 
 def restrict(readable: list[str], writable: list[str | int]) -> None:
@@ -41,7 +47,7 @@ def restrict(readable: list[str], writable: list[str | int]) -> None:
     scopes = _SCOPE_ABSTRACT_UNIX_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
     # TCP is not handled: a server on the sandbox's own loopback must work, and its network namespace ends there.
     # Older kernels know a shorter struct, and take a longer one if the rest is zero.
-    attributes = struct.pack("=QQQ", handled, 0, scopes)
+    attributes = pack("=QQQ", handled, 0, scopes)
     ruleset = linux.syscall(_SYS_create_ruleset, attributes, len(attributes), 0, call="landlock_create_ruleset")
     try:
         for path in readable:
@@ -79,11 +85,12 @@ def _handled(version: int) -> int:
 
 
 def _allow(ruleset: int, path: str | int, rights: int) -> None:
-    fd = os.dup(path) if isinstance(path, int) else os.open(path, os.O_PATH | os.O_CLOEXEC)
+    fd = path if isinstance(path, int) else os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_A_FILE  # the kernel refuses a rule that grants a file what only directories have
-        rule = struct.pack("=Qi", rights, fd)
+        rule = pack("=Qi", rights, fd)
         linux.syscall(_SYS_add_rule, ruleset, _RULE_PATH_BENEATH, rule, 0, call="landlock_add_rule")
     finally:
-        os.close(fd)
+        if fd != path:
+            os.close(fd)

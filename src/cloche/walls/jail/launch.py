@@ -58,6 +58,8 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     os.close(until_exec)
     configuration.update(the_rest())
     configuration["uid_base"] = _uid_base() if privileged else None
+    configuration["proc"] = [name for name in os.listdir("/proc") if not name.isdecimal()]
+    configuration["filters"] = _filters(configuration["without"])
     groups = _find_groups(configuration)
     host_proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     descriptors = [host_mounts, host_proc, *(groups.descriptors() if groups is not None else ())]
@@ -66,6 +68,7 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     except OSError:
         pass  # it has failed, and told why
     ours.close()
+    os.write(CONTROL, marshal.dumps({"starts": True}))
     os.close(CONTROL)  # its end tells the engine that the nursery is gone
     from cloche.agent import signals
 
@@ -75,6 +78,12 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     deadline = time.monotonic() + 2
     while groups is not None and groups.sweep() and time.monotonic() < deadline:
         time.sleep(0.005)  # what was killed takes a moment to go, and nothing tells when it has
+
+
+def _filters(without: list[str]) -> tuple[bytes, bytes]:
+    from cloche.walls.jail import filter as system_calls
+
+    return system_calls.for_sandboxes(without)
 
 
 def _find_groups(configuration: dict[str, Any]) -> Any:
@@ -127,7 +136,9 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
     # through a socket, and the rest lies where a program's own source will lie, and looks like it.
     root.build(
         configuration,
-        f"import sys; sys.path[0] = {root.LIBRARY!r}; import cloche.walls.jail.nursery as n; n.main({source})",
+        f"import gc, sys; gc.disable(); sys.path[0] = {root.LIBRARY!r}\n"
+        "from cloche import bundles; bundles.load('nursery')\n"
+        f"import cloche.walls.jail.nursery as n; n.main({source})",
     )
     for fd in (0, 1, 2, CONTROL, source):
         os.set_inheritable(fd, True)

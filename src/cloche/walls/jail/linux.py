@@ -7,7 +7,7 @@ this is on the way of a cold `cloche run`.
 from __future__ import annotations
 
 import os
-import struct
+from _struct import pack
 
 from cloche.agent import libc
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _syscall = libc.function("syscall")
-_unshare = libc.function("unshare")
-_setns = libc.function("setns")
-_mount = libc.function("mount")
-_umount2 = libc.function("umount2")
-_prctl = libc.function("prctl")
-_capset = libc.function("capset")
-_sethostname = libc.function("sethostname")
+_unshare = libc.function("unshare", "l")
+_setns = libc.function("setns", "ll")
+_mount = libc.function("mount", "zzzlz")
+_umount2 = libc.function("umount2", "zl")
+_prctl = libc.function("prctl", "lllll")
+_capset = libc.function("capset", "zz")
+_sethostname = libc.function("sethostname", "zl")
 
 # Namespaces (unshare, setns)
 NEWNS, NEWCGROUP, NEWUTS = 0x00020000, 0x02000000, 0x04000000
@@ -108,7 +108,7 @@ def open_tree(path: str) -> int:
 
 def open_real_tree(path: str) -> int:
     """The same for a path that must not lead over any link, not even for a moment."""
-    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+    how = pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
     fd = syscall(_SYS_openat2, -100, path.encode(), how, len(how), call="openat2")
     try:
         flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
@@ -124,7 +124,7 @@ def move_mount(fd: int, target: str) -> None:
 
 def mount_setattr(fd: int, flags: int, userns_fd: int = 0) -> None:
     """Set attributes on a detached mount and all below it; with MOUNT_ATTR_IDMAP, map its owners."""
-    attributes = struct.pack("QQQQ", flags, 0, 0, userns_fd)  # to set, to clear, propagation, namespace
+    attributes = pack("QQQQ", flags, 0, 0, userns_fd)  # to set, to clear, propagation, namespace
     at = _AT_EMPTY_PATH | _AT_RECURSIVE
     syscall(_SYS_mount_setattr, fd, b"", at, attributes, len(attributes), call="mount_setattr")
 
@@ -148,8 +148,9 @@ def drop_capabilities() -> None:
     """Give up every capability, for good: bounding, ambient, permitted, effective and inheritable."""
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     for capability in range(last_capability() + 1):
-        prctl(PR_CAPBSET_DROP, capability)
-    header, none = struct.pack("Ii", 0x20080522, 0), bytes(24)  # version and pid; two sets of three words
+        if _prctl(PR_CAPBSET_DROP, capability, 0, 0, 0):
+            raise libc.failure("prctl")
+    header, none = pack("Ii", 0x20080522, 0), bytes(24)  # version and pid; two sets of three words
     _check(_capset(header, none), "capset")
 
 
@@ -160,12 +161,13 @@ def last_capability() -> int:
     """The highest capability that this kernel knows."""
     global _last
     if _last < 0:
-        try:
-            while True:
-                prctl(_PR_CAPBSET_READ, _last + 1)
-                _last += 1
-        except OSError:
-            pass  # beyond the last
+        beyond = 64
+        while beyond - _last > 1:
+            middle = (_last + beyond) // 2
+            if _prctl(_PR_CAPBSET_READ, middle, 0, 0, 0) < 0:
+                beyond = middle
+            else:
+                _last = middle
     return _last
 
 

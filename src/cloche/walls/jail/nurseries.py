@@ -9,8 +9,9 @@ from _thread import allocate_lock
 from cloche import environment
 from cloche.errors import Misconfigured, SandboxFailed
 from cloche.model.limits import Limits
-from cloche.settings import Settings
+from cloche.settings import Settings, load
 from cloche.walls.jail import sockets, start
+from cloche.walls.jail.claims import Stock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ _SIGTERM = 15
 class Nursery:
     """A nursery process, seen from the engine: something that claims can be sent to."""
 
-    def __init__(self, control: sockets.Socket, keeper: int) -> None:
-        self.control, self._keeper = control, keeper
+    def __init__(self, control: sockets.Socket, keeper: int, stock: Stock) -> None:
+        self.control, self._keeper, self.stock = control, keeper, stock
         self._warm = False
         self._deaf = False  # it has closed its end
         self._failure = ""
@@ -62,6 +63,7 @@ class Nursery:
 
     def close(self) -> None:
         """Let it go: it ends its sandboxes and itself."""
+        self.stock.close()
         self.control.close()
         if not self._keeper:
             return
@@ -89,6 +91,7 @@ class Nursery:
 
     def forget(self) -> None:
         """In a forked process: this is the parent's."""
+        self.stock.close()
         self.control.close()
         self._keeper = 0
 
@@ -170,7 +173,7 @@ class Nurseries:
         """Take over a plain nursery that was started before us, for a single run."""
         configuration(self._settings, ONE_RUN, self._without)  # tells what is wrong, if anything
         with self._lock:
-            self._by_kind[PLAIN] = Nursery(control, keeper)
+            self._by_kind[PLAIN] = Nursery(control, keeper, Stock(control, 0))
 
     def choose(self, imports: frozenset[str] | None) -> Nursery:
         """The nursery for a program that imports these (None: for a session, which may import anything)."""
@@ -218,7 +221,9 @@ class Nurseries:
             if failure:
                 raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
         how = configuration(self._settings, ONE_RUN if self._settings.one_run else kind, self._without, self.visible)
-        self._by_kind[kind] = Nursery(*start.by_exec(how, self._settings.debug))
+        control, keeper = start.by_exec(how, self._settings.debug)
+        stock = Stock(control) if self._settings.pool else Stock(control, 0)
+        self._by_kind[kind] = Nursery(control, keeper, stock)
         return self._by_kind[kind]
 
 
@@ -231,14 +236,14 @@ shared: Nurseries | None = None
 _shared_lock = allocate_lock()
 
 
-def of_this_process(settings: Settings, visible: Callable[[], dict[str, Any]] = dict) -> Nurseries:
-    """The nurseries that all engines of this process share; `visible`: see `configuration`."""
+def of_this_process(known: Settings | None = None, visible: Callable[[], dict[str, Any]] = dict) -> Nurseries:
+    """The nurseries that all engines of this process share, made by these settings; `visible`: see `configuration`."""
     global shared
     with _shared_lock:
         if shared is None:
             import atexit
 
-            shared = Nurseries(settings)
+            shared = Nurseries(known or load())
             os.register_at_fork(after_in_child=shared.forget)
             atexit.register(shared.close)
         shared.visible = visible

@@ -22,9 +22,10 @@ import time
 
 from cloche.agent import files, signals, watch
 from cloche.agent.python import Program, note_state, offer_kernel
-from cloche.walls.jail import cgroups, landlock, linux, rehearsal, root, sockets
+from cloche.walls.jail import cgroups, leftovers, linux, networks, plans, rehearsal, root, seccomp, shortage, sockets
 from cloche.walls.jail.enter import find_masks
-from cloche.walls.jail.seal import compile_filter
+from cloche.walls.jail.leftovers import Leftovers
+from cloche.walls.jail.pool import Pool, started
 from cloche.walls.jail.wards import Claim, Newborn, Ward
 
 TYPE_CHECKING = False
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 CONTROL = 3
 _LATER = (files, watch)  # the agent imports them when it needs them, and cannot find them then
 _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one delays whoever runs just now
+_RUSH_S = 0.02  # between two claims: then what is made ahead is soon used, and only that is done which has to be
 _BREATH_S = 0.0015  # the same when a run has just ended: long enough for whoever waited for it to get its answer
-_STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox goes, too
-_USED_GROUPS, _KEEP_GROUPS_S = 8, 0.5  # control groups kept for the next sandbox, and for how long
+_LOOK_S = 0.005  # between two looks at what sandboxes use, while something else takes long
 # Sandboxes being made at a time: more only wait for each other, in the kernel and for the processors.
 _AT_ONCE, _SLOW_S = max(2, len(os.sched_getaffinity(0))), 0.5
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
@@ -61,17 +62,16 @@ class Nursery:
         if configuration.get("cgroups"):
             self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
         self._pid_namespace = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
-        self._environment = root.environment(configuration.get("path", ()))
-        self._filter = compile_filter(configuration["without"])
-        proc = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
-        find_masks(proc)
-        os.close(proc)
+        find_masks(configuration["proc"])
         self._wards: dict[int, Ward] = {}  # by pid
         self._queue: list[Claim] = []  # for whom no sandbox is being made yet
-        self._buried: list[Any] = []  # control groups that could not be removed yet
-        self._used_groups: list[Any] = []  # empty ones, as good as new: in a rush, making and removing them costs
-        self._default_limits = _limits_in(configuration["defaults"])
+        self._patient: list[Claim] = []  # that can wait until there is nothing else to do
+        self._doomed: list[Ward] = []  # to be killed in the next turn of the loop
+        self._unused_network = b""  # what is to be seen in a network namespace that nobody has used
+        self._leftovers = Leftovers(plans.limits(configuration["defaults"]))
+        self._pool = Pool(int(configuration["pool"] or 0))
         self._last_claim = 0.0
+        self._rush = False  # claims come one upon the other
         self._poll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._to_import = list(configuration["preload"])
@@ -92,10 +92,13 @@ class Nursery:
         gc.freeze()
         while self._open:
             events = self._poll.poll(self._patience())
+            doomed, self._doomed = self._doomed, []
             for fd, _ in events:
                 callback = self._callbacks.get(fd)
                 if callback is not None:
                     callback()
+            for ward in doomed:
+                self._kill(ward)
             self._enforce_deadlines()
             if not events:
                 self._idle()
@@ -105,7 +108,7 @@ class Nursery:
 
     def _controlled(self) -> None:
         try:
-            message, descriptors = sockets.receive(self._control, 1 << 20, 2)
+            message, descriptors = sockets.receive(self._control, sockets.MAX_CLAIM, 2)
         except OSError:
             message, descriptors = b"", []
         if not message:
@@ -117,15 +120,49 @@ class Nursery:
             return
         request = marshal.loads(message)
         claim = Claim(request, descriptors[0], sockets.adopt(descriptors[1]))
-        claim.leash.setblocking(False)
+        if request.get("patient"):
+            self._patient.append(claim)
+            self._watch(claim.leash.fileno(), lambda: self._called(claim))
+            return
         self._queue.append(claim)
         self._serve_queue()
+
+    def _called(self, claim: Claim) -> None:
+        """Somebody wants what it claimed patiently, and has not got yet; or nobody ever will."""
+        self._patient.remove(claim)
+        self._unwatch(claim.leash.fileno())
+        try:
+            message = claim.leash.recv(4096, sockets.DONTWAIT)
+        except OSError:
+            message = b""
+        if not message:
+            claim.drop()
+            return
+        claim.request.update(deadline=marshal.loads(message)["begin"], patient=False)
+        self._queue.append(claim)
+        self._serve_queue()
+
+    def _served_patiently(self) -> tuple[Claim, Ward] | None:
+        """A claim that can wait, and a sandbox that is ready and just right for it."""
+        ready = {ward.ahead: ward for ward in self._wards.values() if ward.ready and ward.is_free()}
+        for claim in self._patient if ready else ():
+            ward = ready.get(claim.command)
+            if ward is not None and ward.shape == plans.shape(self._groups, claim.request):
+                return claim, ward
+        return None
+
+    def _serve_patiently(self, claim: Claim, ward: Ward) -> None:
+        self._patient.remove(claim)
+        self._unwatch(claim.leash.fileno())
+        ward.claim = claim
+        self._hand_over(ward)
+        self._watch(claim.leash.fileno(), lambda: self._leashed(ward))
 
     def _serve_queue(self) -> None:
         """Give waiting claims a sandbox: one that is ready, or a new one, but not too many are made at a time."""
         while self._queue:
-            shape = self._shape_of(self._queue[0].request)
-            ward = next((w for w in self._wards.values() if w.shape == shape and w.is_free()), None)
+            request = self._queue[0].request
+            ward = self._pool.choose(self._wards.values(), plans.shape(self._groups, request), request["ahead"])
             if ward is None and self._being_made() >= _AT_ONCE:
                 return
             self._give(self._queue.pop(0), ward)
@@ -145,21 +182,26 @@ class Nursery:
                 claim.drop()
                 return
         ward.claim = claim
-        self._last_claim = time.monotonic()
-        if request.get("deadline") is not None:
-            claim.deadline = time.monotonic() + request["deadline"]
         if ward.ready:
             self._hand_over(ward)  # first: somebody waits for it
+        self._note(claim, request["deadline"])
         self._watch(claim.leash.fileno(), lambda: self._leashed(ward))
 
-    def _shape_of(self, request: dict[str, Any]) -> str:
-        """What is built into a sandbox and cannot be changed when it is claimed."""
-        kept = [request["disk"], request["mounts"]]
-        if self._groups is None or not self._groups.limits("memory"):
-            kept.append(request["memory"])
-        if self._groups is None or not self._groups.limits("pids"):
-            kept.append(request["processes"])
-        return repr(kept)
+    def _note(self, claim: Claim, deadline: float | None) -> None:
+        """Somebody wants it now."""
+        now = time.monotonic()
+        self._rush = now - self._last_claim < _RUSH_S
+        self._last_claim = now
+        claim.deadline = None if deadline is None else now + deadline
+        self._pool.note(claim.request["ahead"])
+
+    def _begin(self, ward: Ward) -> None:
+        """What it uses counts from now on."""
+        ward.begun = True
+        if ward.group is not None:
+            ward.group.begin()
+            if ward.group.watch_fd is not None:
+                self._watch(ward.group.watch_fd, lambda: self._look_at_memory(ward))
 
     def _hand_over(self, ward: Ward) -> None:
         claim = ward.claim
@@ -173,23 +215,30 @@ class Nursery:
         claim.stream = -1
         self._unwatch(ward.parking.fileno())
         ward.parking.close()
-        if ward.group is not None and ward.group.watch_fd is not None:
-            ward.group.begin()
-            self._watch(ward.group.watch_fd, lambda: self._check_memory(ward))
+        if not claim.request.get("patient"):
+            self._begin(ward)
 
     def _limit(self, ward: Ward, request: dict[str, Any]) -> None:
-        limits = _limits_in(request)
+        limits = plans.limits(request)
         if ward.group is not None and ward.limits != limits:
             ward.limits = limits
             ward.group.limit(**limits)
 
     # --- sandboxes
 
-    def _fork(self, request: dict[str, Any], spare: bool = False) -> Ward:
-        plan = self._plan(request, spare)
+    def _fork(self, request: dict[str, Any], spare: bool = False, ahead: dict[str, Any] | None = None) -> Ward:
+        network = self._leftovers.network()
+        plan = plans.plan(self._configuration, self._groups, request) | {
+            "spare": spare,
+            "ahead": started(ahead),
+            "rehearse": not self._rush,
+            "network": network,
+            "unused": self._unused_network,
+            "furnish": self._furnish,
+        }
         ours, theirs = sockets.pair()
-        limits = _limits_in(request)
-        used = self._used_groups.pop() if self._used_groups and limits == self._default_limits else None
+        limits = plans.limits(request)
+        used = self._leftovers.group(limits)
         group = used or (self._groups.create() if self._groups is not None else None)
         linux.unshare(linux.NEWPID)  # for the next child, which is pid 1 there
         try:
@@ -200,9 +249,12 @@ class Nursery:
         finally:
             if not self._born:
                 linux.setns(self._pid_namespace, linux.NEWPID)
+                if network is not None:
+                    os.close(network)
         theirs.close()
-        ward = Ward(pid, ours, group, self._shape_of(request))
+        ward = Ward(pid, ours, group, plans.shape(self._groups, request))
         ward.limits = limits if used is not None else {}
+        ward.ahead = "" if ahead is None else repr(ahead)
         self._wards[pid] = ward
         try:
             self._limit(ward, request)
@@ -221,36 +273,6 @@ class Nursery:
         signals.signal(signals.SIGCHLD, signals.SIG_DFL)
         signals.signal(signals.SIGINT, signals.SIG_DFL)  # pid 1 is deaf to signals that it does not handle
 
-    def _plan(self, request: dict[str, Any], spare: bool) -> dict[str, Any]:
-        by_group = self._groups.limits if self._groups is not None else lambda _: False
-        configuration = self._configuration
-        return {
-            "privileged": configuration["privileged"],
-            "uid_base": configuration["uid_base"],
-            "host_mounts": configuration["host_mounts"],
-            "host_proc": configuration["host_proc"],
-            "without": configuration["without"],
-            "environment": self._environment,
-            "landlock": landlock.abi() > 0,
-            "filter": self._filter_for(request),
-            "disk": request["disk"],
-            "mounts": request["mounts"],
-            "rlimit_memory": None if by_group("memory") else request["memory"] + self._own_memory(),
-            "rlimit_processes": None if by_group("pids") else request["processes"] + 1,
-            "spare": spare,
-            "furnish": self._furnish,
-        }
-
-    def _filter_for(self, request: dict[str, Any]) -> bytes:
-        if any(mount["writable"] for mount in request["mounts"]):
-            return compile_filter(self._configuration["without"], writes_to_host=True)
-        return self._filter
-
-    def _own_memory(self) -> int:
-        """What a fork has from the start, shared with us: a program's own share comes on top."""
-        text = _read("self/status", self._configuration["host_proc"])
-        return int(text.partition(b"VmData:")[2].split()[0]) * 1024
-
     def _parked(self, ward: Ward) -> None:
         try:
             message, descriptors = sockets.receive(ward.parking, 4096, 1)
@@ -261,13 +283,16 @@ class Nursery:
             ward.ready = True
             if ward.claim is not None:
                 self._hand_over(ward)
+            else:
+                self._usage(ward)  # the files are open then, and whoever asks at the end waits less
             self._serve_queue()
         elif message[:1].isdigit():
             host_pid, uid = message.split()
             ward.host_pid = int(host_pid)
             ward.workspace = descriptors[0]
             try:
-                self._map(int(host_pid), int(uid))
+                plans.map_users(int(host_pid), int(uid), self._configuration["host_proc"])
+                self._note_network(ward)
                 ward.parking.send(b"M")
             except OSError as problem:  # it was killed just now, and its burial follows; or else it must not go on
                 ward.reason = f"no user map: {problem}"
@@ -278,25 +303,26 @@ class Nursery:
                 self._failures += 1
                 ward.reason = message[1:].decode(errors="replace")
 
-    def _map(self, host_pid: int, uid: int) -> None:
-        for kind in ("gid", "uid"):
-            flags = os.O_WRONLY | os.O_CLOEXEC
-            file = os.open(f"{host_pid}/{kind}_map", flags, dir_fd=self._configuration["host_proc"])
-            try:
-                os.write(file, b"%d %d 1" % (root.UID, uid))
-            finally:
-                os.close(file)
+    def _note_network(self, ward: Ward) -> None:
+        if "network" not in self._configuration["without"]:
+            proc = self._configuration["host_proc"]
+            ward.network = os.open(f"{ward.host_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+            if not self._unused_network:  # the first: nobody can have used it
+                self._unused_network = networks.state(f"{ward.host_pid}/net", proc)
 
     def _leashed(self, ward: Ward) -> None:
         claim = ward.claim
         assert claim is not None
         try:
-            message = claim.leash.recv(4096)
+            message = claim.leash.recv(4096, sockets.DONTWAIT)
         except BlockingIOError:
             return
         except OSError:
             message = b""
         request = marshal.loads(message) if message else {"end": True}
+        if "begin" in request:
+            self._note(claim, request["begin"])
+            self._begin(ward)
         if "usage" in request:
             claim.tell(usage=self._usage(ward))
         if "deadline" in request:
@@ -306,53 +332,26 @@ class Nursery:
             claim.tell(paused=ward.pause(request["pause"]))
         if "end" in request:
             self._unwatch(claim.leash.fileno())
-            self._end(ward, ward.reason)
+            self._tell_end(ward, ward.reason)
+            self._doomed.append(ward)  # a moment later: to die takes a processor, and somebody waits for the answer
             self._just_ended = True
 
-    def _check_memory(self, ward: Ward) -> None:
-        def files() -> int:
-            status = os.fstatvfs(ward.workspace)
-            return (status.f_blocks - status.f_bfree) * status.f_frsize
-
-        if not ward.group.check(files):
-            ward.memory_strikes = 0
-            return
-        # The programs have to go, and the agent stays to tell about it: the sandbox has files, and a next turn.  First
-        # the largest, then all but checkpoints, and these if it is they who need so much.
-        ward.memory_kills += 1
-        ward.memory_strikes += 1
-        programs = {pid: self._size_of(pid) for pid in ward.group.processes() - {ward.pid}}
-        live = {pid: size for pid, size in programs.items() if size is not None}
-        spared = {ward.pid}
-        if ward.memory_strikes == 1 and live:
-            spared |= programs.keys() - {max(live, key=live.__getitem__)}
-        elif ward.memory_strikes == 2 and live:
-            spared |= programs.keys() - live.keys()
-        if not ward.group.kill_all_but(spared) or ward.memory_strikes > _STRIKES:
+    def _look_at_memory(self, ward: Ward) -> None:
+        if not shortage.relieve(ward, self._configuration["host_proc"]):
             self._end(ward, "memory")
-
-    def _size_of(self, pid: int) -> int | None:
-        """The memory of a process; None for a frozen kernel, which goes later than others (kernels/forking.py)."""
-        proc = self._configuration["host_proc"]
-        try:
-            process = os.pidfd_open(pid)
-            try:
-                told = _read(f"self/fdinfo/{process}", proc)  # the host's /proc counts otherwise than we do
-            finally:
-                os.close(process)
-            host_pid = int(told.partition(b"Pid:")[2].split()[0])
-            if _read(f"{host_pid}/oom_score_adj", proc).strip() == b"500":
-                return None
-            return int(_read(f"{host_pid}/statm", proc).split()[1])
-        except (OSError, ValueError, IndexError):
-            return 0  # it has just ended
 
     def _end(self, ward: Ward, reason: str) -> None:
         """Tell what it used, and kill it."""
+        self._tell_end(ward, reason)
+        self._kill(ward)
+
+    def _tell_end(self, ward: Ward, reason: str) -> None:
         if ward.claim is not None and not ward.claim.told_end:
             ward.claim.told_end = True
             ward.claim.tell(ended={"reason": reason, **self._usage(ward)})
         ward.reason = ward.reason or reason or "ended"
+
+    def _kill(self, ward: Ward) -> None:
         if not ward.dead:
             os.kill(ward.pid, signals.SIGKILL)  # pid 1 of its namespace: all that is in it dies with it
 
@@ -380,7 +379,7 @@ class Nursery:
             ward = self._wards.pop(pid, None)
             if ward is not None:
                 self._bury(ward, status)
-        self._remove_groups()
+        self._leftovers.remove()
         self._serve_queue()
 
     def _bury(self, ward: Ward, status: int) -> None:
@@ -399,34 +398,31 @@ class Nursery:
         ward.parking.close()
         if ward.workspace >= 0:
             os.close(ward.workspace)
-        if ward.group is not None:
-            if ward.group.watch_fd is not None:
-                self._unwatch(ward.group.watch_fd)
-            again = ward.limits == self._default_limits and len(self._used_groups) < _USED_GROUPS
-            (self._used_groups if again and ward.group.renew() else self._buried).append(ward.group)
-
-    def _remove_groups(self) -> None:
-        self._buried = [group for group in self._buried if not group.remove()]
+        if ward.group is not None and ward.group.watch_fd is not None:
+            self._unwatch(ward.group.watch_fd)
+        self._leftovers.take(ward)
 
     def _next_deadline(self) -> float | None:
         due = [w.claim.deadline for w in self._wards.values() if w.claim is not None and w.claim.deadline is not None]
         waits = [min(due) - time.monotonic()] if due else []
-        if self._buried:
-            waits.append(0.05)  # an empty group may stay busy for a moment: nothing tells when it is not
-        if self._used_groups:
-            waits.append(_KEEP_GROUPS_S)
+        if (look := self._leftovers.next_look()) is not None:
+            waits.append(look)
         if self._queue:
             waits.append(_SLOW_S)
+        if (look := self._pool.next_look()) is not None:
+            waits.append(look)
         return max(0.0, min(waits)) if waits else None
 
-    def _enforce_deadlines(self) -> None:
+    def _end_overdue(self) -> None:
         now = time.monotonic()
         for ward in self._wards.values():
             if ward.claim is not None and ward.claim.deadline is not None and ward.claim.deadline <= now:
                 ward.claim.deadline = None
                 self._end(ward, "timeout")
-        if self._buried:
-            self._remove_groups()
+
+    def _enforce_deadlines(self) -> None:
+        self._end_overdue()
+        self._leftovers.remove()
         if self._queue:
             self._serve_queue()
 
@@ -435,66 +431,84 @@ class Nursery:
             self._end(ward, "closed")
         for pid in list(self._wards):
             os.waitpid(pid, 0)
-            group = self._wards.pop(pid).group
-            if group is not None:
-                self._buried.append(group)
-        self._buried += self._used_groups
-        deadline = time.monotonic() + 1.5
-        while self._buried and time.monotonic() < deadline:
-            self._remove_groups()
-            if self._buried:
-                time.sleep(0.002)  # what is left the keeper removes
+            self._leftovers.take(self._wards.pop(pid))
+        self._leftovers.leave()
 
     # --- what is done while nothing is asked
 
     def _patience(self) -> float | None:
         """How long to wait for something to happen before doing what can be done meanwhile."""
+        if self._doomed:
+            return _BREATH_S
         if not self._warmed:
             return _SLOW_S if self._being_made() else 0  # whoever waits for a sandbox comes before what is imported
         due = self._next_deadline()
-        if not self._wants_more():
+        if not self._lacks()[0] and self._served_patiently() is None:
             self._just_ended = False
             return due
         quiet = _BREATH_S if self._just_ended else _QUIET_S
         return quiet if due is None else min(due, quiet)
 
-    def _wants_more(self) -> bool:
-        if not self._configuration["pool"] or self._failures >= _GIVE_UP:
-            return False
-        waiting = sum(1 for ward in self._wards.values() if ward.is_free())
-        return waiting < int(self._configuration["pool"])
+    def _lacks(self) -> tuple[bool, dict[str, Any] | None]:
+        return self._pool.lacks(self._wards.values()) if self._failures < _GIVE_UP else (False, None)
 
     def _idle(self) -> None:
         if not self._warmed:
             if self._being_made():
                 return
             if self._to_import:
-                _import_quietly(self._to_import.pop(0))
+                self._while_limits_hold(_import_quietly, self._to_import.pop(0))
             else:
                 self._warm()
-        elif self._wants_more():
+            return
+        served = self._served_patiently()
+        if served is not None:
+            self._serve_patiently(*served)
+            return
+        lacks, ahead = self._lacks()
+        if lacks:
             try:
-                self._fork(self._configuration["defaults"], spare=True)
+                self._fork(self._configuration["defaults"], spare=True, ahead=ahead)
             except OSError:
                 self._failures += 1
-        elif self._used_groups and time.monotonic() - self._last_claim > _KEEP_GROUPS_S:
-            self._buried += self._used_groups
-            self._used_groups = []
+            return
+        for ward in self._pool.outdated(self._wards.values()):
+            self._end(ward, "")
+        if time.monotonic() - self._last_claim > leftovers.KEEP_S:
+            self._leftovers.give_up()
 
     def _warm(self) -> None:
         """All is imported: make it cheap to fork, and tell."""
         self._warmed = True
         if not self._configuration["preload"]:
             return  # there will be one sandbox only
+        seccomp.place(self._configuration["filters"][False])
+        root.font_lists()
         if self._configuration["rehearse"]:
-            rehearsal.rehearse()
+            self._while_limits_hold(rehearsal.rehearse)
             if self._configuration["warm_kernel"]:
-                rehearsal.rehearse_kernel()
+                self._while_limits_hold(rehearsal.rehearse_kernel)
             linux.umount("/tmp")
         note_state()
         gc.collect()
         gc.freeze()  # what is here now is for ever: the collector need not touch it, so it stays shared after a fork
         self._control.send(marshal.dumps({"warm": True}))
+
+    def _while_limits_hold(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do something that takes long; sandboxes that are used already are looked after in between."""
+        signals.signal(signals.SIGALRM, lambda *_: self._look_after_wards())
+        signals.setitimer(signals.ITIMER_REAL, _LOOK_S, _LOOK_S)
+        try:
+            work(*arguments)
+        finally:
+            signals.setitimer(signals.ITIMER_REAL, 0)
+            signals.signal(signals.SIGALRM, signals.SIG_DFL)
+
+    def _look_after_wards(self) -> None:
+        for ward in list(self._wards.values()):
+            if ward.begun and not ward.dead and ward.group is not None and ward.group.watch_fd is not None:
+                self._look_at_memory(ward)
+        self._end_overdue()
 
     # --- the loop's tools
 
@@ -505,20 +519,6 @@ class Nursery:
     def _unwatch(self, fd: int) -> None:
         if self._callbacks.pop(fd, None) is not None:
             self._poll.unregister(fd)
-
-
-def _read(path: str, folder: int) -> bytes:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        return os.read(file, 8192)
-    finally:
-        os.close(file)
-
-
-def _limits_in(request: dict[str, Any]) -> dict[str, Any]:
-    limits = {name: request[name] for name in ("memory", "disk", "cpu", "processes")}
-    limits["processes"] += 1  # the agent does not count
-    return limits
 
 
 def _furnish_sessions() -> Callable[[Any, int], None]:
@@ -548,6 +548,7 @@ def _receive_configuration(source: sockets.Socket) -> dict[str, Any]:
         os._exit(1)  # the keeper has failed, and told why
     configuration: dict[str, Any] = marshal.loads(message)
     configuration["host_mounts"], configuration["host_proc"], *places = descriptors
+    configuration["environment"] = root.environment(configuration.get("path", ()))
     for place, fd in zip(configuration.get("cgroups", {"places": ()})["places"], places, strict=True):
         place[0] = fd  # the same directory under another number
     return configuration

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
+from _struct import Struct
 from fcntl import ioctl
 from time import monotonic
 
 from cloche.walls.jail import syscalls
 
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_RECV, _SEND
-_NOTICE = struct.Struct("=QIIiIQ6Q")  # id, pid, flags; number, architecture, instruction pointer, arguments
-_ANSWER = struct.Struct("=QqiI")  # id, value, error, flags
+_NOTICE = Struct("=QIIiIQ6Q")  # id, pid, flags; number, architecture, instruction pointer, arguments
+_ANSWER = Struct("=QqiI")  # id, value, error, flags
 
 _names = {number: name for name, number in syscalls.numbers(os.uname().machine).items()}
 

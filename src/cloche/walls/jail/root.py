@@ -76,11 +76,23 @@ def environment(path: Sequence[str] = ()) -> dict[str, str]:
 
 def furnish_tmp() -> None:
     """What libraries look for in /tmp: Matplotlib's list of fonts, which takes a second to make."""
-    folder, made = "/tmp/.config/matplotlib", "/opt/env/share/matplotlib"
-    os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(made) if os.path.isdir(made) else []:
-        if name.endswith(".json"):
-            os.symlink(f"{made}/{name}", f"{folder}/{name}")
+    os.mkdir("/tmp/.config")
+    os.mkdir("/tmp/.config/matplotlib")
+    for name in font_lists():
+        os.symlink(f"{_FONTS}/{name}", f"/tmp/.config/matplotlib/{name}")
+
+
+_FONTS = "/opt/env/share/matplotlib"
+_found_lists: list[str] | None = None
+
+
+def font_lists() -> list[str]:
+    """Found once for all sandboxes of a nursery."""
+    global _found_lists
+    if _found_lists is None:
+        there = os.listdir(_FONTS) if os.path.isdir(_FONTS) else []
+        _found_lists = [name for name in there if name.endswith(".json")]
+    return _found_lists
 
 
 def build(configuration: dict[str, Any], start: str) -> None:
@@ -97,8 +109,7 @@ def build(configuration: dict[str, Any], start: str) -> None:
     _write_programs()
     _write_kernels(kernels)
     os.mkdir(os.path.dirname(PROGRAM)[1:])
-    with open(PROGRAM[1:], "w") as file:
-        file.write(start)
+    _write(PROGRAM[1:], start.encode())
     for fd, target, flags in held:
         linux.mount_setattr(fd, flags)
         _make_target(fd, target)
@@ -137,11 +148,18 @@ def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
     return found + [(source, target, _READ_ONLY) for source, target in shown if os.path.isdir(source)]
 
 
+_FOLDERS = [
+    *("etc", "etc/ssl", "dev", "dev/pts", "dev/shm", "proc", "run", "run/proc", "run/empty", "var", "home"),
+    *("home/user", "root", "opt", "tmp", "usr", WORKSPACE[1:], LIBRARY[1:], SCRATCH[1:]),
+]
+
+
 def _lay_out() -> None:
-    for folder in ("etc/ssl", "dev/pts", "dev/shm", "proc", "run", "var", "home/user", "root", "opt", "tmp", "usr"):
-        os.makedirs(folder, exist_ok=True)
-    for folder in (WORKSPACE, LIBRARY, SCRATCH, "/run/proc", "/run/empty"):
-        os.makedirs(folder[1:])
+    for folder in _FOLDERS:
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            pass  # dev has been mounted by now
     links = {
         "data": f"{WORKSPACE}/data",
         "var/tmp": "/tmp",
@@ -159,14 +177,23 @@ def _lay_out() -> None:
     for link, target in links.items():
         os.symlink(target, link)
     for name, text in _ETC_OURS.items():
-        with open(f"etc/{name}", "w") as file:
-            file.write(text)
+        _write(f"etc/{name}", text.encode())
     for name in _ETC_FILES:
         try:
-            with open(f"/etc/{name}", "rb") as source, open(f"etc/{name}", "wb") as copy:
-                copy.write(source.read())
+            with open(f"/etc/{name}", "rb", buffering=0) as source:
+                _write(f"etc/{name}", source.read())
         except OSError:
             continue  # not on this host, or not ours to read
+
+
+def _write(path: str, data: bytes, mode: int = 0o644) -> None:
+    """A file of few system calls: a cold `cloche run` waits for two dozen of them."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+    finally:
+        os.close(file)
 
 
 def _read_kernels(configuration: dict[str, Any]) -> dict[str, bytes]:
@@ -184,18 +211,14 @@ def _write_programs() -> None:
     os.mkdir(OWN_PROGRAMS[1:])
     missing = {name: text for name, text in STAND_INS.items() if not os.path.exists(f"/usr/bin/{name}")}
     for name, text in {**PROGRAMS, **missing}.items():
-        path = f"{OWN_PROGRAMS[1:]}/{name}"
-        with open(path, "w") as file:
-            file.write(text)
-        os.chmod(path, 0o755)
+        _write(f"{OWN_PROGRAMS[1:]}/{name}", text.encode(), 0o755)
 
 
 def _write_kernels(kernels: dict[str, bytes]) -> None:
     for name, text in kernels.items():
         path = f"{KERNELS[1:]}{name}"
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(text)
+        _write(path, text)
 
 
 def _make_devices() -> None:
@@ -210,7 +233,7 @@ def _make_devices() -> None:
 def _make_target(fd: int, target: str) -> None:
     if os.path.lexists(target[1:]):
         return
-    if os.path.isdir(f"/proc/self/fd/{fd}"):
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
         os.makedirs(target[1:])
     else:
         os.close(os.open(target[1:], os.O_CREAT | os.O_WRONLY, 0o644))

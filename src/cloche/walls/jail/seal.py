@@ -6,8 +6,7 @@ import os
 import resource
 
 from cloche.agent.python import set_dumpable
-from cloche.walls.jail import filter as system_calls
-from cloche.walls.jail import landlock, linux, root
+from cloche.walls.jail import landlock, linux, root, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,13 +28,6 @@ _WRITABLE = [
 ]
 
 
-def compile_filter(without: list[str], writes_to_host: bool = False) -> bytes:
-    """The system-call filter; the usual one is compiled once for every sandbox of a nursery."""
-    allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
-    setuid_files = not writes_to_host or "setuid files" in without
-    return system_calls.asking(system_calls.program(without=allowed, setuid_files=setuid_files))
-
-
 def seal(plan: dict[str, Any], store: int) -> int | None:
     """Give up everything; fails rather than leave one promised protection out.  Returns the filter's listener.
 
@@ -53,7 +45,7 @@ def seal(plan: dict[str, Any], store: int) -> int | None:
         landlock.restrict(_READABLE, [store, *(path for path in writable if os.path.lexists(path))])
     if "filter" in without:
         return None
-    return system_calls.load(plan["filter"])  # last: the steps above need the calls that it refuses
+    return seccomp.load(plan["filter"])  # last: the steps above need the calls that it refuses
 
 
 def _limit(plan: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Socket = socket
 DONTWAIT = MSG_DONTWAIT
+MAX_CLAIM = 64 << 10  # bytes of a message that asks a nursery for a sandbox
 
 
 def pair() -> tuple[Socket, Socket]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from _socket import MSG_PEEK
 
 from cloche.walls.jail import sockets
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cloche.settings import Settings
 
 CONTROL = 3  # the launcher's end of the control socket
+_HEAD_START_S = 0.012  # a little longer than it takes where nobody else works
 _LAUNCH = f"{os.path.dirname(os.path.abspath(__file__))}/launch.py"
 
 
@@ -41,12 +43,13 @@ def by_fork() -> tuple[sockets.Socket, int]:
     """The same for a single run, without starting another Python: only for a process that has no threads yet.
 
     What the sandboxes share is the nursery's memory, and the nursery is always reached by exec.  What the launcher has
-    to know it finds out itself, so that there is nothing to wait for.
+    to know it finds out itself.
     """
     ours, theirs = sockets.pair()
     keeper = os.fork()
     if keeper:
         theirs.close()
+        _let_it_go_first(ours)
         return ours, keeper
     try:
         from cloche import settings
@@ -59,6 +62,9 @@ def by_fork() -> tuple[sockets.Socket, int]:
             os.dup2(null, fd)
 
         def the_rest() -> dict[str, Any]:
+            from cloche import bundles
+
+            bundles.load("keeper")
             from cloche.walls.jail.nurseries import ONE_RUN, configuration
 
             return configuration(chosen, ONE_RUN, frozenset())
@@ -66,6 +72,20 @@ def by_fork() -> tuple[sockets.Socket, int]:
         launch.keep_or_tell(places(chosen), the_rest)
     finally:
         os._exit(1)
+
+
+def _let_it_go_first(control: sockets.Socket) -> None:
+    """Wait until the nursery's Python starts and knows all.
+
+    Everybody has to wait for that, and whatever we did meanwhile would take processors away from it; unless these are
+    so busy that each may as well get its share.
+    """
+    control.settimeout(_HEAD_START_S)
+    try:
+        control.recv(1, MSG_PEEK)  # that it starts, or why it does not, or that nobody is there
+    except TimeoutError:
+        pass
+    control.settimeout(None)
 
 
 def places(settings: Settings) -> dict[str, Any]:

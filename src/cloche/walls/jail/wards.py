@@ -7,7 +7,8 @@ import marshal
 import os
 from time import monotonic
 
-from cloche.agent import processes, stages  # noqa: F401  (the agent imports them when there is nothing left to import from)
+from cloche.agent import processes, signals, stages  # noqa: F401  (the agent imports them when there is nothing left to import from)
+from cloche.agent.ahead import Ahead
 from cloche.agent.main import Agent
 from cloche.walls.jail import linux, root, sockets
 from cloche.walls.jail.enter import enter
@@ -16,6 +17,9 @@ from cloche.walls.jail.refusals import Refusals
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+_IGNORED_BY_US = (signals.SIGINT, signals.SIGPIPE, signals.SIGXFSZ)  # and seen to when a program is started
 
 
 class Newborn(BaseException):
@@ -28,6 +32,7 @@ class Newborn(BaseException):
     def live(self) -> None:
         """Go behind the wall, wait for a claim, serve it."""
         parking = self._parking
+        _heed_signals()
         try:
             listener, store = enter(self._plan, parking)
         except BaseException as problem:
@@ -40,8 +45,13 @@ class Newborn(BaseException):
         if self._plan["spare"]:
             agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
             os.set_blocking(parking.fileno(), True)
-            agent.spare = processes.Spare(agent, early=True)
-            agent.rehearse()
+            command = self._plan["ahead"]
+            if command is None:
+                agent.spare = processes.Spare(agent, early=self._plan["rehearse"])
+            ahead = None if command is None else Ahead(agent, **command)
+            if self._plan["rehearse"]:
+                agent.rehearse()  # after these: a fork has all memory shared once more
+            agent.ahead = ahead
         message, descriptors = sockets.receive(parking, 64, 1)
         if message != b"C" or not descriptors:
             os._exit(0)  # nobody needs us
@@ -62,6 +72,13 @@ class Newborn(BaseException):
         os._exit(0)
 
 
+def _heed_signals() -> None:
+    """What whoever started us ignores (`nohup` does) is nothing that programs inside should ignore, too."""
+    for number in range(1, 32):
+        if number not in _IGNORED_BY_US and signals.getsignal(number) == signals.SIG_IGN:
+            signals.signal(number, signals.SIG_DFL)
+
+
 class Ward:
     """A sandbox in the nursery's care."""
 
@@ -69,13 +86,18 @@ class Ward:
         self.pid, self.parking, self.group, self.shape = pid, parking, group, shape
         self.host_pid = 0
         self.limits: dict[str, Any] = {}
+        self.ahead = ""  # the command that has been started in it, if one has
         self.workspace = -1  # a descriptor of its file system, to ask how full it is
+        self.network = -1  # of its network namespace, for the next sandbox
         self.ready = False
         self.claim: Claim | None = None
+        self.begun = False  # does somebody use it?
         self.reason = ""  # why it was killed, when it was us
         self.dead = False
         self.born = monotonic()
         self.memory_kills = self.memory_strikes = 0  # times that its programs needed too much; in a row
+        self.dying: set[int] = set()  # who was killed for that last
+        self.dies_until = 0.0
 
     def pause(self, stop: bool) -> bool:
         """Stop all that is in it, or have it go on; is it stopped now?"""
@@ -89,6 +111,10 @@ class Ward:
             done = False  # it has just ended, or the kernel has no freezer
         return stop if done else not stop
 
+    def is_unused(self) -> bool:
+        """Is it claimed, but nobody's yet?"""
+        return self.claim is not None and self.ready and not (self.begun or self.dead or self.reason)
+
     def is_free(self) -> bool:
         """Can it be claimed?"""
         return self.claim is None and not self.dead and not self.reason
@@ -99,6 +125,7 @@ class Claim:
 
     def __init__(self, request: dict[str, Any], stream: int, leash: sockets.Socket) -> None:
         self.request, self.stream, self.leash = request, stream, leash
+        self.command = "" if request["ahead"] is None else repr(request["ahead"])  # that it begins with
         self.deadline: float | None = None
         self.told_end = False
 

@@ -90,7 +90,7 @@ def _serve(archive: str, stream: tuple[int, int]) -> None:
     _unpack_kernels(archive)
     note_state()
     os.unlink(archive)
-    libc.function("prctl")(_SUBREAPER, 1, 0, 0, 0)  # orphans are ours to bury, as if we were pid 1
+    libc.function("prctl", "lllll")(_SUBREAPER, 1, 0, 0, 0)  # orphans are ours to bury, as if we were pid 1
     os.umask(0o022)
     for name in FOLDERS:
         os.makedirs(f"{HOME}/{name}", exist_ok=True)

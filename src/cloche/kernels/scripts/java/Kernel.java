@@ -71,6 +71,7 @@ final class Kernel {
         Snippet last = null;
         String value = null;
         boolean declaresOnly = true;
+        List<DeclarationSnippet> waiting = new ArrayList<>(); // for what may be declared further down
         while (!rest.isBlank()) {
             SourceCodeAnalysis.CompletionInfo info = analysis.analyzeCompletion(rest);
             String source = info.source() == null ? rest : info.source();
@@ -83,9 +84,18 @@ final class Kernel {
                 }
                 last = event.snippet();
                 value = event.value();
+                if (last instanceof DeclarationSnippet declaration) {
+                    waiting.add(declaration);
+                }
                 declaresOnly &= last.kind() == Snippet.Kind.TYPE_DECL || last.kind() == Snippet.Kind.IMPORT;
             }
             rest = info.source() == null ? "" : info.remaining();
+        }
+        for (DeclarationSnippet declaration : waiting) {
+            if (shell.status(declaration) == Snippet.Status.RECOVERABLE_NOT_DEFINED) {
+                unresolved(declaration);
+                return;
+            }
         }
         Matcher program = PROGRAM.matcher(code);
         if (declaresOnly && program.find()) { // a whole program: whoever sends one wants it run
@@ -116,12 +126,12 @@ final class Kernel {
             tell(event.exception());
             return true;
         }
-        if (event.status() == Snippet.Status.RECOVERABLE_NOT_DEFINED && event.snippet() instanceof DeclarationSnippet waiting) {
-            List<String> missing = shell.unresolvedDependencies(waiting).toList();
-            fail("UnresolvedReference", "not defined yet: " + String.join(", ", missing), "");
-            return true;
-        }
         return false;
+    }
+
+    private void unresolved(DeclarationSnippet snippet) throws IOException {
+        List<String> missing = shell.unresolvedDependencies(snippet).toList();
+        fail("UnresolvedReference", "not defined yet: " + String.join(", ", missing), "");
     }
 
     private void reject(Snippet snippet, String code, int offset) throws IOException {
@@ -148,12 +158,11 @@ final class Kernel {
         if (problem instanceof EvalException raised) {
             StringWriter trace = new StringWriter();
             raised.printStackTrace(new PrintWriter(trace));
-            String name = raised.getExceptionClassName();
+            String name = plain(raised.getExceptionClassName());
             String text = trace.toString().replace(EvalException.class.getName(), name);
             fail(name, raised.getMessage() == null ? "" : plain(raised.getMessage()), plain(text));
         } else if (problem instanceof UnresolvedReferenceException missing) {
-            List<String> names = shell.unresolvedDependencies(missing.getSnippet()).toList();
-            fail("UnresolvedReference", "not defined yet: " + String.join(", ", names), "");
+            unresolved(missing.getSnippet());
         } else {
             fail(problem.getClass().getSimpleName(), String.valueOf(problem.getMessage()), "");
         }
@@ -161,7 +170,7 @@ final class Kernel {
 
     /** Without the names that JShell gives to what is around a snippet. */
     private static String plain(String text) {
-        return text.replaceAll("\\bREPL\\.\\$JShell\\$\\w+\\.", "").replaceAll("\n\\s*location: class\\s*$", "");
+        return text.replaceAll("\\bREPL\\.\\$JShell\\$\\w+[.$]", "").replaceAll("\n\\s*location: class\\s*$", "");
     }
 
     private void fail(String name, String message, String trace) throws IOException {

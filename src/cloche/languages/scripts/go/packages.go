@@ -361,7 +361,18 @@ func below(name, module string) (string, bool) {
 	if name == module {
 		return "", true
 	}
-	return strings.CutPrefix(name, module+"/")
+	rest := strings.TrimPrefix(name, module+"/") // not CutPrefix: this builds with Debian 12's Go 1.19 as well
+	return rest, rest != name
+}
+
+// isKnown tells whether this compiler knows that version of the language.
+func isKnown(release string) bool {
+	for _, each := range matching.ReleaseTags {
+		if each == release {
+			return true
+		}
+	}
+	return false
 }
 
 func isInternal(name string) bool {
@@ -409,7 +420,8 @@ func (m *module) take(words []string) {
 		m.path = strings.Trim(words[1], "\"`")
 	case "go":
 		parts := strings.SplitN(words[1], ".", 3)
-		if len(parts) >= 2 {
+		// A newer language than this compiler's is compiled as its own, as the go command does.
+		if len(parts) >= 2 && isKnown("go"+parts[0]+"."+parts[1]) {
 			m.language = parts[0] + "." + parts[1]
 		}
 	case "replace":

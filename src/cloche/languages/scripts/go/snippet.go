@@ -85,11 +85,11 @@ func split(text []byte) []piece {
 		offset := file.Offset(position)
 		if kind == token.EOF || (kind == token.SEMICOLON && depth <= 0) {
 			end := offset
-			if kind == token.SEMICOLON && literal == ";" {
+			if kind == token.SEMICOLON && literal == ";" && end < len(text) {
 				end++
 			}
 			if len(inside) > 0 {
-				pieces = append(pieces, describe(inside, names, start, min(end, len(text))))
+				pieces = append(pieces, describe(inside, names, start, end))
 			}
 			if kind == token.EOF {
 				return pieces

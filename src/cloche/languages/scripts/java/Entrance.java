@@ -12,22 +12,29 @@ final class Entrance {
 
     private Entrance() {}
 
-    /** The class of the entry with a main method, best the one that is called as its file; null, if there is none. */
+    /** The entry's class with a main method, best the one called as its file, else the public one; null without any. */
     static String find(Iterable<? extends CompilationUnitTree> units, Source entry) {
         if (entry.mainClass != null) {
             return entry.mainClass;
         }
         List<String> found = new ArrayList<>();
+        List<String> open = new ArrayList<>();
         for (CompilationUnitTree unit : units) {
             if (unit.getSourceFile().toUri().equals(entry.toUri())) {
                 String prefix = entry.packageName.isEmpty() ? "" : entry.packageName + ".";
                 for (boolean any : new boolean[] {false, true}) {
                     unit.getTypeDecls().forEach(tree -> collect(tree, prefix, any, found));
                 }
+                for (Tree tree : unit.getTypeDecls()) {
+                    if (tree instanceof ClassTree type && type.getModifiers().getFlags().contains(Modifier.PUBLIC)) {
+                        open.add(prefix + type.getSimpleName());
+                    }
+                }
             }
         }
         String called = entry.path.getFileName().toString().replaceAll("\\.java$", "");
         return found.stream().filter(name -> name.equals(called) || name.endsWith("." + called)).findFirst()
+                .or(() -> found.stream().filter(open::contains).findFirst())
                 .orElse(found.isEmpty() ? null : found.get(0));
     }
 

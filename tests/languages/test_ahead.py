@@ -1,0 +1,142 @@
+"""Interpreters that are started ahead: used when they can be, and a program cannot tell the difference."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from tests.languages.toolchains import needs
+
+import cloche
+from cloche import languages
+from cloche.blocking.one_shot import one_shot
+from cloche.languages.language import Project
+from cloche.model.limits import Limits
+from cloche.model.order import Ahead
+from cloche.model.result import Result
+from cloche.walls.jail import sockets
+from cloche.walls.jail.pool import Pool
+from cloche.walls.jail.wards import Ward
+
+pytestmark = pytest.mark.usefixtures("jail")
+
+AHEAD = [language.name for language in languages.everything() if language.ahead]
+
+# Each prints what the kernel knows of its own process, a file after the other.
+FILES = ("stat", "cmdline", "environ", "status")
+LOOKS = {
+    "bash": "\n".join(f"mapfile -t lines < /proc/$$/{name}; echo; printf '%s\\n' \"${{lines[@]}}\"" for name in FILES),
+    "javascript": f"for (const name of {list(FILES)}) {{ console.log(); "
+    "process.stdout.write(require('fs').readFileSync('/proc/self/' + name)); }",
+    "lua": f"for _, name in ipairs({{{', '.join(map(repr, FILES))}}}) do "
+    "print(); io.write(io.open('/proc/self/' .. name):read('a')) end",
+    "perl": f'for my $name (qw({" ".join(FILES)})) {{ print "\\n"; '
+    "open(my $file, '/proc/self/' . $name); print <$file>; }",
+    "php": f"<?php foreach ({list(FILES)} as $name) {{ echo \"\\n\"; echo file_get_contents('/proc/self/' . $name); }}",
+    "r": f"for (name in c({', '.join(map(repr, FILES))})) {{ cat('\\n'); "
+    "cat(gsub('\\\\\\\\x00', '', readLines(paste0('/proc/self/', name), warn = FALSE, skipNul = TRUE)), sep = '\\n') }",
+    "ruby": f"%w({' '.join(FILES)}).each {{ |name| puts; print File.read('/proc/self/' + name) }}",
+    "tcl": f"foreach name {{{' '.join(FILES)}}} {{ puts {{}}; puts -nonewline [read [open /proc/self/$name]] }}",
+    "typescript": f"import {{ readFileSync }} from 'fs';\nfor (const name of {list(FILES)}) {{ console.log(); "
+    "process.stdout.write(readFileSync('/proc/self/' + name)); }",
+}
+STATUS = (
+    *("Umask", "TracerPid", "Uid", "Gid", "Groups", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt"),
+    *("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"),
+)
+
+
+def seen(result: Result) -> tuple[float, list[str]]:
+    """When the process began, as the clock since boot has it, and all else that it sees of itself."""
+    assert result.error is None, result
+    stat, _, rest = result.stdout.lstrip("\n").partition("\n")
+    fields = stat.rpartition(")")[2].split()
+    leads = fields[2] == fields[3] == stat.split()[0]  # its own group and session
+    lines = [line for line in rest.splitlines() if line.split(":")[0] in STATUS or "\t" not in line]
+    return int(fields[19]) / 100, [f"leads {leads}", fields[1], *lines]
+
+
+def run_until_ahead(code: str, language: str) -> Result:
+    """Run it, again and again, until it is given a process that was there before it was asked for."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+        result = cloche.run(code, language=language, check="off")
+        if seen(result)[0] < asked - 0.02:
+            return result
+        time.sleep(0.05)  # nothing announces that the next one waits
+    raise AssertionError(f"{language} was never started ahead")
+
+
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_program_sees_the_same_in_a_process_that_was_started_ahead(name: str) -> None:
+    needs(name)
+    with cloche.Sandbox() as box:  # in a sandbox that is there already nothing is started ahead
+        usual = box.run_program(LOOKS[name], language=name, check="off")
+    assert seen(run_until_ahead(LOOKS[name], name))[1] == seen(usual)[1]
+
+
+def test_bash_counts_its_seconds_from_the_program_on(jail: None) -> None:
+    run_until_ahead(LOOKS["bash"], "bash")
+    time.sleep(1.1)  # what it may count is time
+    result = cloche.run(f"echo $SECONDS\n{LOOKS['bash']}", language="bash")
+    assert result.stdout.startswith("0\n")
+    assert seen(result.replace(stdout=result.stdout[2:]))[0] < time.clock_gettime(time.CLOCK_BOOTTIME) - 1
+
+
+@pytest.mark.parametrize("options", [{"args": ["a"]}, {"env": {"A": "b"}}, {"files": {"a": "b"}, "entry": "x.sh"}])
+def test_what_is_asked_for_otherwise_is_started_otherwise(options: dict[str, Any]) -> None:
+    run_until_ahead(LOOKS["bash"], "bash")
+    asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+    result = cloche.run(f'echo "$@$A"\n{LOOKS["bash"]}', language="bash", **options)
+    assert result.stdout.startswith(("a\n", "b\n", "\n"))
+    assert seen(result.replace(stdout=result.stdout.partition("\n")[2]))[0] >= asked - 0.02
+
+
+def test_one_that_turns_out_not_to_fit_is_not_used() -> None:
+    run_until_ahead(LOOKS["bash"], "bash")
+    asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+    box = one_shot("", "bash", Limits(), {}, ())
+    bash = needs("bash")
+    found = languages.tools(bash)
+    assert found is not None
+    command = bash.plan_for(Project("/sandbox/code/main.sh"), found)
+    box._order = box._order.replace(ahead=Ahead(command.run, {}, "getuid"))  # and then something else is run
+    try:
+        result = box.run_program(f"echo $1\n{LOOKS['bash']}", language="bash", args=["word"])
+    finally:
+        box.close()
+    assert result.stdout.startswith("word\n")
+    assert seen(result.replace(stdout=result.stdout.partition("\n")[2]))[0] >= asked - 0.02
+
+
+def test_no_more_are_kept_ready_than_were_asked_for_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(1)
+    commands = [{"argv": (f"/bin/{number}",), "env": {}, "until": "files"} for number in range(30)]
+    ours, theirs = sockets.pair()
+    plain = Ward(1, ours, None, "shape")
+    assert pool.lacks([]) == (True, None)
+    assert pool.lacks([plain]) == (False, None)
+    for command in commands:
+        pool.note(command)
+    wards, kept = [plain], []
+    while (lack := pool.lacks(wards))[0]:
+        assert lack[1] is not None
+        kept.append(lack[1])
+        wards.append(Ward(1, ours, None, "shape"))
+        wards[-1].ahead = repr(lack[1])
+    assert 2 <= len(kept) <= 10
+    assert kept == commands[: -len(kept) - 1 : -1]  # the latest first
+    assert pool.choose(wards, "shape", commands[-1]) is wards[1]
+    assert pool.choose(wards, "shape", commands[0]) is plain
+    assert pool.choose(wards[1:], "shape", None) is None
+    assert pool.choose(wards, "another shape", None) is None
+    assert pool.outdated(wards) == []
+    later = time.monotonic() + 301
+    monkeypatch.setattr("cloche.walls.jail.pool.monotonic", lambda: later)
+    assert pool.outdated(wards) == wards[1:]
+    assert pool.lacks([plain]) == (False, None)
+    assert Pool(0).lacks([]) == (False, None)
+    ours.close()
+    theirs.close()

@@ -1,0 +1,111 @@
+"""Sandboxes that are claimed before anybody wants them: used without the nursery, done without when they are gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import cloche
+from cloche import settings
+from cloche.blocking.jail import Jail
+from cloche.blocking.one_shot import one_shot
+from cloche.model.limits import Limits
+from cloche.walls.jail.nurseries import Nurseries
+
+pytestmark = pytest.mark.usefixtures("jail")
+
+
+@pytest.fixture
+def nurseries() -> Iterator[Nurseries]:
+    found = Nurseries(settings.load())
+    yield found
+    found.close()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def nursery_of(nurseries: Nurseries) -> int:
+    """The process that all sandboxes are forked from."""
+    (nursery,) = children(nurseries._by_kind["plain"]._keeper)
+    return nursery
+
+
+def until(true: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)  # nothing announces what is done when there is nothing else to do
+
+
+def settle(nurseries: Nurseries) -> None:
+    """Wait until all is ready that will be: two for anything, and the one that is claimed already."""
+    until(lambda: len(children(nursery_of(nurseries))) == 3, "the pool is not full again")
+    until(lambda: not claimed_or_made(nurseries), "the next one was not claimed")
+
+
+def claimed_or_made(nurseries: Nurseries) -> bool:
+    """Is something under way still?  A sandbox that waits has its spare Python as a child."""
+    return any(not children(sandbox) for sandbox in children(nursery_of(nurseries)))
+
+
+def test_one_that_is_claimed_already_is_used_without_the_nursery(nurseries: Nurseries) -> None:
+    wall = Jail(nurseries)
+    assert cloche.run("print(1)", wall=wall).stdout == "1\n"
+    settle(nurseries)
+    time.sleep(0.2)  # for the nursery to hand it over, which nothing shows
+    box = one_shot("print(2)", "python", Limits(), {}, (), wall)
+    os.kill(nursery_of(nurseries), signal.SIGSTOP)
+    try:
+        process = box.start_program("print(2)", language="python", ends_sandbox=True)
+        heard = [process.next_event(), process.next_event()]
+    finally:
+        os.kill(nursery_of(nurseries), signal.SIGCONT)
+    assert [event.kind for event in heard if event is not None] == ["started", "stdout"]
+    assert process.wait().stdout == "2\n"
+    box.let_go()
+
+
+def test_one_that_has_died_meanwhile_is_done_without(nurseries: Nurseries) -> None:
+    wall = Jail(nurseries)
+    cloche.run("print(1)", wall=wall)
+    for number in range(3):
+        settle(nurseries)
+        doomed = set(children(nursery_of(nurseries)))
+        for sandbox in doomed:
+            os.kill(sandbox, signal.SIGKILL)
+        until(lambda: not doomed & set(children(nursery_of(nurseries))), "they live on")  # noqa: B023
+        assert cloche.run(f"print({number})", wall=wall).stdout == f"{number}\n"
+
+
+def test_limits_count_from_when_it_is_used(nurseries: Nurseries) -> None:
+    wall = Jail(nurseries)
+    cloche.run("print(1)", wall=wall, timeout=0.5)
+    settle(nurseries)
+    assert cloche.run("import time; time.sleep(60)", wall=wall, timeout=0.5).error.kind == "timeout"
+    settle(nurseries)
+    too_much = "kept = [b'x' * (1 << 20) for _ in range(1000)]"
+    assert cloche.run(too_much, wall=wall).error.kind == "memory"
+
+
+def test_a_forked_process_claims_its_own(nurseries: Nurseries) -> None:
+    cloche.run("print(1)")  # of this process's own nurseries: forks know of those
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, cloche.run("print('forked')").stdout.encode())
+        finally:
+            os._exit(0)
+    assert cloche.run("print('parent')").stdout == "parent\n"
+    os.waitpid(pid, 0)
+    assert os.read(reading, 100) == b"forked\n"
+    os.close(reading)
+    os.close(writing)
+    assert cloche.run("print('again')").stdout == "again\n"
