@@ -398,6 +398,17 @@ def test_a_signal_to_a_terminal_goes_to_what_runs_in_front(box: cloche.Sandbox) 
     assert process.wait().exit_code == 7
 
 
+def test_a_terminal_that_is_killed_at_once_is_killed(box: cloche.Sandbox) -> None:
+    for _ in range(20):  # of those that were not there yet when the signal came, one in eight lived on
+        process = box.commands.start(["sleep", "60"], pty=True, timeout=20)
+        process.signal("SIGKILL")
+        assert process.wait().exit_code == 137
+
+
+def test_who_writes_to_nobody_in_a_terminal_is_ended_quietly(box: cloche.Sandbox) -> None:
+    assert box.commands.start("yes | head -1", pty=True).wait().stdout == "y\r\n"
+
+
 def test_colours_pass_through_a_terminal(box: cloche.Sandbox) -> None:
     box.files.write("file", "")
     box.files.mkdir("folder")

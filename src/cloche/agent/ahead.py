@@ -70,9 +70,7 @@ class Ahead:
             os.setsid()
             for number, fd in enumerate(descriptors):
                 os.dup2(fd, number)
-            python.reset_signals()
-            for number in (signals.SIGPIPE, signals.SIGXFSZ):
-                signals.signal(number, signals.SIG_DFL)  # Python ignores them, programs do not expect that
+            python.reset_all_signals()
             os.chdir(home)
             if _ptrace(_TRACEME, 0, 0, 0) == 0:  # not everywhere: some hosts forbid it
                 os.execve(self._argv[0], self._argv, self._environment)

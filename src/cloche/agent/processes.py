@@ -217,13 +217,13 @@ class Process:
         group = self.pid
         if self._terminal in self._outputs and number != signals.SIGKILL:
             try:
-                group = os.tcgetpgrp(self._terminal)
+                group = os.tcgetpgrp(self._terminal) or self.pid
             except OSError:
                 pass
         try:
             os.killpg(group, number)
         except ProcessLookupError:
-            pass
+            os.kill(self.pid, number)  # it leads no group yet; until it is reaped, the pid is its own
 
     def _type_end(self) -> None:
         """What a person types to say that nothing more comes (twice within a line); the terminal stays open."""
@@ -401,19 +401,28 @@ def _start_in_terminal(
     number = int.from_bytes(fcntl.ioctl(master, 0x80045430, b"\0\0\0\0"), "little")  # TIOCGPTN
     name = f"/dev/pts/{number}"
     _resize(master, int(size["columns"]), int(size["rows"]))
-    pid = os.fork()
+    waiting, until_exec = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+    except OSError:
+        for fd in (master, waiting, until_exec):
+            os.close(fd)
+        raise
     if pid == 0:
         try:
             os.setsid()
             slave = os.open(name, os.O_RDWR)  # the first terminal that a session leader opens becomes its own
             for fd in (0, 1, 2):
                 os.dup2(slave, fd)
-            python.reset_signals()
+            python.reset_all_signals()
             os.chdir(cwd)
             # Descriptors close themselves at exec, and being dumpable again comes with it.
             os.execve(executable, argv, environment)
         finally:
             os._exit(127)
+    os.close(until_exec)
+    os.read(waiting, 1)  # until then it has neither a group nor a terminal, and signals meant for it would be lost
+    os.close(waiting)
     expose_to_oom(pid)
     os.set_blocking(master, False)
     return Process(agent, operation, pid, os.dup(master), master, None)

@@ -95,10 +95,17 @@ def send_order(fd: int, program: dict[str, Any]) -> None:
 
 
 def reset_signals() -> None:
-    """Signals as a program finds them: nothing blocked, nothing caught."""
+    """Signals as a Python program finds them: nothing blocked, nothing caught."""
     signals.set_wakeup_fd(-1)
     signals.signal(signals.SIGCHLD, signals.SIG_DFL)
     signals.pthread_sigmask(signals.SIG_SETMASK, ())
+
+
+def reset_all_signals() -> None:
+    """Signals as any other program finds them: Python ignores two, and what it is about to execute would as well."""
+    reset_signals()
+    for number in (signals.SIGPIPE, signals.SIGXFSZ):
+        signals.signal(number, signals.SIG_DFL)
 
 
 def set_dumpable(dumpable: bool) -> None:
