@@ -167,6 +167,14 @@ import socket
 try: socket.create_connection(("192.0.2.1", 80), 1)
 except OSError as problem: print(problem.strerror)
 """
+LABELS = "print(open('/proc/net/ip6_flowlabel').read())"  # numbers that a program has chosen, of 20 bits each
+LABEL = """
+import socket, struct
+there = socket.inet_pton(socket.AF_INET6, "::1")
+request = there + struct.pack("!I", 0x12345) + struct.pack("=BBHHHI", 0, 255, 1, 6, 6, 0)  # to stay for six seconds
+socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).setsockopt(socket.IPPROTO_IPV6, 32, request)  # IPV6_FLOWLABEL_MGR
+print("12345" in open("/proc/net/ip6_flowlabel").read())
+"""
 WHERE = "import os; print(os.readlink('/proc/self/ns/net'))"
 
 
@@ -181,6 +189,20 @@ def test_a_network_that_somebody_has_used_is_nobodys_next(attack, use, printed):
     attack(WHERE, "unused network")
     assert attack(use, "unused network") == printed
     assert any(attack(COUNTED, "unused network") != unused for _ in range(3))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/ip6_flowlabel"), reason="this kernel has no IPv6")
+def test_what_lingers_in_a_network_without_a_packet_is_seen_by_nobody_else(attack):
+    def is_seen_later(without: str) -> bool:
+        """By one of many, as one does not know which of them is given the network of the one before."""
+        found = False
+        for _ in range(4):
+            assert attack(LABEL, without) == "True"
+            found |= any("12345" in attack(LABELS, without) for _ in range(4))
+        return found
+
+    assert not is_seen_later("nothing")
+    assert is_seen_later("unused network")
 
 
 def test_a_network_that_nobody_has_used_serves_again(attack):
