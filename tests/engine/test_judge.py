@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -132,6 +133,29 @@ def test_a_chain_of_tracebacks_is_one() -> None:
     assert found.text == chain
 
 
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "/sandbox/code/main.py", line 1, in <module>
+  | ExceptionGroup: several (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/sandbox/code/main.py", line 1, in <module>
+    | ValueError: 1
+    +------------------------------------
+"""
+
+
+@pytest.mark.parametrize("trace", [TRACE, GROUP])
+def test_a_traceback_counts_also_right_after_a_line_that_was_not_ended(trace: str) -> None:
+    for said in ("", "before\n", "before\nloading 30% ... "):
+        found = find_traceback(said + trace)
+        assert found is not None
+        assert found.text == trace
+    chain = trace + "\nDuring handling of the above exception, another exception occurred:\n\n" + TRACE
+    found = find_traceback("loading 30% ... " + chain)
+    assert found is not None
+    assert found.text == chain
+
+
 @pytest.mark.parametrize(
     "text", ["", "\n", "Traceback", "Traceback (most recent call last):", "x: y", "\0" * 9, "\n" * 99]
 )
@@ -139,5 +163,16 @@ def test_what_is_no_traceback_is_none(text: str) -> None:
     assert find_traceback(text) is None
 
 
-def test_a_long_text_is_searched_in_no_time() -> None:
-    assert find_traceback("Traceback (most recent call last):\n" * 2000 + "  x\n" * 2000) is None
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Traceback (most recent call last):\n  x\n" * 6000,
+        "  + Exception Group Traceback (most recent call last):\n" * 4800,
+        "  + Exception Group Traceback " * 9000,
+        'x Traceback (most recent call last):\n  File "' * 5000,
+    ],
+)
+def test_a_long_text_is_searched_in_no_time(text: str) -> None:
+    begin = time.process_time()
+    assert find_traceback(text) is None
+    assert time.process_time() - begin < 0.4  # and not for seconds, in which everybody else would wait

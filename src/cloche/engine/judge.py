@@ -21,6 +21,10 @@ _NO_MORE_PROCESSES = (
 SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
+# Where one begins right after what the program has said without ending the line; the frames tell it from a quotation.
+_TELLING = r"Traceback \(most recent call last\):\n  "
+_WITHIN_A_LINE = rf'(?<=[^\n])({_TELLING}File "|  \+ Exception Group {_TELLING}\| )'
+_MAX_HEADERS = 32  # that are tried: a program can print thousands, and others wait meanwhile
 # What a traceback ends with: the exception's class, with its module unless it is a builtin, and its message.
 _RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
 _SIGINT = 2
@@ -123,13 +127,15 @@ class Traceback(Plain):
 
 def find_traceback(stderr: str) -> Traceback | None:
     """The traceback that standard error ends with, if it does."""
-    lines = stderr.split("\n")
-    for start in range(len(lines) - 1, -1, -1):
-        if lines[start].startswith((_HEADER, _GROUP)):
-            raised = _raised_by(lines, start)
-            if raised is not None:
-                first = _first_of_chain(lines, start)
-                return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[first:]))
+    from re import sub  # only now: a cold `cloche run` that ends well does without
+
+    lines = sub(_WITHIN_A_LINE, r"\n\1", stderr).split("\n")
+    headers = [number for number, line in enumerate(lines) if line.startswith((_HEADER, _GROUP))]
+    for start in reversed(headers[-_MAX_HEADERS:]):
+        raised = _raised_by(lines, start)
+        if raised is not None:
+            first = _first_of_chain(lines, start)
+            return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[first:]))
     return _find_syntax_error(lines)
 
 
@@ -146,7 +152,7 @@ def _raised_by(lines: list[str], start: int) -> Match[str] | None:
 
 
 def _exception(text: str) -> Match[str] | None:
-    from re import DOTALL, match  # only now: a cold `cloche run` that ends well does without
+    from re import DOTALL, match
 
     return match(_RAISED, text, DOTALL)
 
