@@ -470,6 +470,43 @@ async def test_many_commands_at_once(async_box: cloche.AsyncSandbox) -> None:
     assert all(len(result.stdout) > 100_000 for result in results)
 
 
+# --- what another has met
+
+FORKS = """
+import os, time
+children = []
+try:
+    while True:
+        children.append(os.fork())
+        if not children[-1]:
+            time.sleep(60)
+except OSError:
+    print("refused")
+for pid in children:
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+"""
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("how", ["program", "cell"])
+def test_a_limit_that_another_has_met_and_survived_is_not_held_against_the_next(how: str) -> None:
+    with cloche.Sandbox(processes=16) as box:
+        met = box.run_program(FORKS) if how == "program" else box.run(FORKS)
+        assert (met.stdout, met.error) == ("refused\n", None)
+        error = box.commands.run("exit 3").error
+        assert error is not None
+        assert error.kind == "exit"
+        killed = (
+            "import subprocess; print(subprocess.run(['python3', '-c', 'x = bytearray(900 << 20)']).returncode != 0)"
+        )
+        met = box.run_program(killed) if how == "program" else box.run(killed)
+        assert (met.stdout, met.error) == ("True\n", None)
+        error = box.commands.run("exit 3").error
+        assert error is not None
+        assert error.kind == "exit"
+
+
 # --- usage
 
 

@@ -50,7 +50,9 @@ class Box:
         self.closed = False  # by its owner
         self.paused = False
         self.sources: dict[str, object] = {}  # of the programs that run
-        self.oom_kills_seen = self.refusals_seen = 0
+        self.oom_kills_seen = self.refusals_seen = 0  # what is no later program's doing
+        self._is_seen = True  # could nothing have happened since?
+        self.is_watched = True  # does the wall count these at all?  Known when it was asked once
 
     @property
     def ports(self) -> Ports:
@@ -358,6 +360,20 @@ class Box:
             self._ended = True
             return self._hold.end()
         return self._hold.usage()
+
+    def see(self, spent: Spent) -> None:
+        """Hold what has happened so far against no later program."""
+        self.oom_kills_seen, self.refusals_seen = spent.oom_kills, spent.processes_refused
+        self._is_seen, self.is_watched = True, spent.processes is not None
+
+    def see_later(self) -> None:
+        """Something has run, and nobody has asked the wall what it saw."""
+        self._is_seen = False
+
+    def catch_up(self) -> None:
+        """A program is about to begin: ask now if nobody has."""
+        if not self._is_seen and self.is_watched and not self._ended:
+            self.see(self.spent(final=False))
 
     def end(self) -> None:
         """Have the wall kill it; what it used can still be asked for."""

@@ -49,7 +49,9 @@ class AsyncBox:
         self.closed = False  # by its owner
         self.paused = False
         self.sources: dict[str, object] = {}  # of the programs that run
-        self.oom_kills_seen = self.refusals_seen = 0
+        self.oom_kills_seen = self.refusals_seen = 0  # what is no later program's doing
+        self._is_seen = True  # could nothing have happened since?
+        self.is_watched = True  # does the wall count these at all?  Known when it was asked once
 
     @property
     def ports(self) -> AsyncPorts:
@@ -357,6 +359,20 @@ class AsyncBox:
             self._ended = True
             return await self._hold.end()
         return await self._hold.usage()
+
+    def see(self, spent: Spent) -> None:
+        """Hold what has happened so far against no later program."""
+        self.oom_kills_seen, self.refusals_seen = spent.oom_kills, spent.processes_refused
+        self._is_seen, self.is_watched = True, spent.processes is not None
+
+    def see_later(self) -> None:
+        """Something has run, and nobody has asked the wall what it saw."""
+        self._is_seen = False
+
+    async def catch_up(self) -> None:
+        """A program is about to begin: ask now if nobody has."""
+        if not self._is_seen and self.is_watched and not self._ended:
+            self.see(await self.spent(final=False))
 
     async def end(self) -> None:
         """Have the wall kill it; what it used can still be asked for."""

@@ -294,7 +294,9 @@ class AsyncCell:
             refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
         )
         if spent is not None:
-            self._box.oom_kills_seen, self._box.refusals_seen = spent.oom_kills, spent.processes_refused
+            self._box.see(spent)
+        else:
+            self._box.see_later()  # to ask would make every turn of a session slower
         error = judge_cell(facts, self._limits)
         out, err = self._printed.bytes("stdout"), self._printed.bytes("stderr")
         count = told.get("count")

@@ -189,6 +189,7 @@ class AsyncProcess:
         except ValueError:
             self._forget()
             raise _too_long() from None
+        await self._box.catch_up()
         await self._box.tell(frame)
 
     async def started(self) -> None:
@@ -434,7 +435,8 @@ class AsyncProcess:
         self.status = code if end is not None else None
         suspicious = end is None or code != 0
         shown = await self._collect() if end is not None and not failed_to_build else ()
-        asked = suspicious or (self._ends_sandbox and self.is_counted)
+        # Also when all went well: a process that was refused or killed meanwhile is not the next program's doing.
+        asked = suspicious or (self.is_counted and (self._ends_sandbox or self._box.is_watched))
         spent = await self._box.spent(final=self._ends_sandbox) if asked else None
         disk = (end or {}).get("disk") or {}
         tail = building.output if building is not None and failed_to_build else self._tail.decode(errors="replace")
@@ -453,7 +455,7 @@ class AsyncProcess:
             is_python="python" in self._request or "python" in str(self._request.get("argv", "")),
         )
         if spent is not None:
-            self._box.oom_kills_seen, self._box.refusals_seen = spent.oom_kills, spent.processes_refused
+            self._box.see(spent)
         cpu = (end or {}).get("cpu", 0.0)
         peak = (end or {}).get("peak", 0)
         if self._ends_sandbox and spent is not None:
