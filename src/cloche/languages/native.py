@@ -45,8 +45,9 @@ _THROWN = re.compile(
     r"^terminate called after throwing an instance of '(?P<name>[^\n]+)'\n(?:  what\(\):  (?P<what>.*))?",
     re.DOTALL | re.MULTILINE,
 )
-_ASSERTION = re.compile(
-    r"^[^\n:]*: (?P<file>[^\n:]+):(?P<line>\d+): [^\n]*?Assertion `(?P<what>[^\n]*)' failed\.$", re.MULTILINE
+_ASSERTION = re.compile(  # bounded: a program may say what takes for ever to match
+    r"^[^\n:]*: (?P<file>[^\n:]+):(?P<line>\d{1,9}): [^\n]{0,999}?Assertion `(?P<what>[^\n]{0,3999})' failed\.$",
+    re.MULTILINE,
 )
 _ABORTED = re.compile(
     r"^(?P<what>terminate called [^\n]*|\*\*\* [^\n]* \*\*\*: terminated"

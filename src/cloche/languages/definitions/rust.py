@@ -28,8 +28,9 @@ _SAID = re.compile(
 )
 _SUMMARY = re.compile(r"aborting due to|could not compile|\d+ warnings? emitted|`.*` \(.*\) generated")
 _LINT = re.compile(r"#\[(?:warn|deny)\((\w+)\)\]")
+# Bounded, as all that is read of what a program says: it may say what takes for ever to match.
 _PANIC = re.compile(
-    r"^thread '(?P<thread>[^\n]*?)'(?: \(\d+\))? panicked at (?:'(?P<old>.*?)', )?(?P<place>[^\n]*:\d+:\d+):?\n"
+    r"^thread '[^\n]{0,99}?'(?: \(\d+\))? panicked at (?:'(?P<old>.{0,999}?)', )?(?P<place>[^\n]{1,999}:\d+:\d+):?\n"
     r"(?P<message>.*?)(?=^note: |^stack backtrace:|\Z)",
     re.DOTALL | re.MULTILINE,
 )
