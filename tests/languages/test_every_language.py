@@ -41,9 +41,9 @@ def test_its_hello_says_hello(name: str) -> None:
 
 FLOODS = (
     *("a", "\n", "panic: x\n", " at f line 1", "x at f line ", "while executing\n", "E: m in f:1\n"),
-    *("x: y:1: z: Assertion `", "' panicked at ", "thread 'main' panicked at '\n"),
+    *("x: y:1: z: Assertion `", "' panicked at ", "thread 'main' panicked at '\n", " ", " in /x"),
 )
-BEFORE = ("", "PHP Fatal error:  Uncaught ", "thread '")
+BEFORE = ("", "PHP Fatal error:  Uncaught ", "thread '", "Fatal error:  ")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -27,7 +27,10 @@ _NEEDS_EXTENSIONS = frozenset(
 _COMPUTED = r"`|\$\w+\s*\(|[\]})]\s*\(|new\s+\$|::\s*\$|\$\$|\$\{"  # calls whose names are values
 _UNCAUGHT = r"^(?:PHP )?Fatal error: +Uncaught (?P<rest>.*)"
 _STACK, _LED_TO = "\nStack trace:", "\n\nNext "
-_PARSE = r"^(?:PHP )?(?:Parse|Fatal) error: +(?P<message>.*) in (?P<file>/\S[^\n]*?) on line (?P<line>\d+)$"
+# Bounded: a program may say what takes for ever to match.
+_PARSE = (
+    r"^(?:PHP )?(?:Parse|Fatal) error: {1,2}(?P<message>.{0,3999}) in (?P<file>/\S.{0,999}?) on line (?P<line>\d{1,9})$"
+)
 _OUT_OF_MEMORY = ("Out of memory", "Allowed memory size of")
 
 
