@@ -126,6 +126,15 @@ def test_a_table_is_text_html_and_data(shared: cloche.Sandbox) -> None:
     assert "'x'" in str(display.table)
 
 
+def test_a_wide_table_has_as_many_columns_as_in_a_notebook(box: cloche.Sandbox) -> None:
+    box.run("import pandas as pd\nwide = pd.DataFrame({f'column_{n}': [1.5] for n in range(20)})")
+    text = str(box.run("wide").text)
+    assert "column_19" in text
+    assert "..." not in text
+    assert "..." in str(box.run("pd.concat([wide, wide], axis=1)").results[0].html)
+    assert box.run("pd.reset_option('display.max_columns'); pd.get_option('display.max_columns')").text == "20"
+
+
 def test_a_huge_table_is_bounded(shared: cloche.Sandbox) -> None:
     (display,) = shown(shared.run("import numpy as np, pandas as pd; pd.DataFrame(np.zeros((100_000, 50)))"))
     assert len(str(display.mime)) < 5 << 20

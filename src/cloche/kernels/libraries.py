@@ -103,6 +103,16 @@ def forget_figure(figure: Any) -> None:
         sys.modules["matplotlib.pyplot"].close(figure)
 
 
+def _pandas(module: Any) -> None:
+    """As many columns as in a notebook: imported before there was a shell, it would show what fits into a terminal."""
+    from pandas._config import config
+
+    name, wanted = "display.max_columns", 20
+    config._registered_options[name] = config._registered_options[name]._replace(defval=wanted)  # for reset_option
+    if module.get_option(name) == 0:
+        module.set_option(name, wanted)
+
+
 def _pillow(module: Any) -> None:
     """`Image.show()` displays, whatever viewers the machine has."""
     module.register(module.IPythonViewer, order=0)
@@ -209,3 +219,4 @@ _WORDS: dict[str, Callable[[Any], None]] = {
     "altair.vegalite.v5.display": _altair,
     "bokeh.io": _bokeh,
 }
+    "pandas": _pandas,
