@@ -354,6 +354,19 @@ def test_objects_of_a_class_that_a_cell_defined_can_be_pickled(shared: cloche.Sa
     shared.run("import pickle\nclass Point:\n    def __init__(self, x): self.x = x")
     assert value(shared.run("pickle.loads(pickle.dumps(Point(3))).x")) == "3"
 
+def test_code_that_asks_finds_a_notebook(shared: cloche.Sandbox) -> None:
+    assert value(shared.run("get_ipython().__class__.__name__")) == "'ZMQInteractiveShell'"
+    shown = shared.run("from rich.console import Console\nConsole().print('[bold]loud[/]')")
+    assert "loud" in str(shown.results[0].html)
+    assert shown.stdout == ""
+
+
+def test_progress_bars_of_rich_are_shown_when_they_have_ended(shared: cloche.Sandbox) -> None:
+    r = shared.run("from rich.progress import track\nfor _ in track(range(3), 'Bar'): pass")
+    assert [shown.text for shown in r.results if "100%" in str(shown.text) and "Bar" in str(shown.text)], r
+    assert r.stderr == ""
+
+
 
 def test_a_pool_of_processes_runs_what_a_cell_defined(shared: cloche.Sandbox) -> None:
     code = "from multiprocessing import Pool\ndef square(n): return n * n\nwith Pool(2) as pool: print(pool.map(square, range(5)))"

@@ -208,6 +208,30 @@ def _tqdm(module: Any) -> None:
 
 
 _WORDS: dict[str, Callable[[Any], None]] = {
+def _rich(module: Any) -> None:
+    """Without ipywidgets, with which it draws in a notebook, what it would draw again and again is shown at its end."""
+    from functools import wraps
+    from importlib.util import find_spec
+
+    if find_spec("ipywidgets") is not None:
+        return
+    refresh, stop = module.Live.refresh, module.Live.stop
+
+    @wraps(refresh)
+    def refresh_elsewhere(live: Any) -> None:
+        if not live.console.is_jupyter:
+            refresh(live)
+
+    @wraps(stop)
+    def stop_and_show(live: Any) -> None:
+        shows = live.is_started and live.console.is_jupyter and not live.transient
+        stop(live)
+        if shows:
+            live.console.print(live.renderable)
+
+    module.Live.refresh, module.Live.stop = refresh_elsewhere, stop_and_show
+
+
     "asyncio": tasks.tell,
     "tqdm.notebook": _tqdm,
     "matplotlib_inline.backend_inline": _inline,
@@ -220,3 +244,4 @@ _WORDS: dict[str, Callable[[Any], None]] = {
     "bokeh.io": _bokeh,
 }
     "pandas": _pandas,
+    "rich.live": _rich,

@@ -323,7 +323,10 @@ def _first_name(text: str) -> str:
 
 
 def build() -> Any:
-    """A shell; whatever making it changes for the rest of the process is undone until `enter`."""
+    """A shell; whatever making it changes for the rest of the process is undone until `enter`.
+
+    Its class has the name of Jupyter's, by which libraries (rich, pandas) and code ask if this is a notebook.
+    """
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.formatters import DisplayFormatter
@@ -339,7 +342,7 @@ def build() -> Any:
     class KernelFormatter(Formatter, DisplayFormatter):  # type: ignore[misc]
         pass
 
-    class Shell(Cells, InteractiveShell):  # type: ignore[misc]
+    class ZMQInteractiveShell(Cells, InteractiveShell):  # type: ignore[misc]
         def init_display_formatter(self) -> None:
             self.display_formatter = KernelFormatter(parent=self)
             self.configurables.append(self.display_formatter)
@@ -352,7 +355,7 @@ def build() -> Any:
     config.InteractiveShell.displayhook_class = KernelHook
     config.InteractiveShell.xmode = "Context"
     before = dict(builtins.__dict__), {name: getattr(sys, name, None) for name in _TOUCHED}, sys.modules["__main__"]
-    shell = Shell(config=config, display_pub_class=KernelPublisher, displayhook_class=KernelHook)
+    shell = ZMQInteractiveShell(config=config, display_pub_class=KernelPublisher, displayhook_class=KernelHook)
     _leave(*before)
     shell.display_pub.begin()
     return shell
