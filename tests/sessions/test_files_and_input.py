@@ -80,9 +80,12 @@ def test_input_and_output_flow_at_the_same_time(shared: cloche.Sandbox) -> None:
     assert result.stdout_bytes == data
 
 
-@pytest.mark.parametrize("code", ["breakpoint()", "import pdb; pdb.set_trace()"])
+@pytest.mark.parametrize(
+    "code", ["breakpoint()", "import pdb; pdb.set_trace()", "from IPython.core.debugger import set_trace; set_trace()"]
+)
 def test_a_debugger_never_waits(shared: cloche.Sandbox, code: str) -> None:
     result = shared.run(f"x = 1\n{code}\ny = 2")
+    assert result.ok, result.error
     assert result.duration < 5
     assert shared.run("x").text == "1"
 

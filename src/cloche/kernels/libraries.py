@@ -232,6 +232,12 @@ def _rich(module: Any) -> None:
     module.Live.refresh, module.Live.stop = refresh_elsewhere, stop_and_show
 
 
+def _debugger(module: Any) -> None:
+    """`set_trace()` stops where somebody can be asked, as `breakpoint()` does."""
+    module.set_trace = sys.breakpointhook
+
+
+_WORDS: dict[str, Callable[[Any], None]] = {
     "asyncio": tasks.tell,
     "tqdm.notebook": _tqdm,
     "matplotlib_inline.backend_inline": _inline,
@@ -244,4 +250,6 @@ def _rich(module: Any) -> None:
     "bokeh.io": _bokeh,
 }
     "pandas": _pandas,
+    "IPython.core.debugger": _debugger,
+}
     "rich.live": _rich,
