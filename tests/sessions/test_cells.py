@@ -229,6 +229,12 @@ def test_a_missing_library_is_told_with_a_hint(shared: cloche.Sandbox) -> None:
 def test_what_the_sandbox_does_not_allow_is_told_as_policy(shared: cloche.Sandbox) -> None:
     code = (
         "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+def test_leaving_works_after_a_reset(box: cloche.Sandbox) -> None:
+    box.run("%reset -f")
+    assert box.run("exit(3)").exit_code == 3
+    assert box.run("quit()").ok
+
+
         "if libc.unshare(0x10000000): raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))"
     )
     assert "unshare" in error_of(shared.run(code), "policy").message

@@ -381,10 +381,10 @@ def enter(shell: Any, send: Any) -> None:
     """Become an interactive Python: called in the kernel's own process."""
     import atexit
 
-    from IPython.core.autocall import IPyAutocall
+    from IPython.core.autocall import ExitAutocall
     from IPython.core.display_functions import display
 
-    class Exit(IPyAutocall):  # type: ignore[misc]
+    class Exit(ExitAutocall):  # type: ignore[misc]
         """Ends the cell, as `sys.exit` does; what was computed stays."""
 
         rewrite = False
@@ -398,7 +398,7 @@ def enter(shell: Any, send: Any) -> None:
     atexit.unregister(shell.atexit_operations)  # it would empty the namespace while threads still use it
     for kind in type(shell)._walk_mro():
         kind._instance = shell
-    leave = Exit(shell)
+    leave = shell.exiter = Exit(shell)  # `%reset` takes it from there
     builtins.__dict__.update(__IPYTHON__=True, display=display, get_ipython=shell.get_ipython, exit=leave, quit=leave)
     for names in (shell.user_ns, shell.user_ns_hidden):
         names.update(exit=leave, quit=leave)
