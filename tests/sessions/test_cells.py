@@ -402,6 +402,13 @@ def test_what_a_background_thread_prints_later_is_in_the_next_cells_logs(shared:
     assert [(log.stream, log.text) for log in result.logs] == [("stdout", "late\n")]
 
 
+@pytest.mark.parametrize(("code", "status"), [("sys.exit(5)", 5), ("1 / 0", 1), ("pass", 0)])
+def test_a_forked_child_ends_with_its_own_status(shared: cloche.Sandbox, code: str, status: int) -> None:
+    shared.run("import os, sys")
+    shared.run(f"child = os.fork()\nif child == 0:\n    {code}")
+    assert value(shared.run("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])")) == str(status)
+
+
 def test_what_a_background_process_prints_between_cells_is_in_the_next_cells_logs(shared: cloche.Sandbox) -> None:
     shared.run("import os, subprocess\nos.path.exists('/sandbox/go') or os.mkfifo('/sandbox/go')")
     shared.run("behind = subprocess.Popen('read x < /sandbox/go; echo behind; touch /sandbox/said', shell=True)")

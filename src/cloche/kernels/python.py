@@ -101,12 +101,12 @@ class Kernel:
                 signals.signal(signals.SIGINT, signals.SIG_IGN)
         except BaseException as problem:  # the interrupt came when the code had ended, or between our own lines
             kernel_shell.report(problem)
+        status, code = self._status(result)
         streams.flush()
         if self._is_child:  # the code forked, and its child came here, too
-            os._exit(0)
+            os._exit(code)
         stdin.take_away()
         _restore_environment(changed)
-        status, code = self._status(result)
         self._channel.send_json(
             frames.EXIT,
             {
