@@ -59,6 +59,15 @@ def test_earlier_results_and_inputs_have_names(shared: cloche.Sandbox) -> None:
     )
 
 
+def test_a_name_of_results_that_was_assigned_is_free_again_when_deleted(box: cloche.Sandbox) -> None:
+    box.run("for _ in range(3): pass")
+    box.run("'first'")
+    assert value(box.run("_")) == "2"
+    box.run("del _")
+    box.run("'second'")
+    assert value(box.run("_")) == "'second'"
+
+
 # --- the last expression
 
 

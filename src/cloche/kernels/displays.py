@@ -149,11 +149,12 @@ class Hook:
             return
         if len(outputs) >= self.cache_size:
             self.cull_cache()
-        ours = names.get("_") is self._ and names.get("__") is self.__
+        # Whoever assigns one of them has it until he deletes it.
+        ours = all(names[name] is hidden.get(name, "") for name in ("_", "__", "___") if name in names)
         self.___, self.__, self._ = self.__, self._, result
         count = self.prompt_count
         new = {f"_{count}": result}
-        if ours:  # the user has not assigned them
+        if ours:
             new.update({"_": self._, "__": self.__, "___": self.___})
         names.update(new)
         hidden.update(new)
