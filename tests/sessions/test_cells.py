@@ -229,6 +229,12 @@ def test_leaving_without_a_code_is_no_error(shared: cloche.Sandbox, code: str) -
     assert (result.ok, result.exit_code, result.stdout) == (True, 0, "before\n")
 
 
+def test_leaving_works_after_a_reset(box: cloche.Sandbox) -> None:
+    box.run("%reset -f")
+    assert box.run("exit(3)").exit_code == 3
+    assert box.run("quit()").ok
+
+
 def test_a_missing_library_is_told_with_a_hint(shared: cloche.Sandbox) -> None:
     error = error_of(shared.run("import no_such_library"), "runtime")
     assert error.name == "ModuleNotFoundError"
@@ -238,12 +244,6 @@ def test_a_missing_library_is_told_with_a_hint(shared: cloche.Sandbox) -> None:
 def test_what_the_sandbox_does_not_allow_is_told_as_policy(shared: cloche.Sandbox) -> None:
     code = (
         "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-def test_leaving_works_after_a_reset(box: cloche.Sandbox) -> None:
-    box.run("%reset -f")
-    assert box.run("exit(3)").exit_code == 3
-    assert box.run("quit()").ok
-
-
         "if libc.unshare(0x10000000): raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))"
     )
     assert "unshare" in error_of(shared.run(code), "policy").message
@@ -354,6 +354,19 @@ def test_a_task_is_started_where_nothing_is_awaited(place: str, start: str) -> N
         assert value(box.run("await task")) == "7"
 
 
+def test_code_that_asks_finds_a_notebook(shared: cloche.Sandbox) -> None:
+    assert value(shared.run("get_ipython().__class__.__name__")) == "'ZMQInteractiveShell'"
+    shown = shared.run("from rich.console import Console\nConsole().print('[bold]loud[/]')")
+    assert "loud" in str(shown.results[0].html)
+    assert shown.stdout == ""
+
+
+def test_progress_bars_of_rich_are_shown_when_they_have_ended(shared: cloche.Sandbox) -> None:
+    r = shared.run("from rich.progress import track\nfor _ in track(range(3), 'Bar'): pass")
+    assert [shown.text for shown in r.results if "100%" in str(shown.text) and "Bar" in str(shown.text)], r
+    assert r.stderr == ""
+
+
 def test_progress_bars_for_notebooks_are_bars_of_text(shared: cloche.Sandbox) -> None:
     result = shared.run("from tqdm.notebook import tqdm\nfor n in tqdm(range(3)): pass")
     assert result.ok, result.error
@@ -368,19 +381,6 @@ def test_the_source_of_what_a_cell_defined_can_be_read(shared: cloche.Sandbox) -
 def test_objects_of_a_class_that_a_cell_defined_can_be_pickled(shared: cloche.Sandbox) -> None:
     shared.run("import pickle\nclass Point:\n    def __init__(self, x): self.x = x")
     assert value(shared.run("pickle.loads(pickle.dumps(Point(3))).x")) == "3"
-
-def test_code_that_asks_finds_a_notebook(shared: cloche.Sandbox) -> None:
-    assert value(shared.run("get_ipython().__class__.__name__")) == "'ZMQInteractiveShell'"
-    shown = shared.run("from rich.console import Console\nConsole().print('[bold]loud[/]')")
-    assert "loud" in str(shown.results[0].html)
-    assert shown.stdout == ""
-
-
-def test_progress_bars_of_rich_are_shown_when_they_have_ended(shared: cloche.Sandbox) -> None:
-    r = shared.run("from rich.progress import track\nfor _ in track(range(3), 'Bar'): pass")
-    assert [shown.text for shown in r.results if "100%" in str(shown.text) and "Bar" in str(shown.text)], r
-    assert r.stderr == ""
-
 
 
 def test_a_pool_of_processes_runs_what_a_cell_defined(shared: cloche.Sandbox) -> None:
@@ -402,6 +402,13 @@ def test_a_forked_child_prints_once_and_does_not_answer_for_the_kernel(shared: c
     assert value(shared.run("6")) == "6"
 
 
+@pytest.mark.parametrize(("code", "status"), [("sys.exit(5)", 5), ("1 / 0", 1), ("pass", 0)])
+def test_a_forked_child_ends_with_its_own_status(shared: cloche.Sandbox, code: str, status: int) -> None:
+    shared.run("import os, sys")
+    shared.run(f"child = os.fork()\nif child == 0:\n    {code}")
+    assert value(shared.run("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])")) == str(status)
+
+
 def test_what_a_background_thread_prints_later_is_in_the_next_cells_logs(shared: cloche.Sandbox) -> None:
     shared.run(
         "import threading\ngo, done = threading.Event(), threading.Event()\n"
@@ -409,13 +416,6 @@ def test_what_a_background_thread_prints_later_is_in_the_next_cells_logs(shared:
     )
     result = shared.run("go.set()\n_ = done.wait(5)")
     assert [(log.stream, log.text) for log in result.logs] == [("stdout", "late\n")]
-
-
-@pytest.mark.parametrize(("code", "status"), [("sys.exit(5)", 5), ("1 / 0", 1), ("pass", 0)])
-def test_a_forked_child_ends_with_its_own_status(shared: cloche.Sandbox, code: str, status: int) -> None:
-    shared.run("import os, sys")
-    shared.run(f"child = os.fork()\nif child == 0:\n    {code}")
-    assert value(shared.run("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])")) == str(status)
 
 
 def test_what_a_background_process_prints_between_cells_is_in_the_next_cells_logs(shared: cloche.Sandbox) -> None:

@@ -186,6 +186,10 @@ def test_what_libraries_show_arrives_in_its_own_form(shared: cloche.Sandbox, nam
     assert any(mime in form for display in displays for form in display.mime), displays
 
 
+def test_the_text_of_a_chart_of_altair_is_its_own(shared: cloche.Sandbox) -> None:
+    assert shared.run(FORMS["altair"][0]).text == "alt.Chart(...)"
+
+
 def test_a_picture_is_the_picture_that_was_made(shared: cloche.Sandbox) -> None:
     (display,) = shown(shared.run("from PIL import Image; Image.new('RGB', (30, 20), 'red')"))
     assert size_of(display.data("image/png")) == (30, 20)

@@ -170,7 +170,8 @@ def _altair(module: Any) -> None:
         forms, notes = shown if isinstance(shown, tuple) else (shown, {})
         html = module.html_renderer(spec, **metadata)
         more, _ = html if isinstance(html, tuple) else (html, {})
-        return {**more, **forms}, notes
+        told = {mime: value for mime, value in forms.items() if mime != "text/plain"}  # which says that all went wrong
+        return {**more, **told}, notes
 
     module.renderers.register("cloche", both)
     module.renderers.enable("cloche")
@@ -207,7 +208,6 @@ def _tqdm(module: Any) -> None:
         module.trange = module.tnrange = trange
 
 
-_WORDS: dict[str, Callable[[Any], None]] = {
 def _rich(module: Any) -> None:
     """Without ipywidgets, with which it draws in a notebook, what it would draw again and again is shown at its end."""
     from functools import wraps
@@ -242,14 +242,13 @@ _WORDS: dict[str, Callable[[Any], None]] = {
     "tqdm.notebook": _tqdm,
     "matplotlib_inline.backend_inline": _inline,
     "matplotlib": _matplotlib,
+    "pandas": _pandas,
     "PIL.ImageShow": _pillow,
     "PIL.Image": _pillow_image,
     "plotly.io._renderers": _plotly,
     "altair.vegalite.v6.display": _altair,
     "altair.vegalite.v5.display": _altair,
     "bokeh.io": _bokeh,
-}
-    "pandas": _pandas,
+    "rich.live": _rich,
     "IPython.core.debugger": _debugger,
 }
-    "rich.live": _rich,
