@@ -196,3 +196,41 @@ def test_a_program_that_needs_too_much_memory_to_compile_is_at_a_limit():
     doubled = "\n".join(f"static final String a{n + 1} = a{n} + a{n};" for n in range(27))
     result = cloche.run(f'static final String a0 = "0123456789abcdef";\n{doubled}\n', language="java", memory="256M")
     assert result.error.kind == "memory"
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        ("static int x;\nstatic { x = 5; }\nSystem.out.print(x);", "5"),
+        ("static int[] a = {1, 2};\nstatic int last() { return a[1]; }\nSystem.out.print(last());", "2"),
+        ("int n = 3;\nint[] memo = new int[n];\nint size() { return memo.length; }\nSystem.out.print(size());", "3"),
+        ("static int n = 1, m = 2;\nstatic int sum() { return n + m; }\nSystem.out.print(sum());", "3"),
+        ("int n = 1, m[] = {2};\nint sum() { return n + m[0]; }\nSystem.out.print(sum());", "3"),
+        (
+            'Supplier<String> f = () -> { return 7 + ";"; };\nString s() { return f.get(); }\nSystem.out.print(s());',
+            "7;",
+        ),
+        (
+            'static Map<String, Integer> m = new TreeMap<>() {{ put("a", 1); }};\nvoid main() { System.out.print(m); }',
+            "{a=1}",
+        ),
+    ],
+)
+def test_fields_of_a_snippet_may_be_arrays_lambdas_and_several(box, code, printed):
+    result = box.run_program(code, language="java")
+    assert result.stdout == printed, result.stderr
+
+
+def test_a_character_that_is_none_of_javas_is_pointed_at(box):
+    for code, column, message in (
+        ('System.out.println("open);', 20, "unclosed string literal"),
+        ("System.out.println(\u201chi\u201d);", 20, "illegal character: '\\u201c'"),
+    ):
+        result = box.run_program(code, language="java")
+        said = result.diagnostics[0]
+        assert (said.line, said.column, said.message) == (1, column, message)
+
+
+def test_a_mark_of_byte_order_is_passed_over(box):
+    result = box.run_program("\ufeffSystem.out.print(1);", language="java")
+    assert result.stdout == "1", result.stderr

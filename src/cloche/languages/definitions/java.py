@@ -270,7 +270,7 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "java", "needs": "javac"},
-    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=3),
+    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=4),
     hello="""public class Main {
     public static void main(String[] args) {
         System.out.println("Hello from Java");

@@ -144,8 +144,10 @@ final class Build {
         }
     }
 
+    /** A file's text, without the mark that Windows' editors begin it with: the compiler would not have it. */
     private static String read(Path path) throws IOException {
-        return new String(Files.readAllBytes(path), StandardCharsets.UTF_8);
+        String text = new String(Files.readAllBytes(path), StandardCharsets.UTF_8);
+        return text.startsWith("\ufeff") ? text.substring(1) : text;
     }
 
     /** One go at compiling. */

@@ -4,6 +4,8 @@ import com.sun.tools.javac.parser.Scanner;
 import com.sun.tools.javac.parser.ScannerFactory;
 import com.sun.tools.javac.parser.Tokens.Token;
 import com.sun.tools.javac.parser.Tokens.TokenKind;
+import com.sun.tools.javac.util.Context;
+import com.sun.tools.javac.util.Log;
 import java.io.Writer;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -33,18 +35,20 @@ final class Snippet {
 
     private enum Kind { PACKAGE, IMPORT, TYPE, METHOD, FIELD, VARIABLE, STATEMENT }
 
-    /** From where to where in the text; the name is that of a type, method, field or variable. */
-    private record Piece(Kind kind, int start, int end, boolean isStatic, String name) {}
+    /** From where to where in the text; the names are those of a type, of a method, or of fields or variables. */
+    private record Piece(Kind kind, int start, int end, boolean isStatic, List<String> names) {}
 
     private final String text;
     private final List<Token> tokens = new ArrayList<>();
     private final List<Piece> pieces = new ArrayList<>();
 
-    private Snippet(String text, JavaCompiler compiler, JavaFileManager files) {
+    private Snippet(Path path, String text, JavaCompiler compiler, JavaFileManager files) {
         this.text = text;
         // Only for its scanner; it compiles nothing, and what it would say is said later.
         JavacTask task = (JavacTask) compiler.getTask(Writer.nullWriter(), files, said -> {}, null, null, List.of());
-        Scanner scanner = ScannerFactory.instance(((BasicJavacTask) task).getContext()).newScanner(text, false);
+        Context context = ((BasicJavacTask) task).getContext();
+        Log.instance(context).useSource(new Source(path, text)); // it cannot complain of a character of no file
+        Scanner scanner = ScannerFactory.instance(context).newScanner(text, false);
         for (scanner.nextToken(); scanner.token().kind != TokenKind.EOF; scanner.nextToken()) {
             tokens.add(scanner.token());
         }
@@ -53,7 +57,7 @@ final class Snippet {
 
     /** The entry as the compiler is to see it. */
     static Source complete(Path path, String text, JavaCompiler compiler, JavaFileManager files) {
-        Snippet snippet = new Snippet(text, compiler, files);
+        Snippet snippet = new Snippet(path, text, compiler, files);
         Source made = snippet.isWhole() ? new Source(path, text) : snippet.wrap(path);
         made.packageName = snippet.packageName();
         return made;
@@ -87,8 +91,8 @@ final class Snippet {
             copy(made, Kind.TYPE);
         }
         made.add("\npublic class " + name + " {\n");
-        Piece main = pieces.stream().filter(each -> each.kind == Kind.METHOD && each.name.equals("main")).findFirst()
-                .orElse(null);
+        Piece main = pieces.stream().filter(each -> each.kind == Kind.METHOD && each.names.contains("main"))
+                .findFirst().orElse(null);
         for (Piece piece : nested ? members : List.<Piece>of()) {
             made.add(piece == main && takesWords(main) && !head(main).contains("public") ? "public " : "");
             made.add(piece.isStatic ? "" : "static ");
@@ -110,33 +114,35 @@ final class Snippet {
         return made;
     }
 
-    /** What becomes part of the class; variables only if a method needs them and no statement comes before. */
+    /** What becomes part of the class; variables only if something there needs them and no statement comes before. */
     private List<Piece> members() {
-        List<Piece> found = new ArrayList<>();
-        boolean inStatements = false;
-        for (Piece piece : pieces) {
-            inStatements |= piece.kind == Kind.STATEMENT;
-            boolean isShared = piece.kind == Kind.VARIABLE && !inStatements && isUsedByMethods(piece.name);
-            if (piece.kind == Kind.TYPE || piece.kind == Kind.METHOD || piece.kind == Kind.FIELD || isShared) {
-                found.add(piece);
+        Set<String> used = new HashSet<>();
+        pieces.stream().filter(Snippet::isMember).forEach(piece -> addIdentifiers(piece, used));
+        int statements = 0;
+        while (statements < pieces.size() && pieces.get(statements).kind != Kind.STATEMENT) {
+            statements++;
+        }
+        Set<Piece> shared = new HashSet<>();
+        for (int index = statements - 1; index >= 0; index--) { // backwards: what one begins with is declared before it
+            Piece piece = pieces.get(index);
+            if (piece.kind == Kind.VARIABLE && piece.names.stream().anyMatch(used::contains)) {
+                shared.add(piece);
+                addIdentifiers(piece, used);
             }
         }
-        return found;
+        return pieces.stream().filter(piece -> isMember(piece) || shared.contains(piece)).toList();
     }
 
-    private boolean isUsedByMethods(String name) {
-        for (Piece piece : pieces) {
-            if (piece.kind != Kind.METHOD && piece.kind != Kind.TYPE) {
-                continue;
-            }
-            for (Token token : tokens) {
-                if (token.pos >= piece.start && token.endPos <= piece.end && token.kind == TokenKind.IDENTIFIER
-                        && token.name().contentEquals(name)) {
-                    return true;
-                }
+    private static boolean isMember(Piece piece) {
+        return piece.kind == Kind.TYPE || piece.kind == Kind.METHOD || piece.kind == Kind.FIELD;
+    }
+
+    private void addIdentifiers(Piece piece, Set<String> found) {
+        for (Token token : tokens) {
+            if (token.pos >= piece.start && token.endPos <= piece.end && token.kind == TokenKind.IDENTIFIER) {
+                found.add(token.name().toString());
             }
         }
-        return false;
     }
 
     private boolean takesWords(Piece main) {
@@ -154,7 +160,7 @@ final class Snippet {
             wanted = "Main";
         }
         Set<String> taken = new HashSet<>();
-        pieces.forEach(piece -> taken.add(piece.kind == Kind.TYPE ? piece.name : ""));
+        pieces.stream().filter(piece -> piece.kind == Kind.TYPE).forEach(piece -> taken.addAll(piece.names));
         while (taken.contains(wanted)) {
             wanted += "_";
         }
@@ -174,18 +180,21 @@ final class Snippet {
     private void split() {
         int depth = 0;
         int start = 0;
+        boolean isAssigned = false; // then a brace ends no more than an array, a lambda or a nameless class
         for (int index = 0; index < tokens.size(); index++) {
-            switch (tokens.get(index).kind) {
+            TokenKind kind = tokens.get(index).kind;
+            switch (kind) {
                 case LPAREN, LBRACE, LBRACKET -> depth++;
                 case RPAREN, RBRACE, RBRACKET -> depth--;
+                case EQ -> isAssigned |= depth <= 0;
                 default -> { }
             }
-            TokenKind kind = tokens.get(index).kind;
             boolean last = index == tokens.size() - 1;
-            if (last || (depth <= 0 && (kind == TokenKind.SEMI || kind == TokenKind.RBRACE))) {
+            if (last || (depth <= 0 && (kind == TokenKind.SEMI || kind == TokenKind.RBRACE && !isAssigned))) {
                 pieces.add(describe(start, index));
                 start = index + 1;
                 depth = 0;
+                isAssigned = false;
             }
         }
     }
@@ -213,33 +222,68 @@ final class Snippet {
             }
         }
         return switch (kind(at)) {
-            case PACKAGE -> new Piece(Kind.PACKAGE, first, end, true, "");
-            case IMPORT -> new Piece(Kind.IMPORT, first, end, true, "");
-            case CLASS, INTERFACE, ENUM -> new Piece(Kind.TYPE, first, end, isStatic, nameAt(at + 1));
-            case MONKEYS_AT -> new Piece(Kind.TYPE, first, end, isStatic, nameAt(at + 2));
+            case PACKAGE -> new Piece(Kind.PACKAGE, first, end, true, List.of());
+            case IMPORT -> new Piece(Kind.IMPORT, first, end, true, List.of());
+            case CLASS, INTERFACE, ENUM -> new Piece(Kind.TYPE, first, end, isStatic, List.of(nameAt(at + 1)));
+            case MONKEYS_AT -> new Piece(Kind.TYPE, first, end, isStatic, List.of(nameAt(at + 2)));
+            case LBRACE -> new Piece(isStatic ? Kind.FIELD : Kind.STATEMENT, first, end, isStatic, List.of());
             default -> {
                 if (isWord(at, "record") && kind(at + 1) == TokenKind.IDENTIFIER
                         && (kind(at + 2) == TokenKind.LPAREN || kind(at + 2) == TokenKind.LT)) {
-                    yield new Piece(Kind.TYPE, first, end, isStatic, nameAt(at + 1));
+                    yield new Piece(Kind.TYPE, first, end, isStatic, List.of(nameAt(at + 1)));
                 }
-                int open = at;
-                while (open <= to && !endsHead(kind(open))) {
-                    open++;
+                int open = afterHead(at, to);
+                int name = open - 1;
+                while (kind(name) == TokenKind.RBRACKET && kind(name - 1) == TokenKind.LBRACKET) {
+                    name -= 2; // int squares[]
                 }
-                String name = open > from ? nameAt(open - 1) : "";
-                boolean isTyped = open - 1 > at && kind(open - 1) == TokenKind.IDENTIFIER
-                        && ENDS_OF_TYPES.contains(kind(open - 2));
+                boolean isTyped = name > at && kind(name) == TokenKind.IDENTIFIER
+                        && ENDS_OF_TYPES.contains(kind(name - 1));
                 if (isTyped && kind(open) == TokenKind.LPAREN && isBody(afterGroup(open))) {
-                    yield new Piece(Kind.METHOD, first, end, isStatic, name);
+                    yield new Piece(Kind.METHOD, first, end, isStatic, List.of(nameAt(name)));
                 }
                 if (isMarked && isTyped) {
-                    yield new Piece(Kind.FIELD, first, end, isStatic, name);
+                    yield new Piece(Kind.FIELD, first, end, isStatic, List.of(nameAt(name)));
                 }
                 boolean isVariable = isTyped && kind(open) != TokenKind.LPAREN && !isWord(at, "var")
                         && kind(to) == TokenKind.SEMI;
-                yield new Piece(isVariable ? Kind.VARIABLE : Kind.STATEMENT, first, end, isStatic, name);
+                yield isVariable ? new Piece(Kind.VARIABLE, first, end, isStatic, declared(name, to))
+                        : new Piece(Kind.STATEMENT, first, end, isStatic, List.of());
             }
         };
+    }
+
+    /** The token behind the type and the name that a declaration begins with. */
+    private int afterHead(int from, int to) {
+        int at = from;
+        for (int angles = 0; at <= to; at++) {
+            switch (kind(at)) {
+                case LT -> angles++;
+                case GT -> angles--;
+                case GTGT -> angles -= 2;
+                case GTGTGT -> angles -= 3;
+                default -> { }
+            }
+            if (endsHead(kind(at)) || kind(at) == TokenKind.COMMA && angles <= 0) {
+                break;
+            }
+        }
+        return at;
+    }
+
+    /** The names of `int a = 1, b[], c;`, of which the first is at a place. */
+    private List<String> declared(int name, int to) {
+        List<String> names = new ArrayList<>(List.of(nameAt(name)));
+        int depth = 0;
+        for (int at = name; at < to; at++) {
+            switch (kind(at)) {
+                case LPAREN, LBRACE, LBRACKET -> depth++;
+                case RPAREN, RBRACE, RBRACKET -> depth--;
+                case COMMA -> names.addAll(depth == 0 ? List.of(nameAt(at + 1)) : List.of());
+                default -> { }
+            }
+        }
+        return names;
     }
 
     private static boolean endsHead(TokenKind kind) {
