@@ -46,7 +46,13 @@ def test_a_variable_that_a_function_returns_stays_outside():
     assert result.stdout == "5", result.stderr
 
 
-@pytest.mark.parametrize("unit", ["int v{0};\nvoid f{0}(void) {{}}\n", "{{}}", "A::", ";", "a<"])
+def test_what_such_a_variable_begins_with_stays_outside_too():
+    code = "int size = 5;\nint *place = &size;\nint get(void) { return *place; }\n"
+    result = cloche.run(code + 'printf("%d", get());\n', language="c")
+    assert result.stdout == "5", result.stderr
+
+
+@pytest.mark.parametrize("unit", ["int v{0};\nvoid f{0}(void) {{}}\n", "int v{0}=v{0}1;", "{{}}", "A::", ";", "a<"])
 @pytest.mark.timeout(60)  # it was minutes for most of them
 def test_what_is_long_and_odd_is_soon_looked_at(unit):
     code = "".join(unit.format(number) for number in range(native.MAX_LOOKED_AT // len(unit)))[: native.MAX_LOOKED_AT]
@@ -150,3 +156,34 @@ def test_a_bomb_for_the_compiler_ends_at_a_limit(what):
     code, kinds = BOMBS[what]
     result = cloche.run(code, language="c", memory="128M", disk="64M", build_timeout=4)
     assert result.error.kind in kinds
+
+
+def test_code_is_compiled_with_the_files_beside_it():
+    files = {"sums.c": '#include "sums.h"\nint add(int a, int b) { return a + b; }\n', "sums.h": "int add(int, int);\n"}
+    code = '#include <stdio.h>\n#include "sums.h"\nint main(void) { printf("%d", add(1, 2)); }\n'
+    result = cloche.run(code, language="c", files=files)
+    assert result.stdout == "3", result.stderr
+
+
+def test_a_source_that_another_includes_is_compiled_once():
+    files = {
+        "src/main.c": '#include <stdio.h>\n#include "../lib/one.c"\nint main(void) { printf("%d", one()); }\n',
+        "lib/one.c": "int one(void) { return 1; }\n",
+    }
+    result = cloche.run(files=files)
+    assert result.stdout == "1", result.stderr
+
+
+def test_what_the_linker_misses_or_has_twice_is_said():
+    without = cloche.run("int add(int a, int b) { return a + b; }\n", language="c")
+    assert [(each.file, each.message[:27]) for each in without.diagnostics] == [
+        ("main.c", "undefined reference to 'mai")
+    ]
+    files = {
+        "main.c": "int one(void);\nint main(void) { return one(); }\n",
+        "a.c": "int one(void) { return 1; }\n",
+        "b.c": "int one(void) { return 1; }\n",
+    }
+    twice = cloche.run(files=files)
+    assert twice.error is not None
+    assert "multiple definition of" in twice.error.message

@@ -158,3 +158,17 @@ int main() { return sizeof(S<60, int>); }
 """
     result = cloche.run(code, language="cpp", memory="256M", build_timeout=4)
     assert result.error.kind in ("memory", "timeout")
+
+
+def test_a_whole_program_gets_the_namespace_that_it_forgets():
+    code = "class Sum {\npublic:\n  int of(vector<int> v) { return v[0] + v[1]; }\n};\n"
+    code += "int main() { cout << Sum().of({1, 2}); }\n"
+    assert cloche.run(code, language="cpp").stdout == "3"
+    wrong = cloche.run(code.replace("v[1]", "w"), language="cpp")
+    assert (wrong.diagnostics[0].file, wrong.diagnostics[0].line, wrong.diagnostics[0].column) == ("main.cpp", 3, 41)
+
+
+def test_a_constant_that_a_shared_array_is_as_long_as_stays_outside():
+    code = "const int N = 3;\nint a[N];\nint last() { return a[N - 1]; }\na[2] = 7;\ncout << last();\n"
+    result = cloche.run(code, language="cpp")
+    assert result.stdout == "7", result.stderr

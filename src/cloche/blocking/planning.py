@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Iterable
+from _collections_abc import Iterable, Mapping
 
 from cloche.engine.checks import checked_path
 from cloche.errors import FileMissing, InvalidRun
@@ -50,16 +50,17 @@ def project_of(
     if text is None and (box.files.stat(entry)).size <= MAX_TEXT:
         text = (box.files.read(entry)).decode("utf-8", "surrogateescape")
     inside = frozenset(path.removeprefix(f"{root}/") for path in known | {entry} if path.startswith(f"{root}/"))
-    texts = _texts(box, root, language, inside)
+    known_texts = {} if text is None else {entry.removeprefix(f"{root}/"): text}  # code may not be written yet
+    texts = _texts(box, root, language, inside, known_texts)
     return Project(entry, text, root, inside, snippet, check, box.limits.cpu, box.limits.memory_bytes, texts)
 
 
-def _texts(box: Box, root: str, language: Language, names: Iterable[str]) -> dict[str, str]:
+def _texts(box: Box, root: str, language: Language, names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
     """What is in the files that a language reads, except for those too long to be meant for this."""
     endings = tuple(name for name in language.reads if name.startswith("."))
     wanted = [name for name in sorted(names) if name in language.reads or (endings and name.endswith(endings))]
-    texts, room = {}, MAX_TEXT
-    for name in wanted[:MAX_TEXTS]:
+    texts, room = {name: known[name] for name in wanted if name in known}, MAX_TEXT
+    for name in [name for name in wanted if name not in known][:MAX_TEXTS]:
         data = box.files.read(f"{root}/{name}", length=room + 1)
         if len(data) <= room:
             texts[name] = data.decode("utf-8", "surrogateescape")

@@ -41,6 +41,8 @@ _UNDEFINED = re.compile(
     r"(?P<message>undefined reference to .*|multiple definition of .*)$",
     re.MULTILINE,
 )
+_TWICE = re.compile(r"^\S*gold: error: \S+: (?P<message>multiple definition of .*)$", re.MULTILINE)
+_START = re.compile(r"^(?:.*/)?\w*crt1\.o$")  # what calls `main`, and misses it
 _THROWN = re.compile(
     r"^terminate called after throwing an instance of '(?P<name>[^\n]+)'\n(?:  what\(\):  (?P<what>.*))?",
     re.DOTALL | re.MULTILINE,
@@ -78,7 +80,8 @@ def plan(project: Project, found: Found, options: Iterable[str], whole: str | No
 
 def sources(project: Project) -> list[str]:
     """The files to compile: the entry, and if it needs others, those of its kind that are no programs themselves."""
-    from cloche.languages.snippets.c import has_main, stands_alone  # here and below: what runs without does not wait
+    # Here and below: what runs without does not wait.
+    from cloche.languages.snippets.c import has_main, includes, stands_alone
 
     entry = project.entry.removeprefix(f"{project.root}/")
     kinds = (".c",) if entry.endswith(".c") else (*CPP, ".c")
@@ -86,7 +89,10 @@ def sources(project: Project) -> list[str]:
     others = [name for name in others if name.split("/")[0] not in _TESTS or entry.split("/")[0] in _TESTS]
     if others and project.text is not None and stands_alone(project.text):
         return [entry]
-    return [entry, *(name for name in others if not has_main(project.texts.get(name, "")))]
+    texts = {entry: project.text or "", **project.texts}
+    within = tuple(f"/{name.lstrip('./')}" for text in texts.values() for name, system in includes(text) if not system)
+    others = [name for name in others if not f"/{name}".endswith(within)]  # compiled as a part of another
+    return [entry, *(name for name in others if not has_main(texts.get(name, "")))]
 
 
 def libraries(project: Project) -> list[str]:
@@ -111,9 +117,12 @@ def _marked(files: Sequence[str]) -> list[str]:
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
     """What compiler and linker say."""
     unresolved = (
-        Diagnostic(shown_name(match["file"], project), 0, 0, match["message"]) for match in _UNDEFINED.finditer(output)
+        Diagnostic(shown_name(_START.sub(project.entry, match["file"]), project), 0, 0, match["message"])
+        for match in _UNDEFINED.finditer(output)
     )
-    return (*by_lines(output, COMMON, project), *unresolved)
+    entry = shown_name(project.entry, project)  # gold names no source
+    twice = (Diagnostic(entry, 0, 0, match["message"]) for match in _TWICE.finditer(output))
+    return (*by_lines(output, COMMON, project), *unresolved, *twice)
 
 
 def explain(stderr: str) -> Failure | None:

@@ -32,11 +32,13 @@ def plan(project: Project, found: Found) -> Plan:
 
 
 def _completed(text: str, name: str) -> tuple[tuple[str, ...], str | None]:
-    """The headers that a snippet lacks, and with its `main` if that is what it lacks."""
+    """The headers that a snippet lacks, and with its `main` and its namespace if they are what it lacks."""
     from cloche.languages.snippets import c, headers
 
     namespace = "using namespace std;" if headers.forgets_namespace(text) else ""
     whole = c.wrapped(text, name, namespace)
+    if whole is None and namespace:
+        whole = c.preceded(text, name, namespace)
     return headers.missing_in_cpp(f"{text}\n{namespace}" if whole is not None else text), whole
 
 

@@ -139,6 +139,11 @@ def stands_alone(text: str) -> bool:
     )
 
 
+def preceded(text: str, file: str, before: str) -> str:
+    """The same after a line of ours; every line is the author's."""
+    return f"{before}\n{_place(file)}{text}"
+
+
 def wrapped(text: str, file: str, before: str = "") -> str | None:
     """The same with its statements in a `main`; None when it has one, or when it is not plain what belongs there.
 
@@ -156,17 +161,20 @@ def wrapped(text: str, file: str, before: str = "") -> str | None:
     outside: list[Piece] = []
     for piece in pieces:
         (outside if piece.is_item or piece.function in defined else inside).append(piece)
-    foreign = {name for item in outside for name in _foreign(item.text)}
-    used = {piece for piece in inside if not foreign.isdisjoint(piece.variables)}
-    outside += used
-    inside = [piece for piece in inside if piece not in used]
+    declaring: dict[str, list[Piece]] = {}
+    for piece in inside:
+        for name in piece.variables:
+            declaring.setdefault(name, []).append(piece)
+    for item in outside:  # it grows: a variable that stays outside may begin with another, as in `int memo[N];`
+        for name in _foreign(item.text):
+            outside += declaring.pop(name, ())
+    kept = set(outside)
+    inside = [piece for piece in inside if piece not in kept]
     if not any(not piece.function or piece.variables for piece in inside):
         return None
     arguments = "int argc, char **argv" if re.search(r"\barg[cv]\b", quiet) else ""
-    place = f'#line 1 "{file}"\n'
-    return (
-        f"{before}\n{place}{_without(text, inside)}\nint main({arguments}) {{\n{place}{_without(text, outside)}\n}}\n"
-    )
+    whole = f"{_without(text, inside)}\nint main({arguments}) {{\n{_place(file)}{_without(text, outside)}\n}}\n"
+    return preceded(whole, file, before)
 
 
 def split(quiet: str) -> list[Piece] | None:
@@ -234,6 +242,10 @@ def _flat(text: str) -> str:
         if part in ("{", "(", "["):
             depth += 1
     return " ".join("".join(parts).split())
+
+
+def _place(file: str) -> str:
+    return f'#line 1 "{file}"\n'
 
 
 def _without(text: str, pieces: list[Piece]) -> str:
