@@ -58,6 +58,8 @@ def test_old_and_new_paths_make_the_same(http: httpx2.Client, made: dict[str, An
         ("POST", "/sandboxes", b'{"templateID": "base", "timeout": "soon"}', 400),
         ("POST", "/sandboxes", b'{"templateID": "base", "envVars": {"A": 1}}', 400),
         ("POST", "/sandboxes", b'{"templateID": "base", "metadata": []}', 201),
+        ("POST", "/sandboxes", b'{"templateID": "base", "autoResume": true}', 400),
+        ("POST", "/sandboxes", b"[" * 100_000, 400),
         ("POST", "/sandboxes", b'{"templateID": "no-such"}', 404),
         ("GET", "/v2/sandboxes?limit=0", b"", 400),
         ("GET", "/v2/sandboxes?nextToken=zzz", b"", 400),
@@ -109,6 +111,60 @@ def test_a_token_ends_with_the_key_that_made_its_sandbox(
     assert http.post("/execute", json={"code": "1"}, headers=execute).status_code == 401
     files = {**headers, "E2b-Sandbox-Port": "49983"}
     assert http.get("/files", params={"path": "x"}, headers=files).status_code == 401
+
+
+def test_clients_that_name_the_agent_when_they_ask_the_server_for_a_sandbox(
+    http: httpx2.Client, made: dict[str, Any]
+) -> None:
+    named = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "49983"}
+
+    connected = http.post(f"/sandboxes/{made['sandboxID']}/connect", json={"timeout": 60}, headers=named)
+
+    assert connected.status_code == 200
+    assert connected.json()["envdAccessToken"] == made["envdAccessToken"]
+
+
+def test_clients_that_name_no_sandbox_are_known_by_its_token(
+    http: httpx2.Client, server: Any, made: dict[str, Any]
+) -> None:
+    token = {"X-Access-Token": made["envdAccessToken"]}
+    with server.client(key="none") as client:
+        assert client.get("/health", headers=token).status_code == 204
+        assert client.post("/filesystem.Filesystem/Stat", json={"path": "/tmp"}, headers=token).status_code == 200
+        assert client.get("/files", params={"path": "/etc/hostname"}, headers=token).text == "cloche\n"
+        assert client.get("/health", headers={"X-Access-Token": "0" * 64}).status_code == 502
+        assert client.get("/v1/sandboxes", headers=token).status_code == 401
+        http.delete(f"/sandboxes/{made['sandboxID']}")
+        assert client.get("/health", headers=token).status_code == 502
+
+
+def test_a_paused_sandbox_has_no_time_to_be_set(http: httpx2.Client, made: dict[str, Any]) -> None:
+    path = f"/sandboxes/{made['sandboxID']}"
+    assert http.post(f"{path}/pause").status_code == 204
+
+    assert http.post(f"{path}/timeout", json={"timeout": 60}).json()["code"] == 404
+    assert http.post(f"{path}/resume", json={"timeout": 60}).status_code == 201
+    assert http.post(f"{path}/timeout", json={"timeout": 60}).status_code == 204
+
+
+def test_code_wants_the_token_unless_the_client_said_that_it_has_none(
+    http: httpx2.Client, made: dict[str, Any]
+) -> None:
+    open_one = http.post("/sandboxes", json={"templateID": "base", "secure": False}).json()
+    asked = {"E2b-Sandbox-Port": "49999", "E2b-Sandbox-Id": open_one["sandboxID"]}
+
+    assert http.post("/execute", json={"code": "1"}, headers=asked).status_code == 200
+    assert http.get("/files", params={"path": "x"}, headers={**asked, "E2b-Sandbox-Port": "49983"}).status_code == 401
+    asked["E2b-Sandbox-Id"] = made["sandboxID"]
+    assert http.post("/execute", json={"code": "1"}, headers=asked).status_code == 401
+    http.delete(f"/sandboxes/{open_one['sandboxID']}")
+
+
+def test_no_such_context_whatever_its_name(http: httpx2.Client, made: dict[str, Any]) -> None:
+    asked = {"E2b-Sandbox-Id": made["sandboxID"], "X-Access-Token": made["envdAccessToken"]}
+    body = b'{"code": "1", "context_id": "\\ud800"}'
+
+    assert http.post("/execute", content=body, headers={**asked, "E2b-Sandbox-Port": "49999"}).status_code == 404
 
 
 def test_limits_of_a_key_are_a_rate_limit_to_the_client(new_key: Callable[..., tuple[str, httpx2.Client]]) -> None:

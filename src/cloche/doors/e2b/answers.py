@@ -100,7 +100,7 @@ async def json_body(receive: Receive) -> dict[str, Any]:
     data = await body(receive)
     try:
         told = loads(data) if data else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refusal(400, "The request is not JSON.") from None
     if not isinstance(told, dict):
         raise Refusal(400, "The request is not a JSON object.")

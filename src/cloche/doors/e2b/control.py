@@ -17,7 +17,7 @@ from cloche.doors.e2b.network import checked_network
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
-from cloche.errors import Refused
+from cloche.errors import Gone, Refused
 from cloche.service.keys import Caller
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
@@ -97,11 +97,14 @@ class Control:
         for name in ("iam", "volumeMounts"):
             if told.get(name):
                 raise Refusal(400, f"`{name}` is not supported by this server.")
-        ttl = self._time_left(told)
+        ttl, resume = self._time_left(told), told.get("autoResume") or {}
+        if not isinstance(resume, dict):
+            raise Refusal(400, "autoResume is an object.")
         traits = Traits(
             template=self._templates.find(wanted) if snapshot is None else wanted,
             timeout_s=ttl,
-            auto_resume=bool((told.get("autoResume") or {}).get("enabled")),
+            auto_resume=bool(resume.get("enabled")),
+            is_secured=told.get("secure") is not False,
             is_public=network.get("allowPublicTraffic") is not False,
             mask_host=str(network.get("maskRequestHost") or ""),
             forgets=told.get("autoPauseMemory") is False,
@@ -269,16 +272,23 @@ class Control:
         return await self._connect(asked)
 
     async def _set_timeout(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        sandbox, told = self._running(asked), await asked.body()
         self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": self._time_left(told)})
         return Reply()
 
     async def _refresh(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        sandbox, told = self._running(asked), await asked.body()
         ttl = self._time_left({"timeout": told.get("duration")})
         if time() + ttl > sandbox.ends:
             self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": ttl})
         return Reply()
+
+    def _running(self, asked: Asked) -> E2bSandbox:
+        """One that is not paused: clients before 2.5 resume a sandbox when it can be given no time."""
+        sandbox = self._directory.find(asked.caller, asked.name)
+        if sandbox.held.box.paused:
+            raise Gone(f"Sandbox {asked.name} is not running.")
+        return sandbox
 
     async def _set_network(self, asked: Asked) -> Reply:
         sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()

@@ -24,19 +24,21 @@ log = logging.getLogger("cloche.e2b")
 
 ENVD, INTERPRETER = 49983, 49999
 _HOST = re.compile(r"(\d{1,5})-([a-z0-9]+)\.(.+)")
-_PATHS = frozenset(
-    ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "files", "teams")
+_CONTROL = frozenset(
+    ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "teams")
 )
+_AGENT = frozenset(("process.Process", "filesystem.Filesystem", "files", "health"))
 _OURS = frozenset((b"e2b-sandbox-id", b"e2b-sandbox-port", b"e2b-traffic-access-token"))
 _E2B_KEY = "e2b_"
 _SLASHES = re.compile("^/{2,}")
 
 
 class Visit(NamedTuple):
-    """A request of E2B's: to a port of a sandbox, or (port 0) to the server itself."""
+    """A request of E2B's: to a port of a sandbox, told by its name or its token, or (port 0) to the server itself."""
 
     sandbox: str = ""
     port: int = 0
+    token: str = ""
 
 
 class E2bDoor:
@@ -53,16 +55,23 @@ class E2bDoor:
     @staticmethod
     def visit(scope: Scope) -> Visit | None:
         """To whom a request on a name of ours is; None when it is not E2B's."""
-        sandbox = port = b""
+        sandbox = port = token = b""
         for name, value in scope["headers"]:
             if name == b"e2b-sandbox-id":
                 sandbox = value
             elif name == b"e2b-sandbox-port":
                 port = value
-        if sandbox and port.isdigit() and len(port) <= 5:
-            return Visit(sandbox.decode("latin-1"), int(port))
+            elif name == b"x-access-token":
+                token = value
         path: str = scope["path"]
-        return Visit() if path.lstrip("/").partition("/")[0] in _PATHS else None
+        first = path.lstrip("/").partition("/")[0]
+        if sandbox and port.isdigit() and len(port) <= 5:
+            # Clients from 2.5 to 2.29 name the sandbox and its agent's port also when they ask the server for it.
+            to_server = int(port) == ENVD and first in _CONTROL
+            return Visit() if to_server else Visit(sandbox.decode("latin-1"), int(port))
+        if token and first in _AGENT:
+            return Visit("", ENVD, token.decode("latin-1"))  # the same clients, once they are connected, name nothing
+        return Visit() if first in _CONTROL or first == "files" else None
 
     @staticmethod
     def visit_by_host(name: str, ours: set[str]) -> Visit | None:
@@ -105,7 +114,8 @@ class E2bDoor:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         if visit.port:
-            sandbox = self._directory.living(visit.sandbox)
+            directory = self._directory
+            sandbox = directory.with_token(visit.token) if visit.token else directory.living(visit.sandbox)
             if sandbox is None or not await self._control.wake(sandbox):
                 raise _not_found(visit.sandbox)
             await self._reach(scope, receive, send, sandbox, visit.port)

@@ -41,6 +41,7 @@ class Traits:
     timeout_s: float = 300.0  # that it was made with
     auto_resume: bool = False  # with the next request to it
     forgets: bool = False  # what it had in memory, when it was paused
+    is_secured: bool = True  # code wants the access token, which clients before version 2 do not send
     is_public: bool = True  # its ports, to whoever knows its name
     mask_host: str = ""  # what a server inside reads as the Host header
     internet: bool | None = None
@@ -128,6 +129,10 @@ class Directory:
         identity = from_e2b(name)
         held = self._service.sandboxes.living(identity)
         return None if held is None else self.of(held)
+
+    def with_token(self, token: str) -> E2bSandbox | None:
+        """The sandbox whose access token this is."""
+        return next((sandbox for sandbox in self.all() if sandbox.is_token(token)), None)
 
     def find(self, caller: Caller, name: str) -> E2bSandbox:
         """A sandbox of the caller's; raises Gone."""

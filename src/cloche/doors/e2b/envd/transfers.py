@@ -268,7 +268,7 @@ async def compose(call: Call) -> None:
     if not isinstance(destination, str) or not destination:
         raise Refusal(400, "destination is required")
     try:
-        user = named(told.get("username") or call.sandbox.traits.user)
+        user = named(str(told.get("username") or call.sandbox.traits.user))
         paths, target = [user.resolve(path) for path in sources], user.resolve(destination)
     except Problem as problem:
         raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None
