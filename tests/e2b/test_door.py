@@ -188,6 +188,7 @@ def test_a_sandbox_that_is_not_there(http: httpx2.Client) -> None:
     ("headers", "status"),
     [
         ({"Host": "3000-sbx0123.evil.example"}, 421),
+        ({"Host": "0-sbx0123.localhost", "Origin": "http://evil.example"}, 404),
         ({"Host": "evil.example", **FORGED}, 421),
         ({"Origin": "http://evil.example", **FORGED}, 403),
         ({"Origin": "http://evil.example"}, 403),

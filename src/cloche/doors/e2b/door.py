@@ -23,7 +23,7 @@ from cloche.service.service import Service
 log = logging.getLogger("cloche.e2b")
 
 ENVD, INTERPRETER = 49983, 49999
-_HOST = re.compile(r"(\d{1,5})-([a-z0-9]+)\.(.+)")
+_HOST = re.compile(r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)")  # no port 0: that is the server, which has names of its own
 _CONTROL = frozenset(
     ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "teams")
 )
