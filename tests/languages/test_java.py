@@ -192,6 +192,17 @@ def test_without_a_preparation_the_builder_is_compiled_first(monkeypatch):
     assert result.stdout == "slow\n", result.stderr
 
 
+def test_lists_of_classes_from_two_jvms_agree_whatever_numbers_they_gave():
+    first = ["# NOTE\n", "java/lang/Object id: 0\n", "java/util/Timer id: 275\n", "@lambda-proxy A run\n"]
+    second = ["java/lang/Object\n", "java/util/Timer id: 276\n", "Own id: 277 super: 0 source: own.jar\n"]
+    assert list(dict.fromkeys([*java._unnumbered(first), *java._unnumbered(second)])) == [
+        "# NOTE\n",
+        "java/lang/Object\n",
+        "java/util/Timer\n",
+        "@lambda-proxy A run\n",
+    ]
+
+
 def test_a_program_that_needs_too_much_memory_to_compile_is_at_a_limit():
     doubled = "\n".join(f"static final String a{n + 1} = a{n} + a{n};" for n in range(27))
     result = cloche.run(f'static final String a0 = "0123456789abcdef";\n{doubled}\n', language="java", memory="256M")

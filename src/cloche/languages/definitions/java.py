@@ -9,6 +9,10 @@ from cloche.languages.language import SCRATCH, Failure, Language, Plan, Preparat
 from cloche.languages.toolchain import Found, Toolchain
 from cloche.model.result import Diagnostic
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _BUILDER = os.path.join(_PACKAGE, "scripts", "java")
 _KERNEL = os.path.join(os.path.dirname(_PACKAGE), "kernels", "scripts", "java", "Kernel.java")
@@ -98,7 +102,7 @@ def prepare(found: Found, folder: str) -> None:
             listing = f"{scratch}/loaded"
             run(java, "-Xshare:off", f"-XX:DumpLoadedClassList={listing}", *words)
             with open(listing) as file:
-                loaded.extend(file)
+                loaded.extend(_unnumbered(file))
 
         def dump(archive: str, *words: str, cwd: str = folder) -> None:
             """Make an archive of them."""
@@ -126,6 +130,14 @@ def prepare(found: Found, folder: str) -> None:
         loaded[:] = [line for line in loaded if "Kernel" not in line and "REPL" not in line]
         dump(f"{folder}/kernel.jsa", cwd=f"{scratch}/empty")
     _write(os.path.join(folder, "jdk"), os.path.realpath(found.first))  # whose archives these are
+
+
+def _unnumbered(listing: Iterable[str]) -> Iterator[str]:
+    """The classes without the numbers that JVMs since 21 give them, and by which they would not take two lists as one.
+
+    Only classes of a loader of somebody's own need the numbers, and those could not be found again anyway.
+    """
+    return (line.partition(" id: ")[0].rstrip() + "\n" for line in listing if " source: " not in line)
 
 
 def _write(path: str, text: str) -> None:
