@@ -98,6 +98,14 @@ def test_int_0x80_is_noticed_without_the_filter(scene):
     assert finding.verdict == NOT_HELD
 
 
+def test_a_prober_with_the_agents_number_is_not_seen_in_the_agent(scene, monkeypatch):
+    here = scene()  # as in a container, where `cloche doctor` is pid 1
+    given = here.given()
+    monkeypatch.setattr(here, "given", lambda: {**given, "pid": 1, "since": given["since"] + 1})
+    finding = attempt(probe("Other processes"), here)
+    assert (finding.verdict, finding.detail) == (HELD, "")
+
+
 def test_a_canary_in_the_environment_is_found(scene):
     here = scene()
     finding = attempt(probe("server's memory"), here, env={"LEAKED": here.canary})

@@ -54,7 +54,13 @@ for pid in sorted(seen - mine):
 def since(pid):
     return int(read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
 
-if GIVEN["pid"] in seen and since(GIVEN["pid"]) != GIVEN["since"]:
+def is_the_prober(pid):
+    try:
+        return since(pid) == GIVEN["since"]
+    except OSError:
+        return pid != 1  # some walls cover the agent; the prober has its number where a container runs nothing else
+
+if GIVEN["pid"] in seen and not is_the_prober(GIVEN["pid"]):
     tell("the prober's process", "refused", "another has its number")
 else:
     attempt("the prober's process", since, GIVEN["pid"])
