@@ -79,11 +79,37 @@ def test_nothing_is_assumed_where_proc_says_nothing(tmp_path: Path):
     assert namespaces.read_facts(f"{tmp_path}/") == Facts()
 
 
+def test_what_a_container_does_to_proc_is_a_fact(tmp_path: Path):
+    (tmp_path / "proc/self/attr/apparmor").mkdir(parents=True)
+    (tmp_path / "proc/self/attr/apparmor/current").write_text("docker-default (enforce)\n")
+    mounts = "22 1 8:1 / / rw - ext4 a rw\n23 22 0:5 / /proc rw - proc proc rw\n24 23 0:6 / {} ro - tmpfs tmpfs rw\n"
+    (tmp_path / "proc/self/mountinfo").write_text(mounts.format("/proc/kcore"))
+    assert namespaces.read_facts(f"{tmp_path}/") == Facts(covered_proc=True, apparmor_profile=True)
+    (tmp_path / "proc/self/mountinfo").write_text(mounts.format("/proc/sys/fs/binfmt_misc"))
+    (tmp_path / "proc/self/attr/apparmor/current").write_text("unconfined\n")
+    assert namespaces.read_facts(f"{tmp_path}/") == Facts()
+
+
 def test_a_covered_proc_points_at_the_outer_container():
-    check = namespaces.proc({"errno": errno.EPERM, "failed": "mount: Operation not permitted"})
+    check = namespaces.proc({"errno": errno.EPERM, "failed": "mount: Operation not permitted"}, Facts())
     assert check.state == MISSING
     assert "systempaths=unconfined" in check.remedy
-    assert namespaces.proc({"pid": "1"}).state == OK
+    assert namespaces.proc({"pid": "1"}, Facts()).state == OK
+
+
+def test_a_container_is_asked_for_what_stands_in_the_way_and_no_more():
+    refused = {"errno": errno.EPERM, "failed": "mount: Operation not permitted"}
+    remedy = namespaces.proc(refused, Facts(covered_proc=True)).remedy
+    assert "systempaths=unconfined" in remedy
+    assert "seccomp" not in remedy
+    assert "apparmor" not in remedy
+    _, remedy = namespaces.why_not(errno.EPERM, "unshare", Facts(100, under_seccomp=True, apparmor_profile=True))
+    assert "seccomp=unconfined --security-opt apparmor=unconfined, or" in remedy
+
+
+def test_without_namespaces_there_is_no_word_about_a_covered_proc():
+    refused = {"step": "namespaces", "errno": errno.EPERM, "failed": "unshare: Operation not permitted"}
+    assert namespaces.proc(refused, Facts(covered_proc=True)).remedy == "See the row about user namespaces first."
 
 
 def test_seccomp_that_fails_is_missing():

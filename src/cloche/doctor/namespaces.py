@@ -12,12 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_CONTAINER = (
-    "Start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-    "--security-opt systempaths=unconfined (Podman: --security-opt unmask=ALL), or run Cloche outside of it."
-)
-
 _CAP_SETFCAP = 31
+_HARMLESS = "/proc/sys/fs/binfmt_misc"  # every host may have it, and the kernel does not mind
 
 
 class Facts(Plain):
@@ -29,6 +25,8 @@ class Facts(Plain):
     under_seccomp: bool = False  # a filter of somebody else's is on this process
     in_container: bool = False
     in_chroot: bool = False
+    covered_proc: bool = False  # parts of /proc are hidden or read-only, as containers have it
+    apparmor_profile: bool = False  # one is in force for this process
     without_setfcap: bool = False  # root, but without the capability that mapping root takes since Linux 5.12
 
 
@@ -42,6 +40,8 @@ def read_facts(root: str = "/") -> Facts:
         under_seccomp="\nSeccomp:\t2" in status,
         in_container=any(os.path.exists(f"{root}{name}") for name in (".dockerenv", "run/.containerenv")),
         in_chroot=_in_chroot(root),
+        covered_proc=any(place.startswith("/proc/") and place != _HARMLESS for place in _mounts(root)),
+        apparmor_profile="(enforce)" in _text(f"{root}proc/self/attr/apparmor/current"),
         without_setfcap="\nUid:\t0\t0\t" in status and not _capabilities(status) >> _CAP_SETFCAP & 1,
     )
 
@@ -82,26 +82,42 @@ def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
             "`userns,`, or run as root.",
         )
     if facts.under_seccomp:
-        return "The system-call filter of an outer container or service refuses unshare.", _CONTAINER
+        return "The system-call filter of an outer container or service refuses unshare.", container_options(facts)
     if facts.in_chroot:
         return "Inside a chroot the kernel allows no user namespace.", "Run Cloche outside of the chroot."
     if facts.in_container:
-        return "The outer container forbids it.", _CONTAINER
+        return "The outer container forbids it.", container_options(facts)
     return (
         "The kernel or a security module forbids it.",
         "Look for SELinux or AppArmor denials in the kernel's log, or run as root.",
     )
 
 
-def proc(told: dict[str, Any]) -> Check:
+def proc(told: dict[str, Any], facts: Facts) -> Check:
     """The row about a /proc of one's own."""
     name = "own /proc"
     if "failed" not in told:
         return Check(name, OK, "A sandbox gets a /proc with its own processes only.")
-    if told.get("errno") in (errno.EPERM, errno.EACCES):
-        reason = "A fresh /proc is refused: an outer container covers parts of /proc, or namespaces are not allowed"
-        return Check(name, MISSING, f"{reason} ({told['failed']}).", _CONTAINER)
-    return Check(name, MISSING, f"It cannot be mounted: {told['failed']}.", "See the row about user namespaces first.")
+    failed = f"({told['failed']})"
+    if told.get("step") == "namespaces" or told.get("errno") not in (errno.EPERM, errno.EACCES):
+        return Check(name, MISSING, f"It cannot be mounted {failed}.", "See the row about user namespaces first.")
+    reason = "The kernel or a security module refuses a fresh /proc"
+    if facts.covered_proc:
+        reason = "A fresh /proc is refused, since an outer container covers parts of the one in sight"
+    return Check(name, MISSING, f"{reason} {failed}.", container_options(facts))
+
+
+def container_options(facts: Facts) -> str:
+    """What to start the outer container with: what is known to stand in the way, or all that may."""
+    obstacles = {
+        "seccomp=unconfined": facts.under_seccomp,
+        "apparmor=unconfined": facts.apparmor_profile,
+        "systempaths=unconfined": facts.covered_proc,
+    }
+    wanted = [option for option, known in obstacles.items() if known] or list(obstacles)
+    podman = " (Podman: --security-opt unmask=ALL)" if wanted[-1].startswith("systempaths") else ""
+    options = " ".join(f"--security-opt {option}" for option in wanted)
+    return f"Start the outer container with {options}{podman}, or run Cloche outside of it."
 
 
 def _text(path: str) -> str:
@@ -123,5 +139,9 @@ def _number(path: str) -> int | None:
 
 def _in_chroot(root: str) -> bool:
     """Is our root not the root of a mount?  Only a chroot makes it so."""
-    mounts = _text(f"{root}proc/self/mountinfo")
-    return bool(mounts) and not any(line.split()[4] == "/" for line in mounts.splitlines())
+    mounts = _mounts(root)
+    return bool(mounts) and "/" not in mounts
+
+
+def _mounts(root: str) -> list[str]:
+    return [line.split()[4] for line in _text(f"{root}proc/self/mountinfo").splitlines()]

@@ -62,11 +62,11 @@ class Survey(Plain):
 def survey(settings: Settings, report: Callable[[str], None] = lambda _: None) -> Survey:
     """Look at everything; `report` hears what is being looked at."""
     report("Looking at the kernel")
-    told = try_all()
+    told, facts = try_all(), namespaces.read_facts()
     checks = [
         kernel(os.uname().release, os.uname().machine),
-        namespaces.user_namespaces(told["user_namespace"], namespaces.read_facts()),
-        namespaces.proc(told["fresh_proc"]),
+        namespaces.user_namespaces(told["user_namespace"], facts),
+        namespaces.proc(told["fresh_proc"], facts),
         seccomp(told["seccomp"]),
         landlock(told["landlock"]),
         *control_groups(told["control_groups"]),

@@ -53,7 +53,10 @@ def fresh_proc() -> dict[str, Any]:
     """Mount a /proc for a new pid namespace, which the kernel refuses where the one in sight is covered in part."""
     from cloche.walls.jail import linux
 
-    _launcher_namespaces()
+    try:
+        _launcher_namespaces()
+    except OSError as problem:
+        return {"step": "namespaces", "errno": problem.errno, "failed": str(problem)}
 
     def mount() -> dict[str, Any]:
         linux.unshare(linux.NEWNS)

@@ -31,6 +31,7 @@ looking up 336,000 names in /usr was charged as 174 MiB.
 from __future__ import annotations
 
 import os
+from errno import EROFS
 
 from cloche.walls.jail import cgroup_files
 from cloche.walls.jail.group import Group
@@ -244,6 +245,10 @@ _DELEGATE = (
     "Start it in a group of its own: Delegate=yes in a systemd service, or systemd-run --scope -p Delegate=yes "
     "(with --user for an ordinary user)."
 )
+_READ_ONLY = (  # as root as well: whoever made the container decides
+    "in a container, limit all sandboxes together by its own limits (docker run --memory --cpus --pids-limit), or run "
+    "Cloche outside of it"
+)
 
 
 def _enable(group: int, missing: dict[str, str], path: str) -> list[str]:
@@ -268,10 +273,9 @@ def _probe(place: int, version: int, wanted: list[str], owner: str, missing: dic
     try:
         os.mkdir(name, 0o755, dir_fd=place)
     except OSError as error:
+        remedy = _READ_ONLY if error.errno == EROFS else "start as root or delegate"
         for controller in wanted:
-            missing[controller] = (
-                f"No group can be made for {controller} ({error.strerror}); start as root or delegate."
-            )
+            missing[controller] = f"No group can be made for {controller} ({error.strerror}); {remedy}."
         return []
     try:
         usable = [
