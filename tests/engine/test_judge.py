@@ -51,6 +51,11 @@ def test_a_traceback_on_the_way_to_exit_code_zero_is_nothing() -> None:
         ({"exit_code": -9, "reason": "memory"}, "memory"),
         ({"exit_code": 1, "oom_kills": 1, "stderr_tail": TRACE, "is_python": True}, "memory"),
         ({"exit_code": 0, "oom_kills": 1}, None),
+        ({"exit_code": 2, "stderr_tail": "main.sh: xrealloc: cannot allocate 134217856 bytes\n"}, "memory"),
+        ({"exit_code": 1, "stderr_tail": "main.rb: failed to allocate memory (NoMemoryError)\n"}, "memory"),
+        ({"exit_code": 1, "stderr_tail": "malloc: Cannot allocate memory\n"}, "memory"),
+        ({"exit_code": 0, "stderr_tail": "malloc: Cannot allocate memory\n"}, None),
+        ({"exit_code": 1, "stderr_tail": "malloc: Cannot allocate memory\n" + "then something else\n" * 200}, "exit"),
         (
             {
                 "exit_code": 1,

@@ -18,6 +18,15 @@ _NO_MORE_PROCESSES = (
     "fork: Resource temporarily unavailable",
     "Cannot fork",
 )
+# The same for memory, at their end: C libraries, Bash, Ruby, Tcl and Java.
+_NO_MORE_MEMORY = (
+    "Cannot allocate memory",
+    "alloc: cannot allocate ",
+    "failed to allocate memory",
+    "out of memory",
+    "insufficient memory for the Java Runtime Environment",
+)
+_AT_THE_END = 2000  # characters of standard error
 SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
@@ -79,7 +88,8 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     # printed earlier is not why it ended.
     failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
     trace = facts.explained or (find_traceback(facts.stderr_tail) if failed else None)
-    if trace is not None and is_out_of_memory(trace):
+    says = facts.stderr_tail[-_AT_THE_END:]
+    if (trace is not None and is_out_of_memory(trace)) or any(sign in says for sign in _NO_MORE_MEMORY):
         return _memory(limits, trace)
     if _disk_full(facts):
         what = "files" if facts.inodes_free == 0 else "disk space"
