@@ -48,16 +48,21 @@ def install(names: Sequence[str], progress: Progress = lambda _, __: None) -> No
 
 
 def prepare(wanted: Iterable[Language], say: Callable[[str], None] = lambda _: None) -> list[str]:
-    """Make ahead what makes languages quick, where their tools are here; the names of those where it failed."""
+    """Make ahead what makes languages quick, where their tools are here, and remove what was made for other tools.
+
+    Returns the names of those where it failed.
+    """
     import subprocess
     from concurrent.futures import ThreadPoolExecutor
 
     def make(language: Language) -> bool:
         found = languages.tools(language)
-        if found is None or not prepared.is_wanted(language, found):
+        if found is None or language.preparation is None:
             return True
         try:
-            prepared.prepare(language, found, say)
+            if prepared.is_wanted(language, found):
+                prepared.prepare(language, found, say)
+            prepared.clear(language, found)
         except (OSError, subprocess.SubprocessError, Misconfigured) as problem:
             say(f"{language.title} could not be prepared, so it starts slower: {problem}")
             return False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cloche.languages.toolchain import Found
 
 INSIDE = "/opt/prepared"
-_DONE = ".done"
+_DONE = ".done"  # in a folder that is whole; it says which toolchain that was made by
 
 
 def location() -> str:
@@ -70,6 +70,27 @@ def prepare(language: Language, found: Found, say: Callable[[str], None] = lambd
         _make(language, found, folder)
 
 
+def clear(language: Language, found: Found) -> None:
+    """Remove what was made for toolchains that are no more, or in ways of old: it is large, and of no use again."""
+    import re
+    from fcntl import LOCK_EX, LOCK_NB, flock
+    from shutil import rmtree
+
+    kept = _name(language, found)
+    for name in os.listdir(location()):
+        folder = os.path.join(location(), name)
+        ours = re.fullmatch(rf"{re.escape(language.name)}-\d+-[0-9a-f]{{12}}", name)
+        if not ours or name == kept or _is_good(language, folder):
+            continue
+        try:
+            with open(f"{folder}.lock", "w") as lock:
+                flock(lock, LOCK_EX | LOCK_NB)
+                rmtree(folder, ignore_errors=True)
+                os.unlink(f"{folder}.lock")
+        except OSError:
+            continue  # another process is making it, or it is not ours
+
+
 def _make(language: Language, found: Found, folder: str) -> None:
     from shutil import rmtree
 
@@ -84,11 +105,23 @@ def _make(language: Language, found: Found, folder: str) -> None:
                 path = os.path.join(place, name)
                 if not os.path.islink(path):
                     os.chmod(path, 0o755 if os.access(path, os.X_OK) else 0o644)
-        with open(os.path.join(folder, _DONE), "w"):
-            pass
+        with open(os.path.join(folder, _DONE), "w") as file:
+            file.write(_toolchain(language, found.on_host))
     except BaseException:
         rmtree(folder, ignore_errors=True)
         raise
+
+
+def _is_good(language: Language, folder: str) -> bool:
+    """Was it made in today's way, by a toolchain that is still there as it was?"""
+    assert language.preparation is not None
+    try:
+        with open(os.path.join(folder, _DONE)) as file:
+            maker = file.read()
+    except OSError:
+        return False
+    version = os.path.basename(folder).split("-")[1]
+    return version == str(language.preparation.version) and _toolchain(language, maker.rsplit(" ", 2)[0]) == maker
 
 
 def _name(language: Language, found: Found) -> str:
@@ -96,10 +129,15 @@ def _name(language: Language, found: Found) -> str:
     from hashlib import sha256
 
     assert language.preparation is not None
-    real = os.path.realpath(found.on_host) if found.on_host else language.name
+    digest = sha256(_toolchain(language, found.on_host).encode()).hexdigest()[:12]
+    return f"{language.name}-{language.preparation.version}-{digest}"
+
+
+def _toolchain(language: Language, program: str) -> str:
+    """What tells one from another, and from itself after an update."""
+    real = os.path.realpath(program) if program else language.name
     try:
         status = os.stat(real)
-        what = f"{real} {status.st_size} {status.st_mtime_ns}"
     except OSError:
-        what = real
-    return f"{language.name}-{language.preparation.version}-{sha256(what.encode()).hexdigest()[:12]}"
+        return real
+    return f"{real} {status.st_size} {status.st_mtime_ns}"
