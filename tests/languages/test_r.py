@@ -62,3 +62,17 @@ def test_an_error_is_told_without_the_call() -> None:
     assert (result.error.kind, result.error.message) == ("runtime", "no 1")
     assert result.error.traceback.startswith("Error in f(1) : no 1")
     assert cloche.run("x <- rep(1, 1e10)", language="r").error.kind == "memory"
+
+
+@pytest.mark.parametrize("more", ["", "plot(1)\n"])  # without the packages that R always has, and with them
+def test_the_time_zone_is_told_without_a_complaint(more: str) -> None:
+    result = cloche.run(f"{more}cat(Sys.timezone())", language="r")
+    assert (result.stdout != "", result.stderr) == (True, "")
+    assert cloche.run(f"{more}cat(Sys.timezone())", language="r", env={"TZ": "Asia/Tokyo"}).stdout == "Asia/Tokyo"
+    assert cloche.run(f"{more}Sys.setenv(TZ='Asia/Tokyo')\ncat(Sys.timezone())", language="r").stdout == "Asia/Tokyo"
+
+
+def test_a_session_tells_its_time_zone_as_well(box: cloche.Sandbox) -> None:
+    result = box.run("Sys.timezone()", language="r")
+    assert result.stderr == ""
+    assert "/" in box.run("readlink /etc/localtime", language="bash").stdout

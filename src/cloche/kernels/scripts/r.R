@@ -4,6 +4,10 @@ local({
   folder <- ours # of the cell under way
   opened <- 0L # devices of the cell
 
+  # Asked for the time zone, R would ask systemd first, which is not there, and complain of that.
+  zone <- sub(".*/zoneinfo/", "", Sys.readlink("/etc/localtime"))
+  if (nzchar(zone) && !nzchar(Sys.getenv("TZ"))) Sys.setenv(TZ = zone)
+
   # Plots of a cell are its pictures: 001-001.png, 001-002.png …
   options(device = function(width = 8, height = 6, ...) {
     opened <<- opened + 1L

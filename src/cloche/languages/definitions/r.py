@@ -161,7 +161,7 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "r", "needs": "Rscript"},
-    preparation=Preparation("a quick start for programs that need base alone", prepare),
+    preparation=Preparation("a quick start for programs that need base alone", prepare, version=2),
     ahead="files",
     hello='cat("Hello from R\\n")\n',
 )

@@ -8,6 +8,9 @@ local({
     pages <- file.path(folder, sprintf("%03d-%%03d.png", opened))
     grDevices::png(pages, width = width, height = height, units = "in", res = 100, type = "cairo")
   })
+  # Asked for the time zone, R would ask systemd first, which is not there, and complain of that.
+  zone <- sub(".*/zoneinfo/", "", Sys.readlink("/etc/localtime"))
+  if (nzchar(zone) && !nzchar(Sys.getenv("TZ"))) Sys.setenv(TZ = zone)
   own <- Filter(file.exists, c(".Rprofile", "~/.Rprofile"))
   if (length(own)) source(own[1L])
 })

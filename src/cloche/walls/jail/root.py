@@ -36,7 +36,7 @@ _READ_ONLY = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATT
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Of the host's /etc only what programs need and what says nothing about the host.
 _ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "php")
-_ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf", "localtime")
+_ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf")
 _ETC_OURS = {
     "passwd": "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
     f"user:x:{UID}:{UID}:user:{WORKSPACE}:/bin/bash\n"
@@ -178,12 +178,24 @@ def _lay_out() -> None:
         os.symlink(target, link)
     for name, text in _ETC_OURS.items():
         _write(f"etc/{name}", text.encode())
-    for name in _ETC_FILES:
+    zone = _time_zone()
+    if zone:
+        os.symlink(zone, "etc/localtime")
+    for name in _ETC_FILES if zone else (*_ETC_FILES, "localtime"):
         try:
             with open(f"/etc/{name}", "rb", buffering=0) as source:
                 _write(f"etc/{name}", source.read())
         except OSError:
             continue  # not on this host, or not ours to read
+
+
+def _time_zone() -> str:
+    """What the host's /etc/localtime links to, if it is seen inside: R, Java and others read the zone's name off it."""
+    try:
+        target = os.path.normpath(os.path.join("/etc", os.readlink("/etc/localtime")))
+    except OSError:
+        return ""
+    return target if target.startswith("/usr/") and os.path.isfile(target) else ""
 
 
 def _write(path: str, data: bytes, mode: int = 0o644) -> None:
