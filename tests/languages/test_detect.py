@@ -131,6 +131,7 @@ def test_a_label_that_names_nothing_decides_nothing(label: str) -> None:
         ("init.lua", "lua"),
         ("schema.sql", "sql"),
         ("solve.jl", "julia"),
+        ("sums.tcl", "tcl"),
         ("Makefile", ""),
         ("Dockerfile", ""),
         ("CMakeLists.txt", ""),
@@ -179,6 +180,7 @@ def test_a_header_is_told_by_its_content() -> None:
         ("#!/usr/bin/perl -w", "perl"),
         ("#!/usr/bin/lua5.4", "lua"),
         ("#!/usr/bin/env julia", "julia"),
+        ("#!/usr/bin/env tclsh8.6", "tcl"),
         ("#!/usr/bin/sqlite3 -init", "sql"),
         ("#!/usr/bin/env -S go run", "go"),
         ("#!/usr/bin/env rust-script", "rust"),
@@ -264,6 +266,21 @@ def test_types_make_typescript_and_classes_make_cpp() -> None:
     assert language("function add(a: number, b: number) {\n  return a + b;\n}") == "typescript"
     assert language("int main() {\n  int x = 5;\n  return x;\n}") == "c"
     assert language("int main() {\n  auto x = std::max(5, 6);\n  return x;\n}") == "cpp"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGINT)", "python"),
+        ("std::process::exit(4);", "rust"),
+        ('import fs = require("fs");\nconsole.log(fs.constants);', "typescript"),
+        ("while (<DATA>) { print uc }", "perl"),
+        ('puts "hello"', "ruby"),
+        ("puts [expr {6 * 7}]", "tcl"),
+    ],
+)
+def test_one_line_can_be_enough(code: str, expected: str) -> None:
+    assert language(code) == expected
 
 
 def test_other_languages_in_strings_and_comments_mislead_nobody() -> None:
@@ -381,7 +398,7 @@ PROGRAMS = {
     "mceval/R": "r",
     "mceval/Ruby": "ruby",
     "mceval/Shell": "bash",
-    "mceval/Tcl": "",
+    "mceval/Tcl": "tcl",
     "mceval/TypeScript": "typescript",
 }
 

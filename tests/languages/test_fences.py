@@ -13,6 +13,7 @@ from cloche.languages.fences import unfenced
     [
         ("```python\nprint(1)\n```", "\nprint(1)\n", "python"),
         ("\n  ~~~~ {r, echo=FALSE}\nx\n\ny\n~~~~\n\n", "\n\nx\n\ny\n", "{r, echo=FALSE}"),
+        ("  ```py\n  if 1:\n      x\n y\n  ```", "\nif 1:\n    x\ny\n", "py"),
         ("````\n```\ninner\n```\n````", "\n```\ninner\n```\n", ""),
     ],
 )

@@ -13,4 +13,7 @@ def unfenced(code: str) -> tuple[str, str]:
     # One block and nothing beside it: of several, or of text with code in it, nobody has said what to run.
     if mark[:3] not in ("```", "~~~") or closes != [len(lines) - 1]:
         return code, ""
-    return "\n".join(["" for _ in lines[: first + 1]] + lines[first + 1 : -1]) + "\n", opening[len(mark) :].strip()
+    # In a list the whole block is indented: its lines begin where the fence does.
+    indent = len(lines[first]) - len(lines[first].lstrip())
+    inside = [line[min(indent, len(line) - len(line.lstrip())) :] for line in lines[first + 1 : -1]]
+    return "\n".join(["" for _ in lines[: first + 1]] + inside) + "\n", opening[len(mark) :].strip()

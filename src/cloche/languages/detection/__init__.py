@@ -24,6 +24,7 @@ NAMES = (
     "ruby",
     "rust",
     "sql",
+    "tcl",
     "typescript",
 )
 EXTENDS = {"typescript": "javascript", "cpp": "c"}

@@ -18,6 +18,7 @@ LABELS = {
     "ruby": "rb irb jruby rake erb",
     "rust": "rs",
     "sql": "sqlite sqlite3 psql postgres postgresql mysql mariadb plpgsql pgsql plsql tsql t-sql duckdb",
+    "tcl": "tclsh",
     "typescript": "ts tsx mts cts",
 }
 FOREIGN_LABELS = """
@@ -47,6 +48,7 @@ ENDINGS = {
     "ruby": "rb rake gemspec ru",
     "rust": "rs",
     "sql": "sql ddl psql sqlite pgsql",
+    "tcl": "tcl",
     "typescript": "ts tsx mts cts",
 }
 SILENT_ENDINGS = ("txt", "text", "code", "tmp", "bak")
@@ -87,6 +89,7 @@ PROGRAMS = {
     "ruby": "ruby jruby irb truffleruby",
     "rust": "rust-script cargo cargo-play evcxr",
     "sql": "sqlite psql duckdb mysql",
+    "tcl": "tclsh",
     "typescript": "ts-node tsx esr",
 }
 

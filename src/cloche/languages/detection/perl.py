@@ -101,6 +101,7 @@ MARKS: dict[str, float] = {
     "lc (": 1,
     "substr (": 0.5,
     "< STDIN >": 6,
+    "( < NAME > )": 5,
     "< $NAME >": 5,
     "< >": 1,
     "STDERR": 2,

@@ -26,6 +26,7 @@ MARKS: dict[str, float] = {
     "BOL import NAME . NAME as": 4,
     "BOL import NAME , NAME EOL": 3,
     "BOL import NAME , NAME ,": 2,
+    "BOL import NAME , NAME ;": 3,
     "with open (": 4,
     "for NAME in range (": 3,
     "NAME for NAME in": 3,

@@ -50,6 +50,7 @@ MARKS: dict[str, float] = {
     "export enum": 4,
     "export abstract": 3,
     "import type": 5,
+    "import NAME = require (": 6,
     "BOL enum NAME {": 1.5,
     "BOL const enum": 4,
     "as const": 5,
