@@ -97,6 +97,17 @@ def test_a_key_is_wanted_and_says_whose_sandboxes_there_are(
     assert reader.get("/v2/sandboxes").status_code == 200
 
 
+def test_a_key_that_may_only_look_is_not_told_the_token(new_key: Callable[..., tuple[str, httpx2.Client]]) -> None:
+    _, ada = new_key()
+    _, reader = new_key(scopes=["read"])
+    path = f"/sandboxes/{ada.post('/v2/sandboxes', json={'templateID': 'base'}).json()['sandboxID']}"
+
+    assert ada.get(path).json()["envdAccessToken"]
+    assert reader.get(path).json()["state"] == "running"
+    assert "envdAccessToken" not in reader.get(path).json()
+    ada.delete(path)
+
+
 def test_a_token_ends_with_the_key_that_made_its_sandbox(
     http: httpx2.Client, new_key: Callable[..., tuple[str, httpx2.Client]]
 ) -> None:

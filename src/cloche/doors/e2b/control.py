@@ -221,7 +221,8 @@ class Control:
             200,
             {
                 **self._listed(sandbox),
-                "envdAccessToken": sandbox.token,
+                # Whoever has the token may run code, which is more than to look.
+                **({"envdAccessToken": sandbox.token} if asked.caller.may("run") else {}),
                 "domain": self._domain(asked),
                 "allowInternetAccess": traits.internet,
                 "network": traits.network,
