@@ -149,6 +149,24 @@ def test_clients_that_name_no_sandbox_are_known_by_its_token(
         assert client.get("/health", headers=token).status_code == 502
 
 
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_who_kills_what_a_page_lists_gets_the_next_page(http: httpx2.Client, order: str) -> None:
+    for _ in range(3):
+        http.post("/v2/sandboxes", json={"templateID": "base", "metadata": {"pages": order}})
+    query = {"limit": "1", "metadata": f"pages={order}", "order": order}
+    killed = []
+    page = http.get("/v2/sandboxes", params=query)
+    while page.json():
+        killed.append(page.json()[0]["sandboxID"])
+        assert http.delete(f"/sandboxes/{killed[-1]}").status_code == 204
+        if "x-next-token" not in page.headers:
+            break
+        page = http.get("/v2/sandboxes", params={**query, "nextToken": page.headers["x-next-token"]})
+
+    assert len(killed) == 3
+    assert killed == sorted(killed, reverse=order == "desc")
+
+
 def test_a_paused_sandbox_has_no_time_to_be_set(http: httpx2.Client, made: dict[str, Any]) -> None:
     path = f"/sandboxes/{made['sandboxID']}"
     assert http.post(f"{path}/pause").status_code == 204

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from cloche.doors.e2b.answers import Refusal, header, json_body
 from cloche.service.keys import Caller
 
 _PAGE = 100
+_ID = re.compile(r"[a-z]+_?[0-9a-f]{47}")
 
 
 @dataclass
@@ -67,15 +69,22 @@ class Route(NamedTuple):
 Handler = Callable[[Asked], Awaitable[Reply]]
 
 
-def paged(asked: Asked, items: list[Any], key: Callable[[Any], str], told: Callable[[Any], Any]) -> Reply:
-    """A page of a list whose order is settled; the next one begins after the item that its token names."""
+def paged(
+    asked: Asked,
+    items: list[Any],
+    key: Callable[[Any], str],
+    told: Callable[[Any], Any],
+    *,
+    ascending: bool = False,
+) -> Reply:
+    """A page of a list in the order of its ids, and after which of them the next one begins: it may be gone by then."""
     limit = int(asked.number("limit", _PAGE, 1, _PAGE))
+    items = sorted(items, key=key, reverse=not ascending)
     after = asked.query.get("nextToken")
     if after:
-        keys = [key(item) for item in items]
-        if after not in keys:
-            raise Refusal(400, "nextToken is not one of ours, or the item that it names is gone.")
-        items = items[keys.index(after) + 1 :]
+        if not _ID.fullmatch(after):
+            raise Refusal(400, "nextToken is not one of ours.")
+        items = [item for item in items if (key(item) > after if ascending else key(item) < after)]
     page = items[:limit]
     following = ((b"x-next-token", key(page[-1]).encode()),) if len(items) > limit else ()
     return Reply(200, [told(item) for item in page], following)

@@ -193,8 +193,7 @@ class Control:
             and template in (None, sandbox.traits.template)
             and sandbox.held.record.created >= since
         ]
-        found.sort(key=lambda sandbox: sandbox.id, reverse=query.get("order") != "asc")
-        return paged(asked, found, lambda sandbox: sandbox.id, self._listed)
+        return paged(asked, found, lambda sandbox: sandbox.id, self._listed, ascending=query.get("order") == "asc")
 
     def _listed(self, sandbox: E2bSandbox) -> dict[str, Any]:
         record, limits = sandbox.held.record, sandbox.held.limits
