@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import select
@@ -534,3 +535,14 @@ def test_what_is_missing_is_said_in_a_sentence(groups):
     for controller in ("memory", "cpu", "pids"):
         assert groups.limits(controller) != (controller in groups.missing)
     assert all(reason.endswith(".") for reason in groups.missing.values())
+
+
+def test_a_container_whose_groups_are_read_only_is_not_told_to_start_as_root(monkeypatch):
+    def mkdir(path, mode=0o777, *, dir_fd=None):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    missing: dict[str, str] = {}
+    assert cgroups._probe(-1, 2, ["memory"], "owner", missing) == []
+    assert "docker run --memory" in missing["memory"]
+    assert "root" not in missing["memory"]
