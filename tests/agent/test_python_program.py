@@ -283,6 +283,21 @@ PROGRAMS = {
             def flush(self): raise OSError("no flush")
         sys.stdout = Broken()
     """,
+    "stdout fails at exit, and a hook hears of it": """
+        import sys
+        class Broken:
+            closed = False
+            def write(self, text): pass
+            def flush(self): raise OSError("no flush")
+        def hook(told): sys.stderr.write(f"{told.exc_type} {told.exc_value} {told.err_msg} {told.object is None}\\n")
+        sys.stdout, sys.unraisablehook = Broken(), hook
+    """,
+    "readline, imported by nobody else": """
+        import sys
+        print("readline" in sys.modules)
+        import readline
+        print(readline.get_line_buffer())
+    """,
     "stdout that knows no more than to write and flush": """
         import sys
         class Tee:

@@ -114,13 +114,21 @@ def set_dumpable(dumpable: bool) -> None:
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
+def keep_out() -> None:
+    """Have imports go on without what changes a process for good; called by the nursery before its imports.
+
+    `readline` catches SIGWINCH and takes `input` over, and since Python 3.13 `pdb` imports it, which IPython needs.
+    """
+    sys.modules["readline"] = None  # type: ignore[assignment]
+
+
 def note_state() -> None:
     """Remember what a fork must not share; called by the nursery when its imports are done."""
     platform = sys.modules.get("platform")
     if platform is not None:  # it knows the host's name, if a library has asked
         platform._uname_cache = None  # type: ignore[attr-defined]
         platform._platform_cache.clear()
-    _ours[:] = [name for name in sys.modules if name == "cloche" or name.startswith("cloche.")]
+    _ours[:] = [name for name in sys.modules if name in ("cloche", "readline") or name.startswith("cloche.")]
     random = sys.modules.get("random")
     if random is not None:
         kinds = (random.Random,)
@@ -441,10 +449,21 @@ def _flush(stream: Any) -> bool:
     try:
         _flush_if_open(stream)
     except BaseException as problem:
-        _say(f"Exception ignored in: {stream!r}\n")
-        sys.__excepthook__(type(problem), problem, _without_ours(problem))
+        _tell_unraisable(problem, stream)
         return False
     return True
+
+
+def _tell_unraisable(problem: BaseException, stream: Any) -> None:
+    """What the interpreter tells, and whom, when its last flush of stdout fails."""
+    kinds: list[Any] = tuple.__subclasses__()  # it cannot be reached by name
+    (kind,) = (kind for kind in kinds if kind.__name__ == "UnraisableHookArgs")
+    what = (None, stream) if sys.version_info < (3, 13) else ("Exception ignored on flushing sys.stdout", None)
+    told = kind((type(problem), problem, _without_ours(problem), *what))
+    try:
+        getattr(sys, "unraisablehook", sys.__unraisablehook__)(told)
+    except BaseException:  # nobody is left to hear of it
+        pass
 
 
 def _flush_quietly(stream: Any) -> bool:

@@ -21,7 +21,7 @@ import sys
 import time
 
 from cloche.agent import files, signals, watch
-from cloche.agent.python import Program, note_state, offer_kernel
+from cloche.agent.python import Program, keep_out, note_state, offer_kernel
 from cloche.walls.jail import cgroups, leftovers, linux, networks, plans, rehearsal, root, seccomp, shortage, sockets
 from cloche.walls.jail.enter import find_masks
 from cloche.walls.jail.leftovers import Leftovers
@@ -573,6 +573,7 @@ def main(source: int) -> None:
     newborn: Newborn | None = None
     program: Program | None = None
     try:
+        keep_out()
         nursery = Nursery(configuration)  # held on to: a fork has better things to do than to take it apart
         linux.umount(root.LIBRARY + "/cloche")  # all of ours is imported; nobody in here shall find it
         sys.path.remove(root.LIBRARY)
