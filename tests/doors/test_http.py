@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.conftest import Server
 from tests.doors.sse import STREAM, Event, all_events, events
 
 NewSandbox = Callable[..., str]
@@ -344,6 +345,18 @@ def test_languages_and_versions(http: httpx2.Client) -> None:
 
 def test_who_looks_after_servers_may_ask_without_wanting_an_answer(http: httpx2.Client) -> None:
     assert [http.head(path).status_code for path in ("/v1/health", "/v1/ready")] == [200, 200]
+
+
+def test_a_server_that_can_start_no_sandbox_says_so_and_is_not_ready(serve: Callable[..., Server]) -> None:
+    server = serve(env={"CLOCHE_ENVIRONMENT": "/nowhere"})
+    with server.client() as http:
+        deadline = time.monotonic() + 30
+        while (refused := http.get("/v1/ready")).status_code == 200:
+            assert time.monotonic() < deadline
+        assert refused.status_code == 503
+        assert "/nowhere" in refused.json()["error"]["message"]
+        assert http.get("/v1/health").status_code == 200
+    assert "/nowhere" in server.log.read_text()
 
 
 def test_what_is_not_there(http: httpx2.Client) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import time
 
 from cloche.configuration import Configuration
+from cloche.engine.one_shot import run
 from cloche.errors import ClocheError, Misconfigured
 from cloche.service.admission import Admission
 from cloche.service.keys import Keyring
@@ -17,6 +18,7 @@ from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
 from cloche.service.shares import Shares
 from cloche.service.snapshots import Snapshots
+from cloche.service.wishes import wall_for
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.records import audit_of
@@ -26,6 +28,7 @@ log = logging.getLogger("cloche.service")
 
 FINISH_S = 5.0  # for runs to finish when the server is stopped
 _TRIM_S = 600.0  # how often what is too old is thrown away
+_TRY_AGAIN_S = 10.0  # to start a sandbox, where none could be started so far
 
 
 class Service:
@@ -47,7 +50,8 @@ class Service:
         self.started = time()
         self.stopping = False
         self.admin_key = ""
-        self._keeper: asyncio.Task[None] | None = None
+        self.trouble: ClocheError | None = None  # why no sandbox can be started here, if none can
+        self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
     async def open(cls, configuration: Configuration) -> Service:
@@ -75,7 +79,7 @@ class Service:
             await store.close()
             raise
         service.sandboxes.start()
-        service._keeper = asyncio.create_task(service._keep())
+        service._tasks = [asyncio.create_task(service._keep()), asyncio.create_task(service._try_out())]
         return service
 
     async def drain(self) -> None:
@@ -88,9 +92,9 @@ class Service:
     async def close(self) -> None:
         """The same, and write everything down."""
         await self.drain()
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
             await self.journal.stop()
         except ClocheError as problem:
@@ -109,6 +113,19 @@ class Service:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
         for key, (cpu, moved) in (await self.store.usage_by_key(midnight)).items():
             self.keyring.load_usage(key, cpu, moved)
+
+    async def _try_out(self) -> None:
+        """Start a sandbox before anybody asks for one: where none can be started, the operator hears of it now."""
+        while True:
+            try:
+                await run("", wall=wall_for("auto"))
+                self.trouble = None
+                return
+            except ClocheError as problem:
+                if self.trouble is None:
+                    log.error("%s %s", problem.message, problem.hint)
+                self.trouble = problem
+            await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _keep(self) -> None:
         while True:

@@ -56,13 +56,15 @@ async def health() -> Response:
 @router.get("/v1/ready", response_class=Response)
 @router.head("/v1/ready", include_in_schema=False)
 async def ready(service: TheService) -> Response:
-    """It takes work: the database answers, and it is not stopping."""
+    """It takes work: sandboxes can be started, the database answers, and it is not stopping."""
     if service.stopping:
         return told(
             503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"}
         )
     try:
         await service.store.ping()
+        if service.trouble is not None:
+            raise service.trouble
     except ClocheError as problem:
         return told(503, "misconfigured", problem.message, problem.hint, None, {"Retry-After": "5"})
     return Json({"status": "ok"})
