@@ -202,6 +202,11 @@ def test_code_that_cannot_be_compiled_is_a_syntax_error(shared: cloche.Sandbox, 
     assert result.stdout == ""
 
 
+def test_code_that_ends_too_early_is_told_what_it_lacks(shared: cloche.Sandbox) -> None:
+    assert error_of(shared.run("x = ("), "syntax").message.startswith("'(' was never closed")
+    assert "expected 'except' or 'finally' block" in error_of(shared.run("try:\n    x = 1\n"), "syntax").message
+
+
 @pytest.mark.parametrize(
     ("code", "exit_code"),
     [

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
+_INCOMPLETE = (
+    0x4000  # codeop.PyCF_ALLOW_INCOMPLETE_INPUT: for prompts, where more may follow; a cell is told what it lacks
+)
 _WINDOWS = (
     "auto",
     "notebook",
@@ -142,7 +145,7 @@ class Cells:
             raise problem
         name = compiler.cache(source, count, raw_code=raw_cell)
         if tree is None or compiler.flags & ast.PyCF_ONLY_AST:
-            tree = compiler.ast_parse(source, filename=name)
+            tree = compile(source, name, "exec", compiler.flags & ~_INCOMPLETE | ast.PyCF_ONLY_AST, dont_inherit=True)
         if self.ast_transformers:
             tree = self.transform_ast(tree)
         statements, shown = self._split(tree.body, "none" if silent else self.ast_node_interactivity)
