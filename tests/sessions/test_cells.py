@@ -254,9 +254,26 @@ def test_what_the_sandbox_does_not_allow_is_told_as_policy(shared: cloche.Sandbo
     assert "unshare" in error_of(shared.run(code), "policy").message
 
 
-def test_an_exception_with_a_broken_text_is_still_told(shared: cloche.Sandbox) -> None:
-    code = "class Odd(Exception):\n    def __str__(self): raise RuntimeError('no')\nraise Odd"
-    assert error_of(shared.run(code), "runtime").name == "Odd"
+@pytest.mark.parametrize("how", ["raise RuntimeError('no')", "raise BaseException('no')", "raise SystemExit(3)"])
+def test_an_exception_with_a_broken_text_is_still_told(shared: cloche.Sandbox, how: str) -> None:
+    code = f"class Odd(Exception):\n    def __str__(self): {how}\nraise Odd"
+    assert error_of(shared.run(code, timeout=20), "runtime").name == "Odd"
+
+
+def test_an_exception_that_cannot_be_looked_at_ends_its_cell_all_the_same(shared: cloche.Sandbox) -> None:
+    code = (
+        "class Kind(type):\n    @property\n    def __name__(self): raise self('no')\n"
+        "class Odd(Exception, metaclass=Kind): pass\nraise Odd"
+    )
+    error_of(shared.run(code, timeout=20), "runtime")
+    assert shared.run("1").text == "1"
+
+
+def test_an_exception_whose_text_never_ends_yields_to_the_time_limit(shared: cloche.Sandbox) -> None:
+    shared.run("kept = 1")
+    code = "class Odd(Exception):\n    def __str__(self):\n        while True: pass\nraise Odd"
+    error_of(shared.run(code, timeout=1), "timeout")
+    assert shared.run("kept").text == "1"
 
 
 def test_an_exception_with_a_huge_text_is_cut(shared: cloche.Sandbox) -> None:

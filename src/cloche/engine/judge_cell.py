@@ -98,6 +98,8 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
         return _exception(facts, limits)
     if facts.status == "exit" and facts.code:
         return _exit(facts)
+    if facts.status == "error":
+        return Error("runtime", "The code failed, and it cannot be told how.", _LOOK)
     return None
 
 
@@ -116,6 +118,7 @@ def _exit(facts: CellFacts) -> Error:
 
 _HANDS_OFF = "Write only to files and sockets that the code itself has opened."
 _AGAIN = "Run it again if it is needed."
+_LOOK = "Look at its standard error, and at exceptions whose class does odd things when it is printed."
 _SYNTAX = "Correct the line that the message points at and run it again."
 
 

@@ -74,15 +74,35 @@ class Kernel:
                 elif kind == frames.ASK:
                     self._answer(request)
             except BaseException as problem:  # a signal's handler that a cell left behind, or we failed
-                print(f"The kernel: {type(problem).__name__}: {problem}", file=sys.stderr)
+                _complain(problem)
 
     def _run(self, cell: dict[str, Any]) -> None:
-        """The journey of a cell."""
+        """The journey of a cell, of which the agent always hears the end."""
         before = _cpu_time()
-        kernel_shell = self._shell
         if type(cell.get("number")) is int and cell["number"] > 0:
-            kernel_shell.execution_count = cell["number"]
-        count = kernel_shell.execution_count
+            self._shell.execution_count = cell["number"]
+        count = self._shell.execution_count
+        try:
+            status, code = self._carry_out(cell)
+        except BaseException as problem:  # what the code has left in our way
+            _complain(problem)
+            status, code = "error", 1
+        if self._is_child:  # the code forked, and its child came here, too
+            os._exit(code)
+        self._channel.send_json(
+            frames.EXIT,
+            {
+                "status": status,
+                "code": code,
+                "count": count,
+                "cpu": round(_cpu_time() - before, 6),
+                "peak": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
+            },
+        )
+
+    def _carry_out(self, cell: dict[str, Any]) -> tuple[str, int]:
+        """Run its code, and tell all that comes of it; how it ended."""
+        kernel_shell = self._shell
         result = None
         changed = _change_environment(cell.get("env"))
         shows = cell.get("shows") or {}
@@ -103,20 +123,10 @@ class Kernel:
             kernel_shell.report(problem)
         status, code = self._status(result)
         streams.flush()
-        if self._is_child:  # the code forked, and its child came here, too
-            os._exit(code)
-        stdin.take_away()
-        _restore_environment(changed)
-        self._channel.send_json(
-            frames.EXIT,
-            {
-                "status": status,
-                "code": code,
-                "count": count,
-                "cpu": round(_cpu_time() - before, 6),
-                "peak": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
-            },
-        )
+        if not self._is_child:
+            stdin.take_away()
+            _restore_environment(changed)
+        return status, code
 
     def _status(self, result: Any) -> tuple[str, int]:
         problem = result and (result.error_before_exec or result.error_in_exec)
@@ -203,6 +213,14 @@ class Kernel:
             output.leave_channel()
         self._channel.close()
         self._shell.send = self._shell.display_pub.send = None
+
+
+def _complain(problem: BaseException) -> None:
+    """Say what kept us from our work, where whoever sees the code's output sees it."""
+    try:
+        print(f"The kernel: {type(problem).__name__}: {problem}", file=sys.stderr)
+    except BaseException:
+        pass  # then not
 
 
 def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, str | None]]:

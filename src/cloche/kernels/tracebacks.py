@@ -25,12 +25,12 @@ def describe(shell: Any, problem: BaseException) -> dict[str, Any]:
     """The message that tells of it."""
     import re
 
-    name, message = type(problem).__name__, message_of(problem)
+    name, (message, is_whole) = type(problem).__name__, message_of(problem)
     for each in _chain(problem):
         each.__traceback__ = _of_the_code(each.__traceback__)
     try:
-        ansi = _formatted(shell, problem, message)
-    except Exception:
+        ansi = _formatted(shell, problem, message, is_whole)
+    except BaseException:  # an interrupt as well: the code has ended, and somebody waits to be told
         ansi = f"{name}: {message}"
     plain = re.sub(_COLOUR, "", ansi)
     return {
@@ -42,13 +42,13 @@ def describe(shell: Any, problem: BaseException) -> dict[str, Any]:
     }
 
 
-def message_of(problem: BaseException) -> str:
-    """Its own text, whatever its `__str__` does."""
+def message_of(problem: BaseException) -> tuple[str, bool]:
+    """Its own text, whatever its `__str__` does, and whether that is all of it."""
     try:
-        text = problem.msg if isinstance(problem, SyntaxError) else str(problem)
-        return cut(str(text), MESSAGE)
-    except Exception as worse:
-        return f"<its __str__ raised {type(worse).__name__}>"
+        text = str(problem.msg if isinstance(problem, SyntaxError) else problem)
+        return cut(text, MESSAGE), len(text) <= MESSAGE
+    except BaseException as worse:
+        return f"<its __str__ raised {type(worse).__name__}>", False
 
 
 def plainly(shell: Any, problem: BaseException) -> str:
@@ -56,7 +56,7 @@ def plainly(shell: Any, problem: BaseException) -> str:
     return str(describe(shell, problem)["traceback"])
 
 
-def _formatted(shell: Any, problem: BaseException, message: str) -> str:
+def _formatted(shell: Any, problem: BaseException, message: str, is_whole: bool) -> str:
     import re
     import traceback
 
@@ -74,20 +74,15 @@ def _formatted(shell: Any, problem: BaseException, message: str) -> str:
     elif hasattr(kind, "_render_traceback_"):
         lines = problem._render_traceback_()  # type: ignore[attr-defined]
     else:
-        lines = shell.InteractiveTB.structured_traceback(kind, _printable(problem, message), trace, tb_offset=0)
+        shown = problem if is_whole else _stand_in(problem, message)
+        lines = shell.InteractiveTB.structured_traceback(kind, shown, trace, tb_offset=0)
     return str(shell.InteractiveTB.stb2text(lines))
 
 
-def _printable(problem: BaseException, message: str) -> BaseException:
-    """The exception, or one that looks like it when its own text cannot be had, or is endless."""
-    try:
-        if len(str(problem)) <= MESSAGE:
-            return problem
-    except Exception:
-        pass
-    stand_in: BaseException = type(type(problem).__name__, (Exception,), {"__module__": type(problem).__module__})(
-        message
-    )
+def _stand_in(problem: BaseException, message: str) -> BaseException:
+    """One that looks like it, for when its own text cannot be had, or is endless."""
+    looks = {"__module__": type(problem).__module__}
+    stand_in: BaseException = type(type(problem).__name__, (Exception,), looks)(message)
     stand_in.__cause__, stand_in.__context__ = problem.__cause__, problem.__context__
     stand_in.__suppress_context__ = problem.__suppress_context__
     return stand_in.with_traceback(problem.__traceback__)
