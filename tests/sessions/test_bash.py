@@ -179,6 +179,13 @@ def test_jobs_go_on_and_can_be_waited_for_later(sh):
     assert sh("wait $job; echo $?").stdout == "late\n5\n"
 
 
+def test_a_signal_for_a_child_that_has_just_begun_waits_until_it_can_take_it(sh):
+    # Until then it catches what the shell catches, and loses that: `sleep 100 & kill $!; wait $!` may wait to the end.
+    begin = "sleep 9 & kill -0 $!; read -r line </proc/$!/stat; set -- ${line##*) }; echo $((${32} >> 14 & 1)); kill $!"
+    assert sh(f"for _ in 1 2 3 4 5; do {begin}; wait $!; done").stdout == "0\n" * 5
+    assert sh("set -x; kill -l 15; set +x").stderr == "++ kill -l 15\n++ set +x\n"
+
+
 def test_xtrace_tells_of_the_cell_alone_and_lasts(sh):
     assert sh("set -x; echo a").stderr == "++ echo a\n"
     assert sh("echo b").stderr == "++ echo b\n"

@@ -38,6 +38,7 @@ class _Bash(Driver):
         self._unread = b""  # of the reports
         self._tracing = ""  # x and v, when the last cell has left these options on
         self._code = 0  # with which the last cell has ended
+        os.mkfifo(f"{self._folder}/idle", 0o600)
         for name in ("state", "traps"):
             with open(f"{self._folder}/{name}", "w"):
                 pass

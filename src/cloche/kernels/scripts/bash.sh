@@ -1,5 +1,6 @@
 # Sourced by the bash that a Bash kernel drives (cloche.kernels.bash), before its first cell and after each `exit`.
-# Its caller has set __cloche_folder: where the fifos `commands` and `reports` are, and the state goes between two lives.
+# Its caller has set __cloche_folder: where the fifos `commands` and `reports` are (and `idle`, on which nothing ever comes),
+# and the state goes between two lives.
 #
 # A cell may define functions and aliases of any name: what is ours asks for the `builtin`, with a backslash where bash
 # reads it anew each time.
@@ -102,6 +103,28 @@ trap() {
     ((${#others[@]} == 0)) || builtin trap -- "$action" "${others[@]}"
 }
 
+# Until it becomes its program a child has our handlers still, but not our traps: it would lose the signal, and whoever
+# waits for it would wait until the time is up.  So the child that was started last gets the time to come so far.
+kill() {
+    {
+        builtin local - __cloche_milliseconds=100
+        builtin set +eux
+        while ((__cloche_milliseconds-- > 0)) && __cloche_is_beginning "${!-}"; do
+            builtin read -rt 0.001 <>"$__cloche_folder/idle"
+        done
+    } 2>/dev/null
+    builtin kill "$@"
+}
+
+# Does the process catch SIGTERM, as this shell does?
+__cloche_is_beginning() {
+    builtin local IFS=' ' __cloche_line
+    builtin local -a __cloche_fields
+    builtin read -r __cloche_line <"/proc/$1/stat" || builtin return
+    builtin read -ra __cloche_fields <<<"${__cloche_line##*) }"
+    ((__cloche_fields[31] >> 14 & 1)) # "sigcatch", the 34th
+}
+
 # The environment of one cell alone: a name and its value.
 __cloche_with() {
     builtin local -n __cloche_variable="$1"
@@ -147,7 +170,7 @@ __cloche_save() {
     builtin mapfile -t __cloche_names < <(\builtin compgen -A function)
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
-            __cloche_* | trap) ;;
+            __cloche_* | trap | kill) ;;
             *) builtin declare -f -- "$__cloche_name" ;;
         esac
     done
