@@ -186,6 +186,14 @@ def test_a_signal_for_a_child_that_has_just_begun_waits_until_it_can_take_it(sh)
     assert sh("set -x; kill -l 15; set +x").stderr == "++ kill -l 15\n++ set +x\n"
 
 
+def test_the_status_of_the_last_cell_can_be_asked_for(sh):
+    sh("(exit 5)")
+    assert sh("echo $?").stdout == "5\n"
+    assert sh("echo $?").stdout == "0\n"
+    sh("trap 'echo failed' ERR; exit 7")
+    assert sh("echo $?").stdout == "7\n"
+
+
 def test_xtrace_tells_of_the_cell_alone_and_lasts(sh):
     assert sh("set -x; echo a").stderr == "++ echo a\n"
     assert sh("echo b").stderr == "++ echo b\n"

@@ -69,6 +69,8 @@ class _Bash(Driver):
         lines = [
             "{ __cloche_running=1; } >/dev/null 2>&1",
             *(f"\\__cloche_with {name} {_quoted(value)}" for name, value in (cell.get("env") or {}).items()),
+            # Not the last of its list: as such it would be a failure, to errexit and to an ERR trap.
+            *([f"{{ \\__cloche_left {self._code} && \\builtin :; }} >/dev/null 2>&1"] if self._code else []),
             f"\\builtin source {_quoted(path)} <{stdin} >{ours}/1 2>{ours}/2",
             "{ __cloche_code=$? __cloche_flags=$-; \\builtin set +euvx; } >/dev/null 2>&1",
             '{ [[ -z ${__cloche_dropped-} ]] || \\builtin trap - "${__cloche_dropped[@]}"; } >/dev/null 2>&1',

@@ -11,6 +11,11 @@ __cloche_at_exit=
 __cloche_dropped=()
 __cloche_replaced=()
 
+# The status that the cell before has left.
+__cloche_left() {
+    builtin return "$1"
+}
+
 # At the end of a cell that came to its end.
 __cloche_end() {
     __cloche_running=
