@@ -194,6 +194,12 @@ def test_the_status_of_the_last_cell_can_be_asked_for(sh):
     assert sh("echo $?").stdout == "7\n"
 
 
+def test_a_signal_to_the_whole_group_ends_the_cell_and_not_the_kernel(sh):
+    sh("kept=1; trap 'kill 0' EXIT")
+    assert (sh("sleep 60 & exit 3").exit_code, sh("echo $kept").stdout) == (3, "1\n")
+    assert (sh("sleep 60 & kill 0; echo after").exit_code, sh("echo $kept").stdout) == (143, "1\n")
+
+
 def test_xtrace_tells_of_the_cell_alone_and_lasts(sh):
     assert sh("set -x; echo a").stderr == "++ echo a\n"
     assert sh("echo b").stderr == "++ echo b\n"

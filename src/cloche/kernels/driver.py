@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _ENOSYS = 38
-_SIGINT = 2
+_FOR_THE_CELL = (1, 2, 15)  # SIGHUP, SIGINT and SIGTERM of the whole group, `kill 0` for one: not for us
 
 
 def drive(start: Callable[[], Driver]) -> NoReturn:
     """Be a kernel, until the agent is gone; then end as the interpreter did."""
     driver, code = None, 1
     try:
-        set_signal(_SIGINT, lambda *_: None)  # for the cell, not for us; not ignored, which would be inherited
+        for number in _FOR_THE_CELL:
+            set_signal(number, lambda *_: None)  # not ignored, which would be inherited
         driver = start()
         driver.serve()
     finally:

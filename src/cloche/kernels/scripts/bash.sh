@@ -32,7 +32,7 @@ __cloche_leave() {
     builtin set +o posix # in which all traps are told, the unset ones as well
     builtin trap -p >|"$__cloche_folder/traps"
     builtin trap - ERR DEBUG RETURN
-    builtin trap : INT # not ignored: the next shell could not change that
+    builtin trap : INT TERM HUP # an action may be `kill 0`; not ignored: the next shell could not change that
     if [[ -n $__cloche_at_exit ]]; then
         builtin local __cloche_action="$__cloche_at_exit"
         __cloche_at_exit=
