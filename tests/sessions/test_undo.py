@@ -594,3 +594,31 @@ def test_workers_that_libraries_keep_are_started_anew_in_a_copy(place: str) -> N
         box.restore(box.checkpoint())
         again = box.run(code)
         assert again.text == "([0, 1], 1)", again.error
+
+
+POOLS = """
+import threading, time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+threads, one, processes, older = ThreadPoolExecutor(2), ThreadPoolExecutor(1), ProcessPoolExecutor(1), ThreadPool(1)
+threads.submit(abs, 1).result(), processes.submit(abs, 1).result(), older.map(abs, [1])
+running = one.submit(threading.Event().wait)
+waiting, elsewhere = one.submit(abs, -2), processes.submit(time.sleep, 60)
+while not running.running(): time.sleep(0.001)
+"""
+
+
+def test_pools_of_a_copy_work_or_say_why_not(place: str) -> None:
+    with cloche.Sandbox(memory="1G", processes=100, timeout=20) as box:
+        assert box.run(POOLS).ok
+        before = box.checkpoint()
+        for _ in range(2):
+            box.restore(before)
+            assert box.run(
+                "list(threads.map(abs, [-1, -2, -3])), waiting.result(), one.submit(abs, -4).result()"
+            ).text == ("([1, 2, 3], 2, 4)")
+            for code in ("running.result()", "elsewhere.result()", "processes.submit(abs, 1)"):
+                error = box.run(code).error
+                assert error is not None
+                assert "not restored" in error.message
+            assert getattr(box.run("older.map(abs, [1])").error, "message", "") == "Pool not running"

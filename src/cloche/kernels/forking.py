@@ -127,17 +127,6 @@ def revive(loop: Any) -> None:
     loop._make_self_pipe()
 
 
-def leave_workers() -> None:
-    """joblib keeps its workers for the next time, and would wait for ever for those of the original."""
-    joblib = sys.modules.get("joblib.externals.loky.reusable_executor")
-    if joblib is not None and joblib._executor is not None:
-        _left.append(joblib._executor)  # not freed: it would tell the original's workers to end
-        joblib._executor = joblib._executor_kwargs = None  # type: ignore[attr-defined]
-
-
-_left: list[Any] = []
-
-
 def _descriptors() -> list[tuple[int, str]]:
     found = []
     for name in os.listdir("/proc/self/fd"):

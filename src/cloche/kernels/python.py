@@ -10,7 +10,19 @@ import sys
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from cloche.agent import signals
-from cloche.kernels import forking, libraries, rehearsal, shell, sources, stdin, streams, tables, tools, variables
+from cloche.kernels import (
+    forking,
+    libraries,
+    rehearsal,
+    shell,
+    sources,
+    stdin,
+    streams,
+    tables,
+    tools,
+    variables,
+    workers,
+)
 from cloche.kernels.channel import Channel
 from cloche.wire import frames
 from cloche.wire.light_json import loads
@@ -158,6 +170,7 @@ class Kernel:
     def _fork(self, operation: int, request: dict[str, Any]) -> None:
         control, stdout, stderr = self._channel.take(3)
         lost = forking.lost({self._channel.fileno(), control}, self._shell.loop)
+        under_way = workers.under_way()
         streams.flush()
         try:
             is_copy = forking.fork()
@@ -185,7 +198,9 @@ class Kernel:
         except OSError:
             pass  # it is gone, and the code will find out
         forking.revive(self._shell.loop)
-        forking.leave_workers()
+        workers.fail(under_way)
+        if not self._is_frozen:
+            workers.renew()
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
