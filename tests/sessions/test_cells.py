@@ -59,6 +59,12 @@ def test_earlier_results_and_inputs_have_names(shared: cloche.Sandbox) -> None:
     )
 
 
+def test_a_name_of_results_that_is_a_builtin_stays_that(box: cloche.Sandbox) -> None:
+    box.run("import gettext; gettext.install('any')")
+    box.run("'a result'")
+    assert value(box.run("_('text')")) == "'text'"
+
+
 def test_a_name_of_results_that_was_assigned_is_free_again_when_deleted(box: cloche.Sandbox) -> None:
     box.run("for _ in range(3): pass")
     box.run("'first'")

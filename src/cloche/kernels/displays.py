@@ -6,6 +6,7 @@ IPython's classes are known only when it has been imported, so what is different
 
 from __future__ import annotations
 
+import builtins
 import sys
 
 from cloche.kernels import charts, tables, tracebacks
@@ -149,8 +150,10 @@ class Hook:
             return
         if len(outputs) >= self.cache_size:
             self.cull_cache()
-        # Whoever assigns one of them has it until he deletes it.
-        ours = all(names[name] is hidden.get(name, "") for name in ("_", "__", "___") if name in names)
+        # Whoever assigns one of them has it until he deletes it; and `gettext.install` has `_` among the builtins.
+        ours = not hasattr(builtins, "_") and all(
+            names[name] is hidden.get(name, "") for name in ("_", "__", "___") if name in names
+        )
         self.___, self.__, self._ = self.__, self._, result
         count = self.prompt_count
         new = {f"_{count}": result}
