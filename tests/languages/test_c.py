@@ -7,6 +7,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche.languages import native
+from cloche.languages.language import Project
 from cloche.languages.snippets.c import leading_includes, wrapped
 from cloche.languages.snippets.headers import missing_in_c
 
@@ -187,3 +188,10 @@ def test_what_the_linker_misses_or_has_twice_is_said():
     twice = cloche.run(files=files)
     assert twice.error is not None
     assert "multiple definition of" in twice.error.message
+
+
+def test_what_includes_openmp_is_compiled_and_linked_with_it():
+    project = Project(
+        "/sandbox/code/main.c", "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
+    )
+    assert native.libraries(project) == ["-fopenmp"]

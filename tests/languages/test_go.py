@@ -182,3 +182,30 @@ def test_a_program_that_needs_too_much_memory_to_compile_is_at_a_limit():
         "package main\n\nvar x = [1 << 28]int{1<<28 - 1: 1}\n\nfunc main() { println(x[5]) }\n", language="go"
     )
     assert result.error.kind == "memory"
+
+
+TESTS = """package sums_test
+
+import "testing"
+
+func add(a, b int) int { return a + b }
+
+func TestAdd(t *testing.T) {
+	if add(1, 2) != 3 {
+		t.Fatal("no")
+	}
+}
+
+func TestMore(t *testing.T) {
+	t.Fatalf("%d", add(2, 2))
+}
+"""
+
+
+def test_tests_of_any_package_are_run(jail):
+    result = cloche.run(TESTS, language="go")
+    assert "--- PASS: TestAdd" in result.stdout
+    assert "main.go:14: 4\n--- FAIL: TestMore" in result.stdout
+    assert (result.exit_code, result.error.kind) == (1, "exit")
+    wrong = cloche.run(TESTS.replace("add(2, 2)", "sub(2, 2)"), language="go")
+    assert [str(each) for each in wrong.diagnostics] == ["main.go:14:17: error: undefined: sub"]

@@ -149,3 +149,15 @@ def test_a_bomb_of_types_ends_at_a_limit():
     code = f'type T0 = u8;\n{types}fn main() {{ println!("{{:?}}", std::any::type_name::<T19>().len()); }}'
     result = cloche.run(code, language="rust", memory="256M", build_timeout=10, timeout=10)
     assert result.error.kind in ("memory", "timeout")
+
+
+def test_tests_of_a_package_are_run():
+    files = {
+        "Cargo.toml": '[package]\nname = "leap"\nversion = "1.0.0"\nedition = "2021"\n',
+        "src/lib.rs": "pub fn one() -> i32 { 1 }\nmod tests { #[test] fn inside() { assert_eq!(super::one(), 1); } }\n",
+        "tests/more.rs": "#[test]\nfn outside() { assert_eq!(leap::one(), 2); }\n",
+    }
+    assert "test tests::inside ... ok" in cloche.run(files=files, entry="src/lib.rs").stdout
+    result = cloche.run(files=files, entry="tests/more.rs")
+    assert "tests/more.rs:2:16:\nassertion `left == right` failed" in result.stdout
+    assert result.exit_code == 101

@@ -33,6 +33,7 @@ _LIBRARIES = {
     "gmp.h": ("-lgmp",),
     "gmpxx.h": ("-lgmpxx", "-lgmp"),
     "mpfr.h": ("-lmpfr", "-lgmp"),
+    "omp.h": ("-fopenmp",),
 }
 
 # What the linker says, GNU's and gold.

@@ -151,6 +151,6 @@ LANGUAGE = Language(
     manifests=("go.mod",),
     diagnose=diagnose,
     explain=explain,
-    preparation=Preparation("the standard library, compiled (a minute, 100 MB)", prepare, version=2),
+    preparation=Preparation("the standard library, compiled (a minute, 100 MB)", prepare, version=3),
     hello='package main\n\nimport "fmt"\n\nfunc main() {\n\tfmt.Println("Hello from Go")\n}\n',
 )

@@ -87,7 +87,7 @@ def plan(project: Project, found: Found) -> Plan:
 
 def _is_tests_alone(text: str) -> bool:
     """Are tests all that there is to run?"""
-    return re.search(r"^\s*#\[test\]", text, re.MULTILINE) is not None and "fn main" not in text
+    return re.search(r"(?:^|[{};])\s*#\[test\]", text, re.MULTILINE) is not None and "fn main" not in text
 
 
 def _completed(project: Project) -> tuple[str, int, int] | None:
@@ -129,6 +129,8 @@ def _by_manifest(project: Project, found: Found, manifest: Manifest) -> Plan:
         env = environment(manifest, project.root, manifest.library_name)
         steps.append(Step("compile library", command, cwd=project.root, env=env))
         options += ["--extern", f"{manifest.library_name}={made}"]
+    if _is_tests_alone(project.text or ""):
+        options.append("--test")
     step, program = _compiled(project, found, entry, manifest.edition, crate, *options)
     steps.append(step.replace(env=environment(manifest, project.root, crate)))
     return Plan(run=(program,), before=tuple(steps))

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/build"
 	"go/parser"
 	"go/token"
@@ -80,6 +81,7 @@ func (b *builder) load() error {
 		}
 	}
 	entry := b.entry
+	testsAlone := !ownMain.Match(text) && len(others) == 0 && ownTests.Match(text)
 	header, err := parser.ParseFile(token.NewFileSet(), b.entry, text, parser.PackageClauseOnly)
 	if err != nil && !hasPackageClause(text) {
 		entry, err = b.complete(text, others)
@@ -89,21 +91,31 @@ func (b *builder) load() error {
 		if text, err = os.ReadFile(entry); err != nil {
 			return err
 		}
+	} else if err == nil && header.Name.Name != "main" && testsAlone {
+		if entry, err = b.rename(text, header.Name); err != nil {
+			return err
+		}
 	} else if err == nil && header.Name.Name != "main" {
 		b.complain(b.entry+":1:1", "package %s is not a main package", header.Name.Name)
 		return nil
 	}
 	main.files = append([]string{entry}, others...)
-	if !ownMain.Match(text) && len(others) == 0 {
-		if tests := ownTests.FindAllSubmatch(text, -1); tests != nil {
-			file, err := b.writeTestMain(tests)
-			if err != nil {
-				return err
-			}
-			main.files = append(main.files, file)
+	if testsAlone {
+		file, err := b.writeTestMain(ownTests.FindAllSubmatch(text, -1))
+		if err != nil {
+			return err
 		}
+		main.files = append(main.files, file)
 	}
 	return b.follow(main)
+}
+
+// rename makes tests of any package a part of package main; their lines stay where they were.
+func (b *builder) rename(text []byte, name *ast.Ident) (string, error) {
+	path := filepath.Join(b.scratch, "renamed.go")
+	start := int(name.Pos()) - 1 // positions of the only file of its set
+	renamed := fmt.Sprintf("//line %s:1:1\n%smain%s", b.entry, text[:start], text[start+len(name.Name):])
+	return path, os.WriteFile(path, []byte(renamed), 0o644)
 }
 
 // writeTestMain runs the tests of code that has nothing else to run.
