@@ -169,6 +169,14 @@ def test_an_exception_is_a_runtime_error_with_its_traceback() -> None:
     assert 'File "/sandbox/code/main.py", line 2, in f' in error.traceback
 
 
+def test_what_python_cannot_read_is_a_diagnostic() -> None:
+    (said,) = cloche.run("def f():\n    if x\n        pass\n").diagnostics
+    assert str(said) == "main.py:2:0: error: expected ':'"
+    (said,) = cloche.run(files={"main.py": "import lib.sums", "lib/sums.py": "x = 1\ny = = 2\n"}).diagnostics
+    assert str(said) == "lib/sums.py:2:0: error: invalid syntax"
+    assert cloche.run("eval('1 +')").diagnostics == cloche.run("1 / 0").diagnostics == ()
+
+
 def test_a_program_that_cannot_be_compiled_is_a_syntax_error() -> None:
     error = error_of(cloche.run("print(1)\nx = ("), "syntax")
     assert (error.name, error.message) == ("SyntaxError", "'(' was never closed")

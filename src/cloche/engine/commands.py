@@ -8,7 +8,7 @@ from time import monotonic
 
 from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env
 from cloche.engine.io import AsyncCondition
-from cloche.engine.judge import TAIL, Facts, judge
+from cloche.engine.judge import TAIL, Facts, judge, unread
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model import events
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cloche.engine.box import AsyncBox
     from cloche.engine.building import Building
-    from cloche.model.result import Display
+    from cloche.model.result import Diagnostic, Display
 
 Data = bytes | bytearray | memoryview
 
@@ -486,11 +486,14 @@ class AsyncProcess:
             stderr_bytes=err,
             wall=self._box.wall,
             results=shown,
-            diagnostics=() if building is None else tuple(building.diagnostics),
+            diagnostics=tuple(building.diagnostics) if building is not None else self._unread(error),
             build_time=self._time_to_build(now),
         )
         self._forget()
         return Exit(self.result)
+
+    def _unread(self, error: Error | None) -> tuple[Diagnostic, ...]:
+        return unread(error, self._source) if error is not None and error.kind == "syntax" else ()
 
     def _time_to_build(self, now: float) -> float | None:
         if self._building is None or not self._building.plan.before:

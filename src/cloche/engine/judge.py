@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
-from cloche.model.result import Error
+from cloche.model.result import Diagnostic, Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,6 +197,20 @@ def _find_syntax_error(lines: list[str]) -> Traceback | None:
         return None
     start = next((n for n in range(last, -1, -1) if lines[n].startswith('  File "')), last)
     return Traceback(raised.group(1), raised.group(2) or "", "\n".join(lines[start:]))
+
+
+def unread(error: Error, source: str | None) -> tuple[Diagnostic, ...]:
+    """Where Python could not read a program, as compilers say it; which column that is, its indented quote hides."""
+    from re import MULTILINE, findall
+
+    from cloche.languages.language import HOME
+
+    places = findall(r'^ {2,}File "([^"<][^"]*)", line (\d{1,9})$', error.traceback or "", MULTILINE)
+    if error.kind != "syntax" or not places:
+        return ()
+    file, line = places[-1]
+    shown = file.rpartition("/")[2] if file == source else file.removeprefix(f"{HOME}/")
+    return (Diagnostic(shown, int(line), 0, error.message),)
 
 
 def _with(trace: Traceback | None, kind: str, message: str, hint: str) -> Error:
