@@ -178,3 +178,29 @@ def test_what_succeeds_is_as_described(server: Any, known: dict[str, list[str]])
         key = ask("POST", "/v1/keys", 201, json={"owner": "ada", "name": "described"}).json()["id"]
         ask("GET", "/v1/keys")
         ask("DELETE", "/v1/keys/{key_id}", 204, path_parameters={"key_id": key})
+        ask("GET", "/v1/health")
+        ask("GET", "/v1/ready")
+        ask("GET", "/v1/version")
+
+
+def test_a_client_can_be_generated_from_the_description(server: Any) -> None:
+    """Generators take the first form of an answer for the only one, and what has no form for nothing."""
+    with server.client() as http:
+        paths = http.get("/openapi.json").json()["paths"]
+    answers = [
+        (f"{method} {path} {status}", answer.get("content", {}))
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        for status, answer in operation["responses"].items()
+        if status in ("200", "201")
+    ]
+
+    assert len(answers) > 50
+    for where, content in answers:
+        assert content, where
+        assert "application/json" not in content or next(iter(content)) == "application/json", where
+        for kind, told in content.items():
+            if kind == "application/json":
+                assert told["schema"], where
+            elif kind.startswith("text/"):
+                assert told.get("schema", {}).get("type") in (None, "string"), where

@@ -388,6 +388,36 @@ class TemplateSummary(BaseModel):
     files: list[str] = Field(description="their paths")
 
 
+class StatusAnswer(BaseModel):
+    """All is well."""
+
+    status: Literal["ok"]
+
+
+class VersionAnswer(BaseModel):
+    """Which Cloche this is, and which version of this interface it has."""
+
+    name: str
+    version: str
+    api: str
+
+
+class DayAnswer(BaseModel):
+    """What was used on one day (UTC)."""
+
+    runs: int
+    cpu_time: float = Field(description="seconds")
+    bytes: int = Field(description="that went in and out")
+
+
+class UsedAnswer(BaseModel):
+    """What an owner has used, by day (2026-01-31), and how many sandboxes are alive now."""
+
+    owner: str
+    sandboxes: int
+    days: dict[str, DayAnswer]
+
+
 class Page(BaseModel, Generic[T]):
     """A page of a list; `next` goes into `after` for the following one."""
 

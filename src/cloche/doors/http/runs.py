@@ -13,7 +13,7 @@ from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, visit
 from cloche.doors.http.problems import ALWAYS, Unwelcome
-from cloche.doors.http.streams import STREAMED, accepted, of_log, outcome, position, wants_events
+from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
 from cloche.errors import Gone
 from cloche.model.result import Result
 from cloche.service.programs import run_program
@@ -23,9 +23,9 @@ from cloche.store.records import RunRecord
 
 router = APIRouter(responses=ALWAYS, tags=["runs"])
 
-_STREAM = {**STREAMED, "text/plain": {"schema": {"type": "string"}}}
+_FORMS = {**JSON_OR_STREAMED, "text/plain": {"schema": {"type": "string"}}}
 RESULT: dict[int | str, dict[str, Any]] = {
-    200: {"model": ResultAnswer | ModelAnswer, "description": "what it came to", "content": _STREAM}
+    200: {"model": ResultAnswer | ModelAnswer, "description": "what it came to", "content": _FORMS}
 }
 EVENTS: dict[int | str, dict[str, Any]] = {200: {"description": "server-sent events", "content": STREAMED}}
 View = Annotated[Literal["full", "model"] | None, Query(description="`model`: what a model should read of it")]

@@ -15,7 +15,7 @@ from cloche.doors.http.bodies import SandboxBody, SandboxChanges
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
-from cloche.doors.http.streams import STREAMED, EventStream, event, of_log, position, wants_events
+from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
 from cloche.errors import ClocheError
 from cloche.service.held import Held
 from cloche.service.service import Service
@@ -100,7 +100,7 @@ async def resume(sandbox_id: str, service: TheService, caller: TheCaller) -> Res
 
 @router.get(
     "/{sandbox_id}/usage",
-    responses={200: {"model": UsageAnswer, "content": STREAMED}},
+    responses={200: {"model": UsageAnswer, "content": JSON_OR_STREAMED}},
     response_class=Response,
 )
 async def usage(

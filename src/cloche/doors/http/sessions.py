@@ -31,7 +31,7 @@ from cloche.doors.http.bodies import (
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, held_of, page, visit
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
-from cloche.doors.http.streams import STREAMED, accepted, of_log, wants_events
+from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
 from cloche.service import attempts
@@ -207,7 +207,7 @@ async def discard(held: TheSandbox, attempt: Name) -> Response:
 
 @router.post(
     "/best_of",
-    responses={200: {"model": BestAnswer, "content": STREAMED}},
+    responses={200: {"model": BestAnswer, "content": JSON_OR_STREAMED}},
     response_class=Response,
 )
 async def best_of(

@@ -23,16 +23,12 @@ HEARTBEAT_S = 15.0
 _WHILE_S = 0.05
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
-# As the OpenAPI description tells them: the form of one event.
-STREAMED = {
-    MEDIA_TYPE: {
-        "schema": {
-            "type": "object",
-            "description": "server-sent events: `id` counts from 1, `event` is the kind, `data` is JSON",
-            "properties": {"id": {"type": "string"}, "event": {"type": "string"}, "data": {"type": "string"}},
-        }
-    }
-}
+# As the OpenAPI description tells them.  No type: some readers hold it against one event, which is an object, others
+# against the whole stream, which is text.
+_EVENTS = "server-sent events: `id` counts from 1, `event` is the kind, `data` is JSON"
+STREAMED: dict[str, Any] = {MEDIA_TYPE: {"schema": {"description": _EVENTS}}}
+# JSON first: clients that are generated from it take the first form that they find for the only one.
+JSON_OR_STREAMED: dict[str, Any] = {"application/json": {}, **STREAMED}
 
 
 def wants_events(request: Request) -> bool:

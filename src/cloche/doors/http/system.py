@@ -12,7 +12,15 @@ from starlette.responses import HTMLResponse, Response
 
 from cloche import __version__, environment, languages, settings
 from cloche.doors.http import documentation
-from cloche.doors.http.answers import AuditAnswer, KeyAnswer, LanguageAnswer, Page
+from cloche.doors.http.answers import (
+    AuditAnswer,
+    KeyAnswer,
+    LanguageAnswer,
+    Page,
+    StatusAnswer,
+    UsedAnswer,
+    VersionAnswer,
+)
 from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS, told
@@ -46,14 +54,14 @@ async def docs(request: Request) -> Response:
     return HTMLResponse(documentation.page(request.app.openapi()), headers=_PAGE)
 
 
-@router.get("/v1/health", response_class=Response)
+@router.get("/v1/health", responses={200: {"model": StatusAnswer}}, response_class=Response)
 @router.head("/v1/health", include_in_schema=False)
 async def health() -> Response:
     """The process answers."""
     return Json({"status": "ok"})
 
 
-@router.get("/v1/ready", response_class=Response)
+@router.get("/v1/ready", responses={200: {"model": StatusAnswer}}, response_class=Response)
 @router.head("/v1/ready", include_in_schema=False)
 async def ready(service: TheService) -> Response:
     """It takes work: sandboxes can be started, the database answers, and it is not stopping."""
@@ -70,7 +78,7 @@ async def ready(service: TheService) -> Response:
     return Json({"status": "ok"})
 
 
-@router.get("/v1/version", response_class=Response)
+@router.get("/v1/version", responses={200: {"model": VersionAnswer}}, response_class=Response)
 async def version() -> Response:
     """Which Cloche this is."""
     return Json({"name": "cloche", "version": __version__, "api": "v1"})
@@ -83,7 +91,7 @@ async def known_languages(limit: Limit = 100, after: After = None) -> Response:
     return Json(page([_language(state) for state in states], limit, after))
 
 
-@router.get("/v1/usage", response_class=Response)
+@router.get("/v1/usage", responses={200: {"model": UsedAnswer}}, response_class=Response)
 async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
     """What the caller has used, day by day."""
     await service.journal.flush()
