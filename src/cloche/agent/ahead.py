@@ -13,6 +13,7 @@ from cloche.agent import libc, processes, python, signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from cloche.agent.main import Agent
@@ -25,15 +26,25 @@ _ENTRY = 1  # a call is about to be made, not one that was
 _INFO = 88  # bytes of what the kernel tells of a call: at 24 its number, then its arguments
 _MOST_STOPS = 20_000  # Node has about a thousand
 _LONGEST = 4096  # of a path
+_LOOK_S = 0.005  # between two looks at what it may wait for us to do
 
 
 class Ahead:
     """A command that waits to be asked for."""
 
     def __init__(
-        self, agent: Agent, argv: list[str], env: dict[str, str], stops: dict[int, int], places: tuple[str, ...]
+        self,
+        agent: Agent,
+        meanwhile: Callable[[], None] | None,
+        argv: list[str],
+        env: dict[str, str],
+        stops: dict[int, int],
+        places: tuple[str, ...],
     ) -> None:
-        """`stops` are the calls to wait before: always, or (at least 0) if that argument is a path in `places`."""
+        """`stops` are the calls to wait before: always, or (at least 0) if that argument is a path in `places`.
+
+        `meanwhile` does what else a program needs of the agent: until it waits, the agent has eyes for nothing else.
+        """
         self._argv, self._stops = argv, stops
         self._places = tuple(place.encode() for place in places)
         self._environment = {**agent.environment, **env}
@@ -45,7 +56,14 @@ class Ahead:
         for fd in theirs:
             os.close(fd)
         self._info = libc.fixed(bytes(_INFO))
-        if self._advance():
+        if meanwhile is not None:
+            # Neither may wait for the other: a call that the wall refuses stands still until we have told so.
+            signals.signal(signals.SIGALRM, lambda *_: meanwhile())
+            signals.setitimer(signals.ITIMER_REAL, _LOOK_S, _LOOK_S)
+        waits = self._advance()
+        signals.setitimer(signals.ITIMER_REAL, 0)
+        signals.signal(signals.SIGALRM, signals.SIG_DFL)
+        if waits:
             self.alive = True
             processes.expose_to_oom(self.pid)
             agent.adopt(self.pid, self._ended)

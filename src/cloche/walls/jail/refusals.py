@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 from _struct import Struct
 from fcntl import ioctl
 from time import monotonic
@@ -38,3 +39,10 @@ class Refusals:
             ioctl(self.listener, _SEND, _ANSWER.pack(ticket, 0, -errno.EPERM, 0))
         except OSError:
             pass  # the caller was killed while it waited
+
+    def answer_all(self) -> None:
+        """The same for all that wait, which may be none."""
+        poll = select.poll()
+        poll.register(self.listener, select.POLLIN)
+        while any(events & select.POLLIN for _, events in poll.poll(0)):
+            self.answer()

@@ -42,13 +42,15 @@ class Newborn(BaseException):
         gc.enable()
         parking.send(b"R")
         agent = None
+        refusals = None if listener is None else Refusals(listener)
         if self._plan["spare"]:
             agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
             os.set_blocking(parking.fileno(), True)
             command = self._plan["ahead"]
             if command is None:
                 agent.spare = processes.Spare(agent, early=self._plan["rehearse"])
-            ahead = None if command is None else Ahead(agent, **command)
+            meanwhile = None if refusals is None else refusals.answer_all
+            ahead = None if command is None else Ahead(agent, meanwhile, **command)
             if self._plan["rehearse"]:
                 agent.rehearse()  # after these: a fork has all memory shared once more
             agent.ahead = ahead
@@ -64,10 +66,9 @@ class Newborn(BaseException):
         furnish = self._plan["furnish"]
         if furnish is not None:
             agent.furnish = lambda: furnish(agent, store)
-        if listener is not None:
-            refusals = Refusals(listener)
+        if refusals is not None:
             agent.refused = refusals.seen
-            agent.watch(listener, refusals.answer)
+            agent.watch(refusals.listener, refusals.answer)
         agent.serve()
         os._exit(0)
 
