@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
-_INCOMPLETE = (
-    0x4000  # codeop.PyCF_ALLOW_INCOMPLETE_INPUT: for prompts, where more may follow; a cell is told what it lacks
-)
+# codeop.PyCF_ALLOW_INCOMPLETE_INPUT is for prompts, where more may follow; a cell is told what it lacks.
+_INCOMPLETE = 0x4000
 _WINDOWS = (
     "auto",
     "notebook",
