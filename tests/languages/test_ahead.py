@@ -140,6 +140,22 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
         time.sleep(0.05)  # nothing announces that the next one waits
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("/usr/bin/unshare", "-U", "/bin/cat", "/sandbox/x"), ("/bin/sleep", "60")],
+    ids=["a refused call on the way", "no way there at all"],
+)
+def test_a_command_that_cannot_come_to_where_it_should_wait_holds_up_nobody(command: tuple[str, ...]) -> None:
+    for _ in range(3):  # the first makes it known, a later one is given the sandbox in which it was started
+        box = one_shot("", "bash", Limits(), {}, ())
+        box._order = box._order.replace(ahead=Ahead(command, {}, "files"))
+        try:
+            assert box.commands.run(["echo", "here"], timeout=20).stdout == "here\n"
+        finally:
+            box.close()
+        time.sleep(0.1)  # nothing announces that the next one is being made
+
+
 def test_no_more_are_kept_ready_than_were_asked_for_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(1)
     commands = [{"argv": (f"/bin/{number}",), "env": {}, "until": "files"} for number in range(30)]

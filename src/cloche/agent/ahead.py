@@ -8,6 +8,7 @@ by itself, traced no more: its arguments, environment, descriptors and working d
 from __future__ import annotations
 
 import os
+from time import monotonic
 
 from cloche.agent import libc, processes, python, signals
 
@@ -26,7 +27,8 @@ _ENTRY = 1  # a call is about to be made, not one that was
 _INFO = 88  # bytes of what the kernel tells of a call: at 24 its number, then its arguments
 _MOST_STOPS = 20_000  # Node has about a thousand
 _LONGEST = 4096  # of a path
-_LOOK_S = 0.005  # between two looks at what it may wait for us to do
+_LOOK_S = 0.02  # between two looks at what has to be done while it runs
+_PATIENCE_S = 5.0  # until it has to be there: whoever gets this sandbox meanwhile waits for it
 
 
 class Ahead:
@@ -35,15 +37,15 @@ class Ahead:
     def __init__(
         self,
         agent: Agent,
-        meanwhile: Callable[[], None] | None,
         argv: list[str],
         env: dict[str, str],
         stops: dict[int, int],
         places: tuple[str, ...],
+        meanwhile: Callable[[], None],
     ) -> None:
         """`stops` are the calls to wait before: always, or (at least 0) if that argument is a path in `places`.
 
-        `meanwhile` does what else a program needs of the agent: until it waits, the agent has eyes for nothing else.
+        `meanwhile` is called every now and then until it is there.
         """
         self._argv, self._stops = argv, stops
         self._places = tuple(place.encode() for place in places)
@@ -56,14 +58,7 @@ class Ahead:
         for fd in theirs:
             os.close(fd)
         self._info = libc.fixed(bytes(_INFO))
-        if meanwhile is not None:
-            # Neither may wait for the other: a call that the wall refuses stands still until we have told so.
-            signals.signal(signals.SIGALRM, lambda *_: meanwhile())
-            signals.setitimer(signals.ITIMER_REAL, _LOOK_S, _LOOK_S)
-        waits = self._advance()
-        signals.setitimer(signals.ITIMER_REAL, 0)
-        signals.signal(signals.SIGALRM, signals.SIG_DFL)
-        if waits:
+        if self._advance_in_time(meanwhile):
             self.alive = True
             processes.expose_to_oom(self.pid)
             agent.adopt(self.pid, self._ended)
@@ -94,6 +89,26 @@ class Ahead:
                 os.execve(self._argv[0], self._argv, self._environment)
         finally:
             os._exit(127)
+
+    def _advance_in_time(self, meanwhile: Callable[[], None]) -> bool:
+        """Nobody else does our work while we wait for it, and it may wait for us: for an answer to a refused call."""
+        until = monotonic() + _PATIENCE_S
+
+        def look(*_: Any) -> None:
+            meanwhile()
+            if monotonic() > until:
+                try:
+                    os.kill(self.pid, signals.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it has just ended by itself
+
+        signals.signal(signals.SIGALRM, look)
+        signals.setitimer(signals.ITIMER_REAL, _LOOK_S, _LOOK_S)
+        try:
+            return self._advance()
+        finally:
+            signals.setitimer(signals.ITIMER_REAL, 0)
+            signals.signal(signals.SIGALRM, signals.SIG_DFL)
 
     def _advance(self) -> bool:
         """Have it run up to where it shall wait; False if it never comes there, or must not be traced here."""

@@ -49,8 +49,8 @@ class Newborn(BaseException):
             command = self._plan["ahead"]
             if command is None:
                 agent.spare = processes.Spare(agent, early=self._plan["rehearse"])
-            meanwhile = None if refusals is None else refusals.answer_all
-            ahead = None if command is None else Ahead(agent, meanwhile, **command)
+            meanwhile = refusals.answer_all if refusals is not None else _nothing
+            ahead = None if command is None else Ahead(agent, **command, meanwhile=meanwhile)
             if self._plan["rehearse"]:
                 agent.rehearse()  # after these: a fork has all memory shared once more
             agent.ahead = ahead
@@ -71,6 +71,10 @@ class Newborn(BaseException):
             agent.watch(refusals.listener, refusals.answer)
         agent.serve()
         os._exit(0)
+
+
+def _nothing() -> None:
+    """What there is to do while a command starts, where no filter asks for an answer."""
 
 
 def _heed_signals() -> None:
