@@ -507,6 +507,29 @@ def test_a_limit_that_another_has_met_and_survived_is_not_held_against_the_next(
         assert error.kind == "exit"
 
 
+@pytest.mark.embedded
+def test_what_cannot_be_started_for_want_of_processes_is_told_so() -> None:
+    with cloche.Sandbox(processes=16) as box:
+        last = [box.commands.start(["sleep", "60"]) for _ in range(20)][-1]
+        for result in (last.wait(), box.commands.run("true"), box.run_program("true", language="bash")):
+            assert (result.stdout, result.exit_code) == ("", 127)
+            assert result.error is not None
+            assert result.error.kind == "processes"
+            assert result.error.hint
+
+
+@pytest.mark.embedded
+def test_what_cannot_be_started_for_want_of_space_is_told_so() -> None:
+    with cloche.Sandbox(disk="4M") as box:
+        box.commands.run("cat /dev/zero > full")
+        result = box.run_program("print(1)")
+        assert (result.stdout, result.exit_code) == ("", 127)
+        assert result.error is not None
+        assert result.error.kind == "disk"
+        box.files.remove("full")
+        assert box.run_program("print(1)").stdout == "1\n"
+
+
 # --- usage
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Data = bytes | bytearray | memoryview
 
 _SIGKILL = 9
+_EAGAIN, _ENOSPC = 11, 28
+_NOT_STARTED = 127  # the exit code of what never began
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody listens
@@ -366,6 +368,8 @@ class Process:
             told = frames.decode_json(payload)
             if told.get("errno") == 2 and self._request.get("language") and self._lacks_program():
                 return self._unavailable(str(self._request["language"]))
+            if told.get("errno") in (_EAGAIN, _ENOSPC):
+                return self._no_room(told["errno"])
             raise self._refusal(told)
         if kind == frames.CREDIT:
             self._feed()
@@ -517,6 +521,19 @@ class Process:
         """What runs this language is not in the sandbox, or something else that the program needs."""
         lacks = self._building.plan.lacks if self._building is not None else ""
         self.result = unavailable(language, self._box.wall, lacks)
+        self._forget()
+        return Exit(self.result)
+
+    def _no_room(self, number: int) -> Event:
+        """It met a limit before it could begin: what was run before has left nothing of it."""
+        error = Error(
+            "processes",
+            f"The program could not be started: there are {self._limits.processes} processes and threads already.",
+            "End some of them, or allow more with processes=.",
+        )
+        if number == _ENOSPC:
+            error = judge(Facts(exit_code=_NOT_STARTED, disk_free=0), self._limits) or error
+        self.result = Result("", "", _NOT_STARTED, 0.0, 0.0, 0, error, wall=self._box.wall)
         self._forget()
         return Exit(self.result)
 
