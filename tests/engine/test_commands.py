@@ -519,6 +519,15 @@ def test_what_cannot_be_started_for_want_of_processes_is_told_so() -> None:
 
 
 @pytest.mark.embedded
+def test_one_process_is_allowed_when_one_is() -> None:
+    """Also to what is no Python: one of those waits in every sandbox of the pool, and counts until it is needed."""
+    for _ in range(4):
+        assert cloche.run("print(6 * 7)", processes=1).stdout == "42\n"
+        time.sleep(0.2)  # nothing announces that the pool is full again
+        assert cloche.run("echo $((6 * 7))", language="bash", processes=1).stdout == "42\n"
+
+
+@pytest.mark.embedded
 def test_what_cannot_be_started_for_want_of_space_is_told_so() -> None:
     with cloche.Sandbox(disk="4M") as box:
         box.commands.run("cat /dev/zero > full")

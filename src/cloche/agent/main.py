@@ -183,6 +183,11 @@ class Agent:
         """Call `ended(status, usage)` when this child has ended."""
         self._children[pid] = ended
 
+    def await_end(self, pid: int) -> None:
+        """Wait for such a child, which has been killed."""
+        _, status, usage = os.wait4(pid, 0)
+        self._children.pop(pid)(status, usage)
+
     @property
     def children(self) -> set[int]:
         """All that are waited for so."""

@@ -112,6 +112,11 @@ class Spare:
         except BrokenPipeError:
             pass  # it is dead already; its end is reported like any other
 
+    def make_way(self, agent: Agent) -> None:
+        """Go: what is about to be started needs its place among the processes that are allowed."""
+        os.kill(self.pid, signals.SIGKILL)
+        agent.await_end(self.pid)
+
     def _ended(self, _status: int, _usage: Any) -> None:
         self.alive = False
         for fd in (self.stdin, self.stdout, self.stderr, self.order):
@@ -344,7 +349,14 @@ def widen(pipe: int, size: int) -> None:
 def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:
     theirs, ours = pipes()
     try:
-        pid = spawn(argv, cwd, environment, theirs)
+        try:
+            pid = spawn(argv, cwd, environment, theirs)
+        except BlockingIOError:  # as many as are allowed are there
+            spare, agent.spare = agent.spare, None
+            if spare is None or not spare.alive:
+                raise
+            spare.make_way(agent)
+            pid = spawn(argv, cwd, environment, theirs)
     except BaseException:
         for fd in ours:
             os.close(fd)
