@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import cloche
+from cloche.model.events import Shown
 from cloche.model.result import CHART, TABLE, Display
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -38,6 +39,19 @@ def test_a_display_is_updated_in_place(shared: cloche.Sandbox) -> None:
     result = shared.run("handle = display('first', display_id='here')\ndisplay('other')\nhandle.update('second')")
     assert [display.text for display in shown(result)] == ["'second'", "'other'"]
     assert result.results[0].display_id == "here"
+
+
+def test_a_display_that_begins_empty_is_where_it_was_begun(shared: cloche.Sandbox) -> None:
+    code = "handle = display(display_id=True)\ndisplay('next')\nfor n in range(3): handle.update(n)"
+    assert [display.text for display in shared.run(code).results] == ["2", "'next'"]
+    events = [event for event in shared.stream(code) if isinstance(event, Shown)]
+    assert [(event.result.text, event.update) for event in events] == [
+        ("'next'", False),
+        ("0", False),
+        ("1", True),
+        ("2", True),
+    ]
+    assert shared.run("handle = display(display_id=True)").results == ()
 
 
 def test_an_update_of_an_earlier_cells_display_is_an_event(shared: cloche.Sandbox) -> None:

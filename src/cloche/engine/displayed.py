@@ -19,11 +19,16 @@ class Displayed:
     """The displays of one cell, and the exception that ended it."""
 
     def __init__(self) -> None:
-        self.displays: list[Display] = []
+        self._displays: list[Display] = []
         self.error: dict[str, Any] | None = None  # what the kernel says of it
         self.cut = False  # something of it is not in the result
         self._message = bytearray()  # the pieces of one that have come
         self._size = self._values = 0
+
+    @property
+    def displays(self) -> list[Display]:
+        """What it has shown, in order; a place that was kept for an update and never got one is nothing."""
+        return [shown for shown in self._displays if shown.mime]
 
     def take(self, piece: bytes) -> CellEvent | None:
         """A piece of a message (its first byte is 1 for the last); what the message says, when it is whole."""
@@ -59,9 +64,10 @@ class Displayed:
 
     def _display(self, message: dict[str, Any]) -> CellEvent | None:
         data, metadata, identity = message.get("data"), message.get("metadata"), message.get("display_id")
-        if not isinstance(data, dict) or not data:
+        is_update = bool(message.get("update"))
+        if not isinstance(data, dict) or (not data and (is_update or not isinstance(identity, str))):
             return None
-        if len(self.displays) >= MAX_DISPLAYS:
+        if len(self._displays) >= MAX_DISPLAYS:
             self.cut = True
             return None
         shown = Display(
@@ -70,10 +76,11 @@ class Displayed:
             is_main=message["type"] == "result",
             display_id=identity if isinstance(identity, str) else None,
         )
-        if not message.get("update"):
-            self.displays.append(shown)
-            return Shown(shown)
-        for number, earlier in enumerate(self.displays):
+        if not is_update:
+            self._displays.append(shown)
+            return Shown(shown) if data else None  # without, it keeps a place: display(display_id=True)
+        for number, earlier in enumerate(self._displays):
             if earlier.display_id is not None and earlier.display_id == shown.display_id:
-                self.displays[number] = shown
-        return Shown(shown, update=True)
+                is_update = is_update and bool(earlier.mime)
+                self._displays[number] = shown
+        return Shown(shown, update=is_update)
