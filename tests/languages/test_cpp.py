@@ -172,3 +172,16 @@ def test_a_constant_that_a_shared_array_is_as_long_as_stays_outside():
     code = "const int N = 3;\nint a[N];\nint last() { return a[N - 1]; }\na[2] = 7;\ncout << last();\n"
     result = cloche.run(code, language="cpp")
     assert result.stdout == "7", result.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "#include <expected>\n#include <iostream>\nint main() { std::expected<int, int> e = 5; std::cout << *e; }\n",
+        'std::string s = "abc";\nstd::cout << (s.contains("b") ? 5 : 0);\n',
+        "enum class Size { small = 5 };\nstd::cout << std::to_underlying(Size::small);\n",
+    ],
+)
+def test_what_is_new_in_cpp_23_is_compiled_as_that(code):
+    result = cloche.run(code, language="cpp")
+    assert (result.stdout, result.diagnostics) == ("5", ()), result.stderr

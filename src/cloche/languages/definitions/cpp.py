@@ -6,7 +6,14 @@ from cloche.languages import linking, native
 from cloche.languages.language import Language, Plan, Preparation, Project
 from cloche.languages.toolchain import Found, Toolchain
 
-_STANDARD = "-std=gnu++20"
+_STANDARD, _NEWER = "-std=gnu++20", "-std=gnu++23"
+# What only the newer one has; for all others there are headers compiled ahead.
+_NEW = (
+    r"#\s*include\s*<(?:expected|print|generator|mdspan|flat_map|flat_set|spanstream|stacktrace|stdfloat)>"
+    r"|\bviews::(?:zip|enumerate|chunk|slide|stride|adjacent|join_with|cartesian_product|repeat|as_const)\w*\b"
+    r"|\bstd::(?:to_underlying|unreachable|byteswap|move_only_function|println?|ranges::(?:to|contains|fold_left))\b"
+    r"|\bif\s+(?:not\s+|!\s*)?consteval\b|\.contains\s*\(\s*[\"']|\b\d+(?:uz|zu|UZ|ZU)\b"
+)
 # Only what a program includes anyway may be in the one it is given: more would bring names that clash with its own.
 _AHEAD = {
     "input_output": ("iostream",),
@@ -18,17 +25,24 @@ _AHEAD = {
 
 def plan(project: Project, found: Found) -> Plan:
     """Compile the project's files into one program; a snippet gets the `main` and the headers that it lacks."""
-    options, whole = [_STANDARD, "-pipe"], None
+    is_new = _is_new(project.text or "", *project.texts.values())
+    options, whole = [_NEWER if is_new else _STANDARD, "-pipe"], None
     if project.text is None or len(project.text) > native.MAX_LOOKED_AT:
         return native.plan(project, found, options)
     missing: tuple[str, ...] = ()
     if project.snippet:
         missing, whole = _completed(project.text, project.entry.removeprefix(f"{project.root}/"))
-    if found.prepared is not None and len(native.sources(project)) == 1:
+    if found.prepared is not None and not is_new and len(native.sources(project)) == 1:
         options += _ahead(found.prepared, project.text, missing)
     for header in missing:
         options += ["-include", header]
     return native.plan(project, found, options, whole)
+
+
+def _is_new(*texts: str) -> bool:
+    from re import search
+
+    return any(search(_NEW, text) for text in texts)
 
 
 def _completed(text: str, name: str) -> tuple[tuple[str, ...], str | None]:
@@ -73,7 +87,7 @@ LANGUAGE = Language(
     title="C++",
     main="main.cpp",
     extensions=(*native.CPP, ".hpp", ".hh", ".hxx"),
-    aliases=("c++", "cxx", "cc", "g++", "clang++", "cpp17", "cpp20", "c++17", "c++20"),
+    aliases=("c++", "cxx", "cc", "g++", "clang++", "cpp17", "cpp20", "c++17", "c++20", "cpp23", "c++23"),
     toolchain=Toolchain(
         programs=("c++",),
         folders=("/opt/gcc*/bin", "/usr/lib/llvm-*/bin", "~/.local/bin"),

@@ -50,7 +50,7 @@ _CPP = {
     "list": "list",
     "array": "array",
     "tuple": "tuple make_tuple tie",
-    "utility": "pair make_pair move forward exchange",
+    "utility": "pair make_pair move forward exchange to_underlying",
     "optional": "optional nullopt make_optional",
     "variant": "variant visit holds_alternative",
     "sstream": "stringstream istringstream ostringstream",
