@@ -155,7 +155,7 @@ class Process:
     def __init__(self, agent: Agent, operation: int, pid: int, stdin: int, stdout: int, stderr: int | None) -> None:
         self.pid = pid
         self._agent, self._operation = agent, operation
-        self._began = monotonic()
+        self.began = monotonic()
         self._outputs = {stdout: frames.STDOUT}
         if stderr is not None:
             self._outputs[stderr] = frames.STDERR
@@ -164,6 +164,7 @@ class Process:
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
+        self._ran = 0.0  # seconds
         self._alarm: int | None = None  # that has us listen to it
         self.beside: Stage | None = None  # what its end waits for
         agent.adopt(pid, self._ended)
@@ -272,7 +273,7 @@ class Process:
     def _ended(self, status: int, usage: Any) -> None:
         if self._alarm is not None:
             self._announce()
-        self._end = status, usage
+        self._end, self._ran = (status, usage), monotonic() - self.began
         self._drain()
 
     def company_left(self) -> None:
@@ -298,7 +299,8 @@ class Process:
         if self.beside is not None:
             self._agent.send(frames.encode_json(self._operation, frames.EVENT, {"ended": True}))
         else:
-            self._agent.finish(self._operation, frames.EXIT, outcome(self._agent, *self._end, self._began))
+            told = {**outcome(self._agent, *self._end, self.began), "ran": self._ran}
+            self._agent.finish(self._operation, frames.EXIT, told)
 
 
 def outcome(agent: Agent, status: int, usage: Any, began: float) -> dict[str, Any]:

@@ -75,8 +75,9 @@ class Stages:
             return
         self._now = None
         del self._agent.operations[self._operation]  # the program takes its place
+        now = monotonic()  # a short program may be over by the time that it is said to have started
         program = processes.start_program(self._agent, self._operation, self._request)
-        self._program, program.beside = program, self._beside
+        self._program, program.beside, program.began = program, self._beside, now
         for kind, payload in self._held:
             program.receive(kind, payload)
 

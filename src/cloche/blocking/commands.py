@@ -435,6 +435,9 @@ class Process:
     def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> Event:
         """The program has ended, or its sandbox has: gather what is known and judge it."""
         building, now = self._building, self._ended or monotonic()
+        if self._built is not None and end is not None:
+            # That it was built and that it ended may have come at once: how long it ran, the agent knows better.
+            self._built = max(self._begin, min(self._built, now - float(end.get("ran", 0.0))))
         failed_to_build = building is not None and building.under_way
         code = int(end["code"]) if end is not None else 0 if self._ended is not None else -_SIGKILL
         self.status = code if end is not None else None
