@@ -31,6 +31,12 @@ def test_nothing_is_wrong_with_exit_code_zero() -> None:
     assert kind(exit_code=0) is None
 
 
+def test_an_exit_without_a_reason_on_standard_error_points_at_the_output() -> None:
+    error = judge(Facts(exit_code=1), Limits())  # as most tools for tests end, which tell everything on standard output
+    assert error is not None
+    assert error.hint == "Its output may say why; if not, check its logic."
+
+
 def test_a_traceback_on_the_way_to_exit_code_zero_is_nothing() -> None:
     assert kind(exit_code=0, stderr_tail=TRACE, is_python=True) is None
 

@@ -120,7 +120,9 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         return Error(
             "exit",
             f"The program ended with exit code {facts.exit_code}.",
-            "Its standard error says more." if facts.stderr_tail.strip() else "It printed no reason; check its logic.",
+            "Its standard error says more."
+            if facts.stderr_tail.strip()
+            else "Its output may say why; if not, check its logic.",
         )
     if facts.is_syntax or (trace.name in SYNTAX and trace is not facts.explained):
         return _with(trace, "syntax", trace.message, "Correct the line that the message points at and run it again.")

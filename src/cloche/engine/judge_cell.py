@@ -112,7 +112,9 @@ def _exit(facts: CellFacts) -> Error:
     return Error(
         "exit",
         f"The code ended with exit code {facts.code}.",
-        "Its standard error says more." if facts.stderr_tail.strip() else "It printed no reason; check its logic.",
+        "Its standard error says more."
+        if facts.stderr_tail.strip()
+        else "Its output may say why; if not, check its logic.",
     )
 
 
