@@ -187,3 +187,8 @@ def test_a_long_text_is_searched_in_no_time(text: str) -> None:
     begin = time.process_time()
     assert find_traceback(text) is None
     assert time.process_time() - begin < 0.4  # and not for seconds, in which everybody else would wait
+
+
+def test_tests_that_fail_are_an_exit_and_what_they_raised_is_in_their_report() -> None:
+    report = f"F\n======\nFAIL: test_a\n------\n{TRACE}\n------\nRan 1 test in 0.029s\n\nFAILED (failures=1)\n"
+    assert kind(exit_code=1, stderr_tail=report, is_python=True) == "exit"

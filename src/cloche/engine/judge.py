@@ -38,6 +38,7 @@ _MAX_HEADERS = 32  # that are tried: a program can print thousands, and others w
 _RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
 _SIGINT = 2
 _SIGABRT = 6  # how programs in C, C++ and others end after what a language can explain
+_REPORT = 5  # lines at its end that sum up what unittest has found
 TAIL = 256 << 10  # of standard error, where a traceback is looked for
 
 
@@ -142,6 +143,8 @@ def find_traceback(stderr: str) -> Traceback | None:
     from re import sub  # only now: a cold `cloche run` that ends well does without
 
     lines = sub(_WITHIN_A_LINE, r"\n\1", stderr).split("\n")
+    if any(line.startswith("Ran ") and " test" in line for line in lines[-_REPORT:]):
+        return None  # unittest's report: what it quotes has been caught
     headers = [number for number, line in enumerate(lines) if line.startswith((_HEADER, _GROUP))]
     for start in reversed(headers[-_MAX_HEADERS:]):
         raised = _raised_by(lines, start)
