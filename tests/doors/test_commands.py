@@ -164,6 +164,19 @@ def test_a_list_of_commands(http: httpx2.Client, sandbox: str) -> None:
     assert [one["id"] for one in page["items"] + rest["items"]] == made
 
 
+def test_commands_that_printed_much_are_forgotten_first(http: httpx2.Client, sandbox: str) -> None:
+    started = []
+    for _ in range(6):
+        started.append(start(http, sandbox, command="head -c 9000000 /dev/zero | tr '\\0' x"))
+        assert all_events(http, "GET", f"{started[-1]}/events")[-1].kind == "exit"
+
+    known = [f"{sandbox}/commands/{one['id']}" for one in http.get(f"{sandbox}/commands").json()["items"]]
+    assert 1 <= len(known) < 6
+    assert known == started[-len(known) :]
+    assert len(http.get(started[-1]).json()["result"]["stdout"]) == 9_000_000
+    assert http.get(started[0]).status_code == 404
+
+
 def test_who_leaves_a_command_that_it_waits_for_ends_it(http: httpx2.Client, server: Any, sandbox: str) -> None:
     body = dumps({"command": "sleep 61.5", "wait": True, "timeout": 60}).encode()
     with socket.create_connection(("127.0.0.1", server.port), 10) as stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 import time
@@ -468,3 +469,18 @@ def test_a_stopping_server_finishes_what_is_under_way(serve: Callable[..., Any])
     assert rest[-1].kind == "end"
     assert codes == [0]
     assert "Traceback" not in server.log.read_text()
+
+
+def test_what_runs_have_printed_does_not_fill_the_servers_memory(http: httpx2.Client, server: Any) -> None:
+    before = resident(server)
+    for _ in range(25):
+        result = http.post("/v1/run", json={"code": "print('x' * 9_000_000)"}).json()
+        assert len(result["stdout"]) == 9_000_001
+
+    assert resident(server) - before < 450 << 20  # each was kept four times over: 25 were 900 MB
+
+
+def resident(server: Any) -> int:
+    """Bytes of memory that the server has."""
+    with open(f"/proc/{server.process.pid}/statm") as told:
+        return int(told.read().split()[1]) * os.sysconf("SC_PAGESIZE")

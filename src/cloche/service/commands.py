@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_LOG = 16 << 20  # characters of one command's events
 MAX_FINISHED = 50  # commands that are over and still known, in one sandbox
+MAX_KEPT = 128 << 20  # bytes of those, or so: their events and what they printed
 MAX_RUNNING = 200
 MAX_WAITING = 1 << 20  # bytes that a listener has not passed on yet
 
@@ -80,6 +81,12 @@ class Command:
         """Its process id inside the sandbox, once it runs: what is compiled takes a while."""
         return self.process.pid if self.process.has_begun else None
 
+    @property
+    def size(self) -> int:
+        """How much it keeps, in bytes or so: events, and its output as it came, as bytes and as text."""
+        result = self.result
+        return self.log.size + (0 if result is None else 3 * (len(result.stdout_bytes) + len(result.stderr_bytes)))
+
     async def _follow(self) -> None:
         telling = Telling("")
         has_begun = self.process.has_begun
@@ -104,6 +111,7 @@ class Command:
             self.log.end()
             for listener in tuple(self.listeners):
                 listener.end()
+            self._held.commands.forget_old()
 
     def _say(self, kind: str, told: dict[str, Any]) -> None:
         self.log.add(kind, told)
@@ -134,10 +142,16 @@ class Commands:
         process.is_followed = True
         command = Command(self._held, process, words, pty, most)
         self._by_id[command.id] = command
-        over = [known.id for known in self._by_id.values() if known.log.over]
-        for identity in over[:-MAX_FINISHED]:
-            del self._by_id[identity]
         return command
+
+    def forget_old(self) -> None:
+        """Forget those that ended first, when there are many or they keep much; never the last one."""
+        over = [known for known in self._by_id.values() if known.log.over]
+        size = sum(known.size for known in over)
+        while len(over) > MAX_FINISHED or (size > MAX_KEPT and len(over) > 1):
+            oldest = over.pop(0)
+            size -= oldest.size
+            del self._by_id[oldest.id]
 
     def find(self, identity: str) -> Command:
         """The command of this id."""
@@ -161,3 +175,4 @@ class Commands:
         """The sandbox has ended, and they with it."""
         for command in self.running():
             command.log.end()
+        self._by_id.clear()  # they and the sandbox know each other: nothing of it would be freed for a long time

@@ -30,7 +30,7 @@ log = logging.getLogger("cloche.runs")
 _LOG_S = 0.1  # so that whoever waits for the outcome has it first, and one turn does not wait for another's line
 _LOG_LINES = 16  # at a time
 MAX_LOG = 64 << 20  # characters of one run's events
-MAX_FINISHED = 128 << 20  # characters of the events of runs that are over, all together
+MAX_FINISHED = 128 << 20  # bytes of runs that are over, their events and results, all together
 MAX_FINISHED_RUNS = 2000
 _ABOUT = 128  # characters of what is told with every event: whose it is, when it was
 MAX_RECORDED = 64 << 10  # characters of each stream, and of what was displayed, that the store keeps
@@ -60,7 +60,7 @@ class Run:
         self.id, self.owner = record.id, record.owner
         self.log = EventLog(MAX_LOG)
         self.result: Result | None = None
-        self.told = ""  # the same as JSON, once it is over
+        self.told = Encoded()  # the same as JSON, once it is over
         self.problem: ClocheError | None = None  # why there is no result
         self.control: Control | None = None
         self.stop: Callable[[], Awaitable[None]] | None = None
@@ -160,6 +160,13 @@ class Run:
         """Has it ended?"""
         return self._over.is_set()
 
+    @property
+    def size(self) -> int:
+        """How much it keeps, in bytes or so: events, the result as JSON, and its output as bytes and as text."""
+        result = self.result
+        printed = 0 if result is None else len(result.stdout_bytes) + len(result.stderr_bytes)
+        return self.log.size + len(self.told) + 2 * printed
+
     async def outcome(self) -> Result:
         """Wait for its end; raises what kept it from having a result."""
         await self._over.wait()
@@ -175,7 +182,7 @@ class Run:
         for kind, told in self._last:
             self.say(kind, told)
         if self.result is not None and not self._last:
-            self.say("end", {"result": Encoded(self.told)}, len(self.told) + _ABOUT)
+            self.say("end", {"result": self.told}, len(self.told) + _ABOUT)
         self.log.end()
         self._over.set()
 
@@ -241,6 +248,7 @@ class Runs:
                 self._conclude(run, "interrupted")
             meter.end_run(run.record.cpu_time, run.record.bytes_moved)
             self._admission.leave(slot)
+            run.task = None  # its context leads back to the run: a circle that would keep all that it printed
 
         run.task = asyncio.create_task(self._carry_out(run, work))
         run.task.add_done_callback(over)
@@ -291,7 +299,7 @@ class Runs:
         if result is not None:
             moved = record.bytes_moved + len(result.stdout_bytes) + len(result.stderr_bytes)
             error = None if result.error is None else result.error.kind
-            run.told = to_json(result_json(result, record.id, record.context))
+            run.told = Encoded(to_json(result_json(result, record.id, record.context)))
             ended = _ended(record, state, result.exit_code, error, moved, result, run.told)
         else:
             assert run.problem is not None
@@ -306,10 +314,10 @@ class Runs:
                 run.problem = run.problem or problem
         run.conclude(ended)
         self._finished[run.id] = run
-        self._finished_size += run.log.size
+        self._finished_size += run.size
         while self._finished_size > MAX_FINISHED or len(self._finished) > MAX_FINISHED_RUNS:
             _, oldest = self._finished.popitem(last=False)
-            self._finished_size -= oldest.log.size
+            self._finished_size -= oldest.size
         if not self._unlogged:
             asyncio.get_running_loop().call_later(_LOG_S, self._log_more)
         self._unlogged.append(ended)
