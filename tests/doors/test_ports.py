@@ -440,10 +440,12 @@ def test_nothing_of_ours_goes_in_by_key(place: Place) -> None:
     assert seen["host"] == f"localhost:{APP}"
 
 
-def test_nothing_of_ours_goes_in_by_token(place: Place, visitor: Visitor, below: httpx2.Client) -> None:
+@pytest.mark.parametrize("form", ["ours", "e2b"])
+def test_nothing_of_ours_goes_in_by_token(place: Place, visitor: Visitor, below: httpx2.Client, form: str) -> None:
+    key = place.server.key if form == "ours" else f"e2b_{place.server.key.encode().hex()}"
     headers = {
-        "Authorization": f"Bearer {place.server.key}",
-        "X-API-Key": place.server.key,
+        "Authorization": f"Bearer {key}",
+        "X-API-Key": key,
         "Cookie": "cloche_session=secret; other=1",
     }
     _, seen = seen_by(visitor.get("/", headers=headers))

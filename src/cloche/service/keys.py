@@ -26,6 +26,7 @@ _IMPLIED = {"run": {"run", "admin"}, "read": {"read", "run", "admin"}, "admin": 
 _OWNER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _LONGEST_NAME = 100
 _WHOLE = ("runs_at_once", "sandboxes")
+_E2B = "e2b_"  # how keys of that service begin, and a key of ours in hexadecimal digits that is to look like one
 
 
 class KeyStore(Protocol):
@@ -74,8 +75,8 @@ class Keyring:
             self._know(record)
 
     def find(self, secret: str) -> Caller | None:
-        """Whose key this is, if it is one that holds."""
-        digest = _digest(secret)
+        """Whose key this is, if it is one that holds; also as E2B's clients write it."""
+        digest = _digest(_plain(secret))
         known, caller = self._callers.get(digest, ("", None))
         return caller if hmac.compare_digest(known, digest) else None
 
@@ -165,6 +166,16 @@ class Keyring:
     def _record_of(self, secret: str) -> KeyRecord | None:
         digest = _digest(secret)
         return next((record for record in self._records.values() if record.digest == digest), None)
+
+
+def _plain(secret: str) -> str:
+    """A key of ours, also one that was written in the form of E2B's for clients that take no other."""
+    if not secret.startswith(_E2B):
+        return secret
+    try:
+        return bytes.fromhex(secret.removeprefix(_E2B)).decode()
+    except ValueError:
+        return secret
 
 
 def _digest(secret: str) -> str:

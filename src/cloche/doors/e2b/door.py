@@ -29,7 +29,6 @@ _CONTROL = frozenset(
 )
 _AGENT = frozenset(("process.Process", "filesystem.Filesystem", "files", "health"))
 _OURS = frozenset((b"e2b-sandbox-id", b"e2b-sandbox-port", b"e2b-traffic-access-token"))
-_E2B_KEY = "e2b_"
 _SLASHES = re.compile("^/{2,}")
 
 
@@ -188,7 +187,7 @@ class E2bDoor:
         """Whose key it is."""
         service = self._service
         secret = header(scope, b"x-api-key") or header(scope, b"authorization").removeprefix("Bearer ")
-        found = service.keyring.find(_plain(secret.strip())) if secret else None
+        found = service.keyring.find(secret.strip()) if secret else None
         caller = found if service.configuration.auth else ANYBODY
         if caller is None:
             raise Refusal(401, "Invalid API key: `cloche e2b` prints one that this server knows.")
@@ -225,16 +224,6 @@ class E2bDoor:
             return message
 
         return bounded
-
-
-def _plain(secret: str) -> str:
-    """A key of ours, also one that was written in the form of E2B's for clients that take no other."""
-    if not secret.startswith(_E2B_KEY):
-        return secret
-    try:
-        return bytes.fromhex(secret.removeprefix(_E2B_KEY)).decode()
-    except ValueError:
-        return secret
 
 
 def _not_found(name: str) -> Refusal:
