@@ -197,6 +197,17 @@ async def test_a_run_that_waits_for_its_turn_can_be_called_off(client: Client) -
     assert all("never" not in one.get("output", "") for one in told)
 
 
+async def test_runs_without_an_id_that_are_called_off_are_told_in_order(client: Client) -> None:
+    await client.send(type="execute", code="import time; time.sleep(60)", stream=True)
+    await client.until("started")
+    await client.send(type="execute", code="print('never')")
+    await client.send(type="cancel")
+
+    first, second = await client.until("result", "error"), await client.until("result", "error")
+    assert (first["type"], first["error"]["kind"]) == ("result", "killed")
+    assert (second["type"], second["message"]) == ("error", "The run was called off before it began.")
+
+
 async def test_what_is_not_under_way_cannot_be_cancelled_or_fed(client: Client) -> None:
     for kind in ("cancel", "input"):
         await client.send(type=kind, id="nobody")

@@ -87,7 +87,7 @@ class _Turn:
         self.problem: Exception | None = None  # why there is none
         self.has_run = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
-        self.is_carried_out = self.called_off = False
+        self.is_next = self.called_off = False  # is_next: it waits for no other run of its connection
         self.is_program = not wish.get("session")
         self.pending: list[tuple[bytes, bool]] = []  # input that it has not taken yet, and whether that is all
         self.pending_size = 0
@@ -99,8 +99,8 @@ class _Turn:
         self.called_off = True
         if self.run is not None:
             await self.run.cancel()
-        elif self.task is not None and self.is_carried_out:
-            self.task.cancel()
+        elif self.task is not None and self.is_next:
+            self.task.cancel()  # else it is told when its turn comes: results come in order
 
 
 class _Conversation:
@@ -177,13 +177,14 @@ class _Conversation:
             turn.problem = problem
 
     async def _carry_out(self, turn: _Turn) -> None:
-        turn.is_carried_out = True  # a task that was cancelled before this would have told nobody
         turn.news = asyncio.get_running_loop().call_later(FIRST_NEWS_S, self._begin_news, turn)
         try:
             if turn.id is None:
                 async with self._in_order:
+                    turn.is_next = True
                     await self._say(None, await self._told(turn))
             else:
+                turn.is_next = True
                 await self._say(turn.id, await self._told(turn))
         except Left:
             if turn.is_program and turn.run is not None:
