@@ -6,6 +6,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
+from cloche.languages.definitions import ruby
 from cloche.model.result import Diagnostic
 
 pytestmark = pytest.mark.usefixtures("jail")
@@ -40,3 +41,29 @@ def test_a_syntax_error_has_its_line() -> None:
     first: Diagnostic = result.diagnostics[0]
     assert (first.file, first.line in (3, 4)) == ("main.rb", True)
     assert "unexpected" in str(result.error.traceback)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "/sandbox/code/main.rb: ",
+        "/sandbox/code/main.rb: --> /sandbox/code/main.rb\n\nUnmatched `(' ?\n\n> 1  f(\n\n",
+    ],
+    ids=["until 3.2", "since 3.3", "since 3.3, with a suggestion"],
+)
+def test_a_syntax_error_is_known_however_it_is_told(before: str) -> None:
+    told = f"{before}/sandbox/code/main.rb:1: syntax error, unexpected end-of-input (SyntaxError)\nf(\n  ^\n\n"
+    failure = ruby.explain(told)
+    assert failure is not None
+    assert (failure.kind, failure.message) == ("syntax", "syntax error, unexpected end-of-input")
+
+
+def test_what_an_exception_led_to_is_found_behind_the_line_that_is_marked() -> None:
+    told = (
+        "main.rb:5:in `rescue in <main>': outer (ArgumentError)\n\n  raise ArgumentError\n        ^^^^^^^^^^^^^\n"
+        "\tfrom main.rb:2:in `<main>'\nmain.rb:1:in `f': inner (KeyError)\n\tfrom main.rb:3:in `<main>'\n"
+    )
+    failure = ruby.explain(told)
+    assert failure is not None
+    assert (failure.name, failure.message) == ("ArgumentError", "outer")

@@ -24,7 +24,8 @@ _NEEDS_GEMS = frozenset(
     """.split()  # noqa: SIM905
 )
 _RAISED = r"^.+?:\d+:in [`'].*?': (?P<message>.*?)(?: \((?P<name>[A-Z]\w*(?:::\w+)*)\))?$"
-_SYNTAX = r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<message>.*)$"
+# Since 3.3 the name of the file comes a second time, before all else.
+_SYNTAX = r"^(?:[^\s:][^:\n]*: )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<message>.*)$"
 
 
 def plan(project: Project, found: Found) -> Plan:
@@ -97,9 +98,12 @@ def explain(stderr: str) -> Failure | None:
 
 def _broken(lines: list[str], number: int) -> Failure:
     """A program that could not be parsed; its first complaint is the message."""
+    from re import match
+
     while number and "syntax error" in lines[number - 1]:
         number -= 1
-    message = lines[number].split(": ", 1)[1].removesuffix(" (SyntaxError)")
+    found = match(_SYNTAX, lines[number])
+    message = (found["message"] if found else lines[number]).removesuffix(" (SyntaxError)")
     return Failure("syntax", "SyntaxError", message, "\n".join(lines[number:]))
 
 
@@ -110,9 +114,14 @@ def _before(lines: list[str], number: int) -> int | None:
     start = number - 1
     while start >= 0 and lines[start].startswith(("\tfrom ", "\t ... ")):
         start -= 1
-    if start < 0 or start == number - 1 or not (raised := match(_RAISED, lines[start])) or not raised["name"]:
+    if start == number - 1:
         return None
-    return start
+    while start >= 0 and not lines[start].startswith("\tfrom "):  # behind the rest of its message, or a marked line
+        raised = match(_RAISED, lines[start])
+        if raised and raised["name"]:
+            return start
+        start -= 1
+    return None
 
 
 LANGUAGE = Language(
