@@ -134,7 +134,8 @@ def test_no_file_of_the_host_can_be_read_however_it_is_called(planted, compiled,
 @pytest.mark.parametrize(
     "source",
     [
-        '__asm__(".globl it\\nit: .incbin \\"{}\\"\\n.byte 0");\nextern char it[];\nint main() {{ return puts(it); }}',
+        '#include <stdio.h>\n__asm__(".globl it\\nit: .incbin \\"{}\\"\\n.byte 0");\n'
+        "extern char it[];\nint main() {{ return puts(it); }}",
         '#define a secret\nint main() {{ return\n#include "{}"\n; }}',
     ],
     ids=["assembler", "preprocessor"],
