@@ -6,6 +6,8 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
+from cloche.languages.definitions import perl
+from cloche.languages.language import Project
 from cloche.model.result import Diagnostic
 
 pytestmark = pytest.mark.usefixtures("jail")
@@ -48,3 +50,15 @@ def test_syntax_errors_have_their_lines() -> None:
     assert [(each.file, each.line) for each in result.diagnostics] == [("main.pl", 3), ("main.pl", 4)]
     assert isinstance(result.diagnostics[0], Diagnostic)
     assert "$y" in result.error.message
+
+
+@pytest.mark.parametrize(
+    "guess", [' at m.pl line 4, near "a"\n\t(Missing operator?)', ' (Missing?) at m.pl line 4, near "a"']
+)
+def test_what_perl_guesses_before_an_error_is_not_another_one(guess: str) -> None:  # until 5.36, and since 5.38
+    error = 'syntax error at m.pl line 4, near "a"\nExecution of m.pl aborted due to compilation errors.\n'
+    told = f"String found where operator expected{guess}\n{error}"
+    failure = perl.explain(told)
+    assert failure is not None
+    assert failure.message == 'syntax error, near "a"'
+    assert [each.line for each in perl.diagnose(told, Project("/sandbox/code/m.pl"))] == [4]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # What comes behind ` at main.pl`: of what a program died of, and of what the compiler complains about.
 _DIED = r" line (?P<line>\d+)(?:, <\w+> (?:line|chunk) \d+)?\.$"
 _COMPLAINT = r" line (?P<line>\d+)(?P<near>\.$|, (?:near|at) .*$)"
+_GUESS = " found where operator expected"  # comes before the error that it belongs to, which has its turn below
 _NOT_COMPILED = ("aborted due to compilation errors.", "had compilation errors.", "had too many errors.")
 _NEVER_PARSED = ("Can't find string terminator", "Unmatched right", "Unrecognized character", "Missing right")
 # What it says of itself and then goes on: a program that ends with another code than 0 afterwards did not end by it.
@@ -56,7 +57,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 def _complaint(line: str) -> tuple[str, str, int] | None:
     """What the compiler says in a line, of which file, and of which of its lines."""
     said, found = _placed(_COMPLAINT, line)
-    if found is None:
+    if found is None or _GUESS in said:
         return None
     message, _, file = said.rpartition(" at ")
     return f"{message}{found['near'].removesuffix('.')}"[:4000], file, number(found["line"])
