@@ -80,7 +80,7 @@ for capability in os.environ["WITHOUT"].split():
     linux.prctl(linux.PR_CAPBSET_DROP, int(capability))
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-_SYS_ADMIN, _SETFCAP = "21", "31"
+_NET_ADMIN, _SYS_PTRACE, _SYS_ADMIN, _MKNOD, _SETFCAP = "12", "19", "21", "27", "31"
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
 
 
@@ -89,6 +89,15 @@ def test_root_without_sys_admin_can_run_but_weaker(jail):
     code, told = doctor(_WITHOUT_CAPABILITY, WITHOUT=_SYS_ADMIN)
     assert code == 0
     assert row(told, "host user")["state"] == "weaker"
+
+
+@only_root
+@pytest.mark.parametrize("capability", [_NET_ADMIN, _SYS_PTRACE, _MKNOD])
+def test_root_that_lacks_a_part_of_its_might_is_no_more_than_a_user(jail, capability):
+    code, told = doctor(_WITHOUT_CAPABILITY, WITHOUT=capability)
+    assert code == 0, told["walls"]
+    assert row(told, "host user")["state"] == "weaker"
+    assert "--cap-add NET_ADMIN" in row(told, "host user")["remedy"]
 
 
 @only_root

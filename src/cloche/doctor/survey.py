@@ -151,9 +151,13 @@ def identity(uid: int, told: dict[str, Any]) -> Check:
     whose = f"the caller's user ({uid})"
     if uid == 0:
         meaning = (
-            f"Root without CAP_SYS_ADMIN or with few users mapped, as in most containers: sandboxes share {whose}."
+            "Root with few users mapped, or without all of CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SYS_PTRACE and what "
+            f"containers usually have: sandboxes share {whose}."
         )
-        remedy = "Give the container both, or accept that namespaces alone part sandboxes from each other."
+        remedy = (
+            "Give the container these (docker run --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add SYS_PTRACE), or "
+            "accept that namespaces alone part sandboxes from each other."
+        )
         return Check(name, WEAKER, meaning, remedy)
     meaning = f"Run by an ordinary user: sandboxes share {whose} and its kernel quotas; namespaces alone part them."
     return Check(name, WEAKER, meaning, "Run Cloche as root to give each sandbox a host user of its own.")

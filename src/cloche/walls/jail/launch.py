@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 CONTROL = 3
 UID_BASE = 0x70000000  # host uids of sandboxes run by root: this plus the pid, so no two alive share one
 UID_SPAN = 1 << 22  # the largest pid there can be
+# What root needs to make sandboxes of other users: CAP_CHOWN, _DAC_OVERRIDE, _KILL, _SETGID, _SETUID, _NET_ADMIN (their
+# loopback), _SYS_PTRACE (their user maps), _SYS_ADMIN, _MKNOD.  A container may give it any part of these.
+MIGHT = sum(1 << capability for capability in (0, 1, 5, 6, 7, 12, 19, 21, 27))
 
 
 def keep_or_tell(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]] = dict) -> int:
@@ -100,13 +103,13 @@ def _find_groups(configuration: dict[str, Any]) -> Any:
 
 def _enter_namespaces(linux: Any) -> bool:
     """As root: a mount and a pid namespace.  As anyone else: a user namespace first, which allows the others."""
-    if os.geteuid() == 0 and _uid_base() is not None:
+    if os.geteuid() == 0 and _uid_base() is not None and _is_mighty():
         try:
             linux.unshare(linux.NEWNS | linux.NEWPID)
             linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
             return True
         except PermissionError:
-            pass  # root in a container without CAP_SYS_ADMIN: not more than a user
+            pass  # a security module has taken more away: not more than a user
     uid, gid = os.geteuid(), os.getegid()
     linux.unshare(linux.NEWUSER | linux.NEWNS | linux.NEWPID)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
@@ -114,6 +117,13 @@ def _enter_namespaces(linux: Any) -> bool:
             file.write(text)
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     return False
+
+
+def _is_mighty() -> bool:
+    """Has this root all that it takes, or is it not more than a user, as in most containers?"""
+    with open("/proc/self/status") as file:
+        effective = int(file.read().partition("\nCapEff:")[2].split(None, 1)[0], 16)
+    return effective & MIGHT == MIGHT
 
 
 def _uid_base() -> int | None:
