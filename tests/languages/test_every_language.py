@@ -59,6 +59,39 @@ def test_whatever_a_program_says_is_soon_read(name: str) -> None:
         assert time.process_time() - begin < 1  # it was minutes, in which a server answered nobody
 
 
+SOURCES = (
+    "a",
+    "\n",
+    " ",
+    "{",
+    "(",
+    '"',
+    "'",
+    "`",
+    '"\\',
+    "'\\",
+    "`\\",
+    "//",
+    "/*",
+    "#",
+    "@",
+    "import a\n",
+    "a b c ",
+    "\\\n",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_a_program_consists_of_is_soon_looked_at(name: str) -> None:
+    language = needs(name)
+    found = languages.tools(language)
+    assert found is not None
+    for part in SOURCES:
+        begin = time.process_time()
+        language.plan_for(Project(f"/sandbox/code/{language.main}", text=part * (60_000 // len(part)) + "\n"), found)
+        assert time.process_time() - begin < 2, part  # it was minutes, in which a server answered nobody
+
+
 @pytest.mark.parametrize("name", having("everything"))
 def test_arguments_input_output_and_exit_code_are_exact(name: str) -> None:
     needs(name)

@@ -87,7 +87,7 @@ def plan(project: Project, found: Found) -> Plan:
 
 def _is_tests_alone(text: str) -> bool:
     """Are tests all that there is to run?"""
-    return re.search(r"(?:^|[{};])\s*#\[test\]", text, re.MULTILINE) is not None and "fn main" not in text
+    return re.search(r"(?:^|[{};])[ \t]*#\[test\]", text, re.MULTILINE) is not None and "fn main" not in text
 
 
 def _completed(project: Project) -> tuple[str, int, int] | None:

@@ -10,9 +10,11 @@ import re
 LONGEST = 64 << 10  # characters of a source that are looked at
 _MOST_BRACES = 4096
 _REGEX = r"/(?![/*])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.){0,100}\]){1,300}/[a-z]*"
+# A string, by its quotation mark and what is in it.  A long one need not end: otherwise each mark in it is tried anew.
+_STRING = r"{0}(?:{1}|\\.){{0,400}}{0}|{0}(?:{1}|\\.){{400}}(?:{1}|\\.)*+{0}?"
+_STRINGS = "|".join(_STRING.format(*each) for each in (('"', r'[^"\\\n]'), ("'", r"[^'\\\n]"), ("`", r"[^`\\]")))
 _NOT_CODE = re.compile(
-    r"/\*.*?(?:\*/|\Z)|//[^\n]*"
-    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`"
+    rf"/\*.*?(?:\*/|\Z)|//[^\n]*|{_STRINGS}"
     rf"|(?P<before>[(,=:\[!&|?{{}};\n][ \t]{{0,40}}){_REGEX}",
     re.DOTALL,
 )
