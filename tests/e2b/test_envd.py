@@ -154,6 +154,32 @@ def test_a_stream_that_fails_says_so_at_its_end(envd: Envd) -> None:
     assert last["error"]["code"] == "invalid_argument"
 
 
+FILL = """
+import os, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+os.closerange(0, 3)
+while True:
+    try:
+        if os.fork() == 0: time.sleep(60)
+    except OSError: time.sleep(0.001)
+"""
+
+
+def test_a_process_for_which_there_is_no_room_is_refused_with_the_reason(another: Envd) -> None:
+    another.stream("process.Process/Start", {"process": {"cmd": "python3", "args": ["-c", FILL]}})
+    said: list[Any] = []
+
+    def is_full() -> bool:
+        said[:] = another.stream("process.Process/Start", {"process": {"cmd": "true"}})
+        return len(said) == 1
+
+    until(is_full)
+    assert said[0][1]["error"]["code"] == "invalid_argument"
+    assert "processes" in said[0][1]["error"]["message"]
+
+
 def test_who_may_come_in(envd: Envd) -> None:
     assert envd.request("GET", "/health", {"X-Access-Token": ""}).status_code == 204
     for path in ("/process.Process/List", f"{envd.url}//process.Process/List"):

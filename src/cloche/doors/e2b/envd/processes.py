@@ -220,6 +220,8 @@ async def _started(call: Call, told: dict[str, Any]) -> Program:
         )
     except (FileMissing, FileProblem, InvalidRun) as problem:
         raise Problem("invalid_argument", problem.message) from None
+    if not process.has_begun and process.result is not None and process.result.error is not None:  # it met a limit
+        raise Problem("invalid_argument", process.result.error.message)
     command = call.held.commands.add(process, words, terminal is not None, most=_LOG)
     program = Program(call.held, command, told, takes_input)
     programs_of(call.held).add(program)
