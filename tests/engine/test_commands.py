@@ -488,7 +488,6 @@ for pid in children:
 """
 
 
-@pytest.mark.embedded
 @pytest.mark.parametrize("how", ["program", "cell"])
 def test_a_limit_that_another_has_met_and_survived_is_not_held_against_the_next(how: str) -> None:
     with cloche.Sandbox(processes=16) as box:
@@ -507,7 +506,6 @@ def test_a_limit_that_another_has_met_and_survived_is_not_held_against_the_next(
         assert error.kind == "exit"
 
 
-@pytest.mark.embedded
 def test_what_cannot_be_started_for_want_of_processes_is_told_so() -> None:
     with cloche.Sandbox(processes=16) as box:
         last = [box.commands.start(["sleep", "60"]) for _ in range(20)][-1]
@@ -518,7 +516,6 @@ def test_what_cannot_be_started_for_want_of_processes_is_told_so() -> None:
             assert result.error.hint
 
 
-@pytest.mark.embedded
 def test_one_process_is_allowed_when_one_is() -> None:
     """Also to what is no Python: one of those waits in every sandbox of the pool, and counts until it is needed."""
     for _ in range(4):
@@ -527,7 +524,6 @@ def test_one_process_is_allowed_when_one_is() -> None:
         assert cloche.run("echo $((6 * 7))", language="bash", processes=1).stdout == "42\n"
 
 
-@pytest.mark.embedded
 def test_what_cannot_be_started_for_want_of_space_is_told_so() -> None:
     with cloche.Sandbox(disk="4M") as box:
         box.commands.run("cat /dev/zero > full")
