@@ -294,6 +294,14 @@ def test_endless_recursion_is_an_ordinary_error(shared: cloche.Sandbox) -> None:
     assert not result.restarted
 
 
+def test_code_may_handle_errors_of_cells_itself(box: cloche.Sandbox) -> None:
+    box.run("def seen(shell, kind, problem, trace, tb_offset=None): print('seen', kind.__name__)")
+    box.run("get_ipython().set_custom_exc((ZeroDivisionError,), seen)")
+    result = box.run("1 / 0")
+    assert (result.stdout, getattr(result.error, "name", "")) == ("seen ZeroDivisionError\n", "ZeroDivisionError")
+    assert box.run("int('x')").stdout == ""
+
+
 def test_warnings_go_to_standard_error(shared: cloche.Sandbox) -> None:
     result = shared.run("import warnings; warnings.warn('careful')")
     assert result.ok

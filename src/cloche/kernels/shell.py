@@ -94,6 +94,8 @@ class Cells:
                     self._execute([code for code in (before, last) if code is not None])
                 except BaseException as problem:
                     result.error_in_exec = problem
+                    if isinstance(problem, self.custom_exceptions):  # the code wants to see these itself
+                        self.CustomTB(type(problem), problem, problem.__traceback__)
                     self.report(problem)
                 finally:
                     self.displayhook.exec_result = None
