@@ -59,6 +59,11 @@ def test_earlier_results_and_inputs_have_names(shared: cloche.Sandbox) -> None:
     )
 
 
+def test_cells_go_on_when_every_name_was_deleted(box: cloche.Sandbox) -> None:
+    box.run("globals().clear()")
+    assert value(box.run("6 * 7")) == "42"
+
+
 def test_a_name_of_results_that_is_a_builtin_stays_that(box: cloche.Sandbox) -> None:
     box.run("import gettext; gettext.install('any')")
     box.run("'a result'")

@@ -137,7 +137,7 @@ class Hook:
 
     def quiet(self) -> bool:
         """Does the cell end in a semicolon?"""
-        cell: str = self.shell.user_ns["_ih"][-1].rstrip()
+        cell: str = self.shell.history_manager.input_hist_parsed[-1].rstrip()  # not `_ih`, which may be deleted
         if "#" in cell[cell.rfind("\n") + 1 :]:  # perhaps a comment, after it or before the semicolon
             return ";" in cell and bool(self.semicolon_at_end_of_expression(cell))
         return cell.endswith(";")
