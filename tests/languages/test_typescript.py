@@ -174,3 +174,9 @@ def test_a_source_without_end_is_a_limit() -> None:
     result = cloche.run("import zero from '/dev/zero';\nconsole.log(zero);\n", language="typescript", memory="128M")
     assert result.error is not None
     assert result.error.kind == "memory"
+
+
+def test_an_import_by_require_is_no_error() -> None:
+    code = 'import fs = require("node:fs");\nimport { sep } from "node:path";\nconsole.log(fs.existsSync(sep));\n'
+    result = cloche.run(code, language="typescript", check="block")
+    assert (result.stdout, result.diagnostics) == ("true\n", ()), result.stderr

@@ -24,7 +24,7 @@ _ENVIRONMENT = {"GOGC": "off", "GOMEMLIMIT": "160MiB"}
 _DEFAULTS = {
     "target": "es2022",
     "lib": ["es2025", "esnext.array", "esnext.disposable"],  # no Temporal: it is large, and Node has it not yet
-    "module": "esnext",
+    "module": "preserve",  # imports of both kinds, as the bundler takes them
     "moduleResolution": "bundler",
     "moduleDetection": "force",
     "strict": True,
