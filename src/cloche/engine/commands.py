@@ -10,7 +10,7 @@ from cloche.engine.checks import checked_command, checked_cwd, checked_data, che
 from cloche.engine.io import AsyncCondition
 from cloche.engine.judge import TAIL, Facts, judge, unread
 from cloche.engine.link import NONSENSE, Lost
-from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
+from cloche.errors import ClocheError, Gone, InvalidRun
 from cloche.model import events
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Data = bytes | bytearray | memoryview
 
 _SIGKILL = 9
-_EAGAIN, _ENOSPC = 11, 28
-_NOT_STARTED = 127  # the exit code of what never began
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody listens
@@ -189,8 +187,10 @@ class AsyncProcess:
         try:
             frame = frames.encode_json(self._operation.number, frames.RUN, self._request)
         except ValueError:
+            from cloche.engine import not_started
+
             self._forget()
-            raise _too_long() from None
+            raise not_started.too_long() from None
         await self._box.catch_up()
         await self._box.tell(frame)
 
@@ -364,12 +364,7 @@ class AsyncProcess:
         if kind == frames.EXIT:
             return await self._conclude(frames.decode_json(payload), None)
         if kind == frames.FAIL:
-            told = frames.decode_json(payload)
-            if told.get("errno") == 2 and self._request.get("language") and self._lacks_program():
-                return self._unavailable(str(self._request["language"]))
-            if told.get("errno") in (_EAGAIN, _ENOSPC):
-                return self._no_room(told["errno"])
-            raise await self._refusal(told)
+            return self._not_started(frames.decode_json(payload))
         if kind == frames.CREDIT:
             await self._feed()
         elif kind == frames.EVENT and self._building is not None:
@@ -519,57 +514,21 @@ class AsyncProcess:
         """Is it the program that was not found, and not the folder to run it in?"""
         return not self._request.get("cwd") or (self._building is not None and not self._building.plan.run)
 
-    def _unavailable(self, language: str) -> Event:
-        """What runs this language is not in the sandbox, or something else that the program needs."""
-        lacks = self._building.plan.lacks if self._building is not None else ""
-        self.result = unavailable(language, self._box.wall, lacks)
+    def _not_started(self, told: dict[str, Any]) -> Event:
+        """It never began."""
+        from cloche.engine import not_started  # only now: most do
+
         self._forget()
+        number, language = told.get("errno"), self._request.get("language")
+        if number == not_started.ENOENT and language and self._lacks_program():
+            lacks = self._building.plan.lacks if self._building is not None else ""
+            self.result = not_started.unavailable(str(language), self._box.wall, lacks)
+        elif number in not_started.NO_ROOM:
+            self.result = not_started.no_room(number, self._limits, self._box.wall)
+        else:
+            raise not_started.refusal(told)
         return Exit(self.result)
-
-    def _no_room(self, number: int) -> Event:
-        """It met a limit before it could begin: what was run before has left nothing of it."""
-        error = Error(
-            "processes",
-            f"The program could not be started: there are {self._limits.processes} processes and threads already.",
-            "End some of them, or allow more with processes=.",
-        )
-        if number == _ENOSPC:
-            error = judge(Facts(exit_code=_NOT_STARTED, disk_free=0), self._limits) or error
-        self.result = Result("", "", _NOT_STARTED, 0.0, 0.0, 0, error, wall=self._box.wall)
-        self._forget()
-        return Exit(self.result)
-
-    async def _refusal(self, told: dict[str, Any]) -> Exception:
-        """The program could not even be started."""
-        self._forget()
-        message = str(told.get("message", ""))[:1000]
-        if told.get("errno") == 7:  # E2BIG
-            return _too_long()
-        if told.get("errno") == 2:
-            return FileMissing(f"The program could not be started: {message}.")
-        return FileProblem(f"The program could not be started: {message}.", number=int(told.get("errno", 0)))
-
-
-def unavailable(language: str, wall: str, lacks: str = "") -> Result:
-    """The result of a program whose language is not installed, or which needs what it has not."""
-    from cloche import languages
-    from cloche.languages.state import remedy
-
-    spoken = languages.find(language)
-    message, hint = lacks, "Bring it along among the files, or do without."
-    if not lacks and languages.has_come(spoken):
-        message = f"{spoken.title} was installed after this process had begun to make sandboxes."
-        hint = "Start it anew: the server, or your own program."
-    elif not lacks:
-        message = f"{spoken.title} is not installed on this host."
-        hint = f"{remedy(spoken)} `cloche languages` lists what there is."
-    error = Error("unavailable", message, hint)
-    return Result("", "", 127, 0.0, 0.0, 0, error, wall=wall)
 
 
 def _later(now: float, seconds: float | None) -> float | None:
     return None if seconds is None else now + seconds
-
-
-def _too_long() -> InvalidRun:
-    return InvalidRun("The arguments and the environment are too long.", "Pass large data as stdin or as files.")

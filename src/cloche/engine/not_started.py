@@ -1,0 +1,61 @@
+"""Programs that never began: nothing here runs them, there is no room for them, or they cannot be started at all."""
+
+from __future__ import annotations
+
+from cloche.engine.judge import Facts, judge
+from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
+from cloche.model.limits import Limits
+from cloche.model.result import Error, Result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ENOENT, _E2BIG, _EAGAIN, _ENOSPC = 2, 7, 11, 28
+NO_ROOM = (_EAGAIN, _ENOSPC)
+_EXIT_CODE = 127  # a shell's, for a command that it cannot find
+
+
+def unavailable(language: str, wall: str, lacks: str = "") -> Result:
+    """Its language is not installed, or it needs what it has not."""
+    from cloche import languages
+    from cloche.languages.state import remedy
+
+    spoken = languages.find(language)
+    message, hint = lacks, "Bring it along among the files, or do without."
+    if not lacks and languages.has_come(spoken):
+        message = f"{spoken.title} was installed after this process had begun to make sandboxes."
+        hint = "Start it anew: the server, or your own program."
+    elif not lacks:
+        message = f"{spoken.title} is not installed on this host."
+        hint = f"{remedy(spoken)} `cloche languages` lists what there is."
+    return _result(Error("unavailable", message, hint), wall)
+
+
+def no_room(number: int, limits: Limits, wall: str) -> Result:
+    """It met a limit before it could begin: what was run before has left nothing of it."""
+    error = Error(
+        "processes",
+        f"The program could not be started: there are {limits.processes} processes and threads already.",
+        "End some of them, or allow more with processes=.",
+    )
+    if number == _ENOSPC:
+        error = judge(Facts(exit_code=_EXIT_CODE, disk_free=0), limits) or error
+    return _result(error, wall)
+
+
+def refusal(told: dict[str, Any]) -> ClocheError:
+    """What the agent says of it, as an error of the caller's."""
+    number, message = int(told.get("errno", 0)), f"The program could not be started: {str(told.get('message'))[:1000]}."
+    if number == _E2BIG:
+        return too_long()
+    return FileMissing(message) if number == ENOENT else FileProblem(message, number=number)
+
+
+def too_long() -> InvalidRun:
+    """More arguments and variables than fit into a request, or than the kernel takes."""
+    return InvalidRun("The arguments and the environment are too long.", "Pass large data as stdin or as files.")
+
+
+def _result(error: Error, wall: str) -> Result:
+    return Result("", "", _EXIT_CODE, 0.0, 0.0, 0, error, wall=wall)
