@@ -381,6 +381,12 @@ def test_tasks_go_on_between_cells(shared: cloche.Sandbox) -> None:
     assert value(shared.run("await task\nticks")) == "[0, 1, 2]"
 
 
+def test_loops_can_be_nested(box: cloche.Sandbox) -> None:
+    box.run("import asyncio, nest_asyncio\nnest_asyncio.apply()\nasync def twice(n): return n * 2")
+    assert value(box.run("async def nested(): return asyncio.run(twice(21))\nawait nested()")) == "42"
+    assert value(box.run("asyncio.get_event_loop().run_until_complete(twice(2)), await twice(3)")) == "(4, 6)"
+
+
 @pytest.mark.parametrize(
     "start",
     ["asyncio.create_task(work())", "asyncio.ensure_future(work())", "asyncio.get_event_loop().create_task(work())"],

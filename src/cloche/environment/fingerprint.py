@@ -1,3 +1,3 @@
 """Written by scripts/lock, so that a cold start need not hash the lock to know where the environment lives."""
 
-FINGERPRINT = "fbd94125c2ac"
+FINGERPRINT = "dc172d97c957"
