@@ -188,6 +188,13 @@ export interface Created {
   created: boolean;
 }
 
+/** What was used on one day (UTC). */
+export interface DayAnswer {
+  runs: number;
+  cpu_time: number;
+  bytes: number;
+}
+
 /** What a compiler or a checker says of a place in the source. */
 export interface DiagnosticAnswer {
   file: string;
@@ -711,6 +718,11 @@ export interface StartBody {
   env?: Record<string, string> | null;
 }
 
+/** All is well. */
+export interface StatusAnswer {
+  status: "ok";
+}
+
 /** Which to end. */
 export interface StopBody {
   id: string;
@@ -755,6 +767,13 @@ export interface UsageAnswer {
   network: NetworkAnswer;
 }
 
+/** What an owner has used, by day (2026-01-31), and how many sandboxes are alive now. */
+export interface UsedAnswer {
+  owner: string;
+  sandboxes: number;
+  days: Record<string, DayAnswer>;
+}
+
 /** A variable's value, as far as it can be told in a line. */
 export interface ValueAnswer {
   type: string;
@@ -774,6 +793,13 @@ export interface VariableChangesAnswer {
   created: VariableAnswer[];
   changed: VariableAnswer[];
   removed: string[];
+}
+
+/** Which Cloche this is, and which version of this interface it has. */
+export interface VersionAnswer {
+  name: string;
+  version: string;
+  api: string;
 }
 
 /** Files that outlive their sandbox; `sandbox` had them last, and has them now if they are `open`. */
