@@ -61,6 +61,10 @@ def test_a_traceback_on_the_way_to_exit_code_zero_is_nothing() -> None:
         ({"exit_code": 1, "stderr_tail": "main.rb: failed to allocate memory (NoMemoryError)\n"}, "memory"),
         ({"exit_code": 1, "stderr_tail": "malloc: Cannot allocate memory\n"}, "memory"),
         ({"exit_code": 0, "stderr_tail": "malloc: Cannot allocate memory\n"}, None),
+        (
+            {"exit_code": 1, "stderr_tail": TRACE.rstrip() + " (GPU out of memory)\n", "is_python": True},
+            "runtime",
+        ),
         ({"exit_code": 1, "stderr_tail": "malloc: Cannot allocate memory\n" + "then something else\n" * 200}, "exit"),
         (
             {

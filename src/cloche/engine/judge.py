@@ -18,7 +18,7 @@ _NO_MORE_PROCESSES = (
     "fork: Resource temporarily unavailable",
     "Cannot fork",
 )
-# The same for memory, at their end: C libraries, Bash, Ruby, Tcl and Java.
+# The same for memory, at their end, where no exception tells more: C libraries, Bash, Ruby, Tcl and Java.
 _NO_MORE_MEMORY = (
     "Cannot allocate memory",
     "alloc: cannot allocate ",
@@ -89,8 +89,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
     # printed earlier is not why it ended.
     failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
     trace = facts.explained or (find_traceback(facts.stderr_tail) if failed else None)
-    says = facts.stderr_tail[-_AT_THE_END:]
-    if (trace is not None and is_out_of_memory(trace)) or any(sign in says for sign in _NO_MORE_MEMORY):
+    if is_out_of_memory(trace) if trace is not None else _says_no_memory(facts.stderr_tail):
         return _memory(limits, trace)
     if _disk_full(facts):
         what = "files" if facts.inodes_free == 0 else "disk space"
@@ -184,6 +183,10 @@ def _first_of_chain(lines: list[str], start: int) -> int:
             break
         start = next((n for n in range(start - 1, -1, -1) if lines[n].startswith((_HEADER, _GROUP))), 0)
     return start
+
+
+def _says_no_memory(stderr: str) -> bool:
+    return any(sign in stderr[-_AT_THE_END:] for sign in _NO_MORE_MEMORY)
 
 
 def is_out_of_memory(trace: Traceback) -> bool:
