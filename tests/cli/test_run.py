@@ -142,16 +142,32 @@ def test_output_is_passed_on_as_it_happens():
         assert process.wait(30) == 0
 
 
+# Python would not see a signal that comes right before a long wait.
+WAITS = (
+    "import time\ntry:\n    print('ready', flush=True)\n    while True: time.sleep(0.05)\nexcept KeyboardInterrupt:\n"
+)
+
+
 def test_an_interrupt_reaches_the_program():
-    code = (
-        "import time\ntry:\n    print('ready', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    print('bye')"
-    )
-    with subprocess.Popen([CLOCHE, "run", "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [CLOCHE, "run", "-c", f"{WAITS}    print('bye')"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         os.kill(process.pid, signal.SIGINT)
         assert process.stdout.readline() == b"bye\n"
         assert process.wait(30) == 0
+
+
+def test_the_second_interrupt_is_for_us():
+    stubborn = f"{WAITS}    print('not yet', flush=True)\ntime.sleep(60)"
+    with subprocess.Popen([CLOCHE, "run", "-c", stubborn], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == b"not yet\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(30) == 130
 
 
 def test_standard_input_need_not_be_open():

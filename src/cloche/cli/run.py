@@ -11,7 +11,7 @@ from cloche.errors import InvalidRun
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from cloche.blocking.commands import Process
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cloche.model.limits import Limits
     from cloche.model.result import Result
 
+_INTERRUPTED = 130  # the exit code, as a shell has it
 # Errors that a program's own output does not tell.
 _SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
 
@@ -149,6 +150,7 @@ def main(arguments: Namespace | Arguments) -> int:
         process.is_counted = arguments.json_ or arguments.stats_  # to ask takes half a millisecond
         gc.freeze()
         gc.enable()  # it was of no use while we began, see main.py; what follows may take long
+        _pass_interrupts_on(process, box.let_go)
         if takes_stdin:
             _feed(process)
         result = _follow(process, show=not arguments.json_)
@@ -259,22 +261,43 @@ def _feed(process: Process) -> None:
 def _follow(process: Process, show: bool) -> Result:
     """Pass on what happens until it is over."""
     streams = {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
-    interrupted = False
-    while True:
-        try:
-            event = process.next_event()
-            if event is None:
-                assert process.result is not None
-                return process.result
-            stream = streams.get(event.kind) if show else None
-            if stream is not None:
-                stream.write(event.data)  # type: ignore[union-attr]
-                stream.flush()
-        except KeyboardInterrupt:
-            if interrupted:
-                raise
-            interrupted = True  # the first is for the program, the second for us
-            process.signal("SIGINT")
+    while (event := process.next_event()) is not None:
+        stream = streams.get(event.kind) if show else None
+        if stream is not None:
+            stream.write(event.data)  # type: ignore[union-attr]
+            stream.flush()
+    assert process.result is not None
+    return process.result
+
+
+def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
+    """The first Ctrl-C is for the program, the second for us: we let go of it, and leave.
+
+    A thread hears of them.  As an exception one would come in the middle of whatever holds a lock just now, or not at
+    all: right before we begin to wait, it would not be seen until that is over.
+    """
+    from _signal import SIGINT, default_int_handler, getsignal, set_wakeup_fd, signal  # type: ignore[import-not-found]
+    from _thread import start_new_thread
+
+    if getsignal(SIGINT) is not default_int_handler:
+        return  # whoever has started us wants it ignored
+    heard, told = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(told, False)
+
+    def listen() -> None:
+        from cloche.errors import ClocheError
+
+        for react, arguments in ((process.signal, ("SIGINT",)), (let_go, ())):
+            os.read(heard, 1)
+            try:
+                react(*arguments)
+            except (OSError, ClocheError):
+                pass  # it is over already
+        os._exit(_INTERRUPTED)
+
+    set_wakeup_fd(told)
+    signal(SIGINT, lambda *_: None)
+    start_new_thread(listen, ())
 
 
 def _report(result: Result, arguments: Namespace | Arguments) -> None:
