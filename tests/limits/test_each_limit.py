@@ -143,7 +143,7 @@ EXCESSES = {
     "recursion, unlimited": Excess(
         "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
         ("killed", "memory", "runtime"),
-        {"memory": "256M"},
+        {"memory": "128M"},
     ),
     "a giant exception": Excess("raise ValueError('x' * (50 << 20))", ("runtime", "output"), {"output": "1M"}),
     "a slow exception": Excess(
