@@ -124,7 +124,7 @@ class Server:
 
     def fresh(self, code: str) -> dict[str, Any]:
         """`cloche.run`, step by step: it lets go of the sandbox, we wait until that is gone."""
-        from cloche.blocking.one_shot import one_shot
+        from cloche.blocking.engine.one_shot import one_shot
         from cloche.model.limits import Limits
 
         start = time.perf_counter()

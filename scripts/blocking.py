@@ -1,7 +1,10 @@
 """Generates `cloche.blocking` from the asynchronous code: one source, two ways to call it.
 
 python scripts/blocking.py            writes the files
-python scripts/blocking.py --check    fails when they are not what they should be
+python scripts/blocking.py --check    fails when a file is stale, or when a rule below is never used
+
+`blocking/` mirrors the folders that it is generated from: the twin of `engine/box.py` is `blocking/engine/box.py`.
+`blocking/io/` is written by hand, because sockets and locks are what differs.
 """
 
 from __future__ import annotations
@@ -10,48 +13,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "cloche"
+TARGET = SOURCE / "blocking"
 
-# The asynchronous module and its blocking twin; those of `engine/io.py` and `client/io.py` are written by hand.
-TWINS = {
-    "engine/link.py": "blocking/link.py",
-    "engine/commands.py": "blocking/commands.py",
-    "engine/calls.py": "blocking/calls.py",
-    "engine/transfers.py": "blocking/transfers.py",
-    "engine/files.py": "blocking/files.py",
-    "engine/ports.py": "blocking/ports.py",
-    "engine/box.py": "blocking/box.py",
-    "engine/left.py": "blocking/left.py",
-    "engine/planning.py": "blocking/planning.py",
-    "engine/one_shot.py": "blocking/one_shot.py",
-    "engine/cells.py": "blocking/cells.py",
-    "engine/contexts.py": "blocking/contexts.py",
-    "engine/program_cells.py": "blocking/program_cells.py",
-    "engine/tools.py": "blocking/tools.py",
-    "engine/checkpoints.py": "blocking/checkpoints.py",
-    "engine/attempts.py": "blocking/attempts.py",
-    "engine/sandbox.py": "blocking/sandbox.py",
-    "engine/default.py": "blocking/default.py",
-    "walls/wall.py": "blocking/wall.py",
-    "walls/jail/wall.py": "blocking/jail.py",
-    "walls/e2b/wall.py": "blocking/e2b.py",
-    "client/tls.py": "blocking/remote_tls.py",
-    "client/connection.py": "blocking/remote_connection.py",
-    "client/server.py": "blocking/remote_server.py",
-    "client/feed.py": "blocking/remote_feed.py",
-    "client/cells.py": "blocking/remote_cells.py",
-    "client/contexts.py": "blocking/remote_contexts.py",
-    "client/checkpoints.py": "blocking/remote_checkpoints.py",
-    "client/attempts.py": "blocking/remote_attempts.py",
-    "client/commands.py": "blocking/remote_commands.py",
-    "client/files.py": "blocking/remote_files.py",
-    "client/ports.py": "blocking/remote_ports.py",
-    "client/sandbox.py": "blocking/remote_sandbox.py",
-    "client/one_shot.py": "blocking/remote_one_shot.py",
-}
-BY_HAND = {"engine/io.py": "blocking/io.py", "client/io.py": "blocking/remote_io.py"}
+# A module in these places gets a twin when it is asynchronous, or when it imports a module that has a twin.
+PLACES = ("engine", "client", "walls/*.py", "walls/*/wall.py")
+BY_HAND = "io"
 
 RULES = [
     (r"\bStopAsyncIteration\b", "StopIteration"),
@@ -62,55 +32,95 @@ RULES = [
 ]
 
 
+def candidates() -> dict[str, str]:
+    """The text of each module that may need a twin, by its path below src/cloche."""
+    paths = [
+        path for place in PLACES for path in (SOURCE.glob(place) if "*" in place else (SOURCE / place).glob("*.py"))
+    ]
+    return {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(paths)}
+
+
+def twins(modules: dict[str, str]) -> set[str]:
+    """The modules that need a twin."""
+    found = {path for path, text in modules.items() if any(re.search(pattern, text) for pattern, _ in RULES)}
+    while True:
+        importing = {
+            path for path in modules.keys() - found if any(re.search(imported(other), modules[path]) for other in found)
+        }
+        if not importing:
+            return found
+        found |= importing
+
+
 def module(path: str) -> str:
     """The dotted name of a file below src/cloche."""
     return "cloche." + path.removesuffix(".py").replace("/", ".")
 
 
-def translate(source: str, path: str) -> str:
-    """The blocking form of an asynchronous module."""
-    text = source
-    for old, new in {**TWINS, **BY_HAND}.items():
-        text = re.sub(rf"\b{re.escape(module(old))}\b", module(new), text)
-        # `from cloche.engine import default`
-        package, _, name = module(old).rpartition(".")
-        new_package, _, new_name = module(new).rpartition(".")
-        text = re.sub(
-            rf"from {re.escape(package)} import {name}$", f"from {new_package} import {new_name}", text, flags=re.M
-        )
+def imported(path: str) -> str:
+    """A pattern for an import of a module: `from cloche.engine.box import …` or `from cloche.engine import box`."""
+    package, _, name = module(path).rpartition(".")
+    return rf"\b{re.escape(module(path))}\b|\bfrom {re.escape(package)} import {name}\b"
+
+
+def translate(path: str, text: str, mirrored: set[str], used: set[str]) -> str:
+    """The blocking form of a module; notes in `used` the rules that changed something."""
+    for other in mirrored:
+        text = re.sub(imported(other), lambda match: match[0].replace("cloche.", "cloche.blocking.", 1), text)
     for pattern, replacement in RULES:
-        text = re.sub(pattern, replacement, text)
-    return f"# Generated from {path} by scripts/blocking.py: edit that instead.\n{text}"
+        text, count = re.subn(pattern, replacement, text)
+        if count:
+            used.add(pattern)
+    return f"# Generated from src/cloche/{path} by scripts/blocking.py: edit that file instead.\n{text}"
 
 
-def formatted(text: str) -> str:
-    """As ruff would write it: names are shorter now, so lines may join and imports change places."""
-    for arguments in (["check", "--fix-only", "--select", "I", "-"], ["format", "-"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", "src/cloche/blocking/x.py", "-q"],
-            input=text,
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=True,
-        )
-        text = done.stdout
-    return text
+def formatted(texts: dict[str, str]) -> dict[Path, str]:
+    """The files as ruff formats them: names are shorter now, so lines may join and imports change places."""
+    with TemporaryDirectory() as folder:
+        for path, text in texts.items():
+            draft = Path(folder, path)
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(text)
+        for arguments in (["check", "--fix-only", "--select", "I"], ["format"]):
+            command = [sys.executable, "-m", "ruff", *arguments, "--config", "pyproject.toml", "-q", folder]
+            subprocess.run(command, cwd=ROOT, check=True)
+        return {TARGET / path: Path(folder, path).read_text() for path in texts}
+
+
+def packages(paths: set[str]) -> dict[Path, str]:
+    """An `__init__.py` for each mirrored folder."""
+    folders = {parent for path in paths for parent in Path(path).parents if parent != Path(".")}
+    return {
+        TARGET / folder / "__init__.py": f'"""Generated from src/cloche/{folder}/ by scripts/blocking.py."""\n'
+        for folder in folders
+    }
 
 
 def main() -> int:
     """Write the twins, or check them."""
-    stale = []
-    for old, new in TWINS.items():
-        wanted = formatted(translate((SOURCE / old).read_text(), f"src/cloche/{old}"))
-        target = SOURCE / new
-        if not target.exists() or target.read_text() != wanted:
-            stale.append(new)
-            if "--check" not in sys.argv:
-                target.write_text(wanted)
-    if stale and "--check" in sys.argv:
-        print(f"stale: {', '.join(stale)}; run `python scripts/blocking.py`", file=sys.stderr)
+    modules = candidates()
+    paths = twins(modules)
+    mirrored = paths | {f"{BY_HAND}/{path.name}" for path in (SOURCE / BY_HAND).glob("*.py")}
+    used: set[str] = set()
+    texts = {path: translate(path, modules[path], mirrored, used) for path in paths}
+    if unused := [pattern for pattern, _ in RULES if pattern not in used]:
+        print(f"rules that are never used: {unused}", file=sys.stderr)
         return 1
+    wanted = {**formatted(texts), **packages(paths)}
+    by_hand = {TARGET / "__init__.py", *(TARGET / BY_HAND).glob("*.py")}
+    present = {path: path.read_text() for path in TARGET.rglob("*.py") if path not in by_hand}
+    stale = sorted(path for path in present.keys() | wanted.keys() if present.get(path) != wanted.get(path))
+    if "--check" in sys.argv:
+        if stale:
+            names = ", ".join(str(path.relative_to(TARGET)) for path in stale)
+            print(f"stale: {names}; run `python scripts/blocking.py`", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path])
+        else:
+            path.unlink()
     return 0
 
 

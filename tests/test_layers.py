@@ -116,9 +116,9 @@ def test_kernels_know_the_wire_and_what_is_in_the_sandbox(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", of("cloche.walls"))
-def test_walls_know_nothing_of_the_engine_but_how_to_wait(module: str) -> None:
+def test_walls_know_nothing_of_the_engine(module: str) -> None:
     for name in imports(module):
-        assert not within(name, "cloche.engine", "cloche.blocking") or name == "cloche.engine.io"
+        assert not within(name, "cloche.engine", "cloche.blocking")
 
 
 SCRIPTS = of("cloche.languages.scripts")  # programs that sandboxes run
@@ -191,7 +191,7 @@ USE_PACKAGES = (
     [
         name
         for name in MODULES
-        if not within(name, *USE_PACKAGES) and name not in SCRIPTS and not name.startswith("cloche.blocking.remote")
+        if not within(name, *USE_PACKAGES) and name not in SCRIPTS and not within(name, "cloche.blocking.client")
     ],
 )
 def test_only_the_outermost_parts_need_other_peoples_packages(module: str) -> None:

@@ -27,14 +27,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.attempts import Attempt
-    from cloche.blocking.checkpoints import Checkpoint
-    from cloche.blocking.commands import Process
-    from cloche.blocking.contexts import Context
-    from cloche.blocking.one_shot import run
-    from cloche.blocking.ports import Connection
-    from cloche.blocking.sandbox import Sandbox
-    from cloche.blocking.transfers import Reading, Writing
+    from cloche.blocking.engine.attempts import Attempt
+    from cloche.blocking.engine.checkpoints import Checkpoint
+    from cloche.blocking.engine.commands import Process
+    from cloche.blocking.engine.contexts import Context
+    from cloche.blocking.engine.one_shot import run
+    from cloche.blocking.engine.ports import Connection
+    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.engine.transfers import Reading, Writing
     from cloche.engine.attempts import AsyncAttempt
     from cloche.engine.checkpoints import AsyncCheckpoint
     from cloche.engine.commands import AsyncProcess
@@ -61,15 +61,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "run": "blocking.one_shot",
-    "Sandbox": "blocking.sandbox",
-    "Process": "blocking.commands",
-    "Context": "blocking.contexts",
-    "Checkpoint": "blocking.checkpoints",
-    "Attempt": "blocking.attempts",
-    "Reading": "blocking.transfers",
-    "Writing": "blocking.transfers",
-    "Connection": "blocking.ports",
+    "run": "blocking.engine.one_shot",
+    "Sandbox": "blocking.engine.sandbox",
+    "Process": "blocking.engine.commands",
+    "Context": "blocking.engine.contexts",
+    "Checkpoint": "blocking.engine.checkpoints",
+    "Attempt": "blocking.engine.attempts",
+    "Reading": "blocking.engine.transfers",
+    "Writing": "blocking.engine.transfers",
+    "Connection": "blocking.engine.ports",
     "AsyncSandbox": "engine.sandbox",
     "AsyncProcess": "engine.commands",
     "AsyncContext": "engine.contexts",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.blocking.jail import Jail
+from cloche.blocking.walls.jail.wall import Jail
 from cloche.settings import Settings
 from cloche.walls.jail.nurseries import Nurseries
 

@@ -86,7 +86,7 @@ def test_without_a_server_it_fails_with_its_own_code(jail: None) -> None:
 
 
 def test_the_sandbox_ends_with_the_run(server: Server) -> None:
-    from cloche.blocking.remote_server import server_at
+    from cloche.blocking.client.server import server_at
 
     def alive() -> int:
         return len(server_at(server.url, server.key).items("/v1/sandboxes?state=alive"))

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Server
 
 import cloche
-from cloche.blocking.remote_sandbox import RemoteSandbox
+from cloche.blocking.client.sandbox import RemoteSandbox
 from cloche.client.sandbox import AsyncRemoteSandbox
 
 

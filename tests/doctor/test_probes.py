@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cloche.blocking.jail import Jail
+from cloche.blocking.walls.jail.wall import Jail
 from cloche.doctor.attacks import PROBES, files, limits, neighbours
 from cloche.doctor.probe import HELD, NOT_HELD, NOT_TRIED, Probe, read_attempts
 from cloche.doctor.probes import attack, attack_jail, attempt

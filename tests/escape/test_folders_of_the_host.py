@@ -10,7 +10,7 @@ import pytest
 
 import cloche
 from cloche import settings
-from cloche.blocking.jail import Jail
+from cloche.blocking.walls.jail.wall import Jail
 from cloche.walls.jail import linux
 from cloche.walls.jail.nurseries import Nurseries
 

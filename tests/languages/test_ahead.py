@@ -10,7 +10,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.blocking.one_shot import one_shot
+from cloche.blocking.engine.one_shot import one_shot
 from cloche.languages.language import Project
 from cloche.model.limits import Limits
 from cloche.model.order import Ahead

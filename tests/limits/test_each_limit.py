@@ -13,7 +13,7 @@ import pytest
 
 import cloche
 from cloche import settings
-from cloche.blocking.jail import Jail
+from cloche.blocking.walls.jail.wall import Jail
 from cloche.walls.jail import cgroups
 from cloche.walls.jail.nurseries import Nurseries
 

@@ -1,1 +1,1 @@
-"""The engine for callers without an event loop.  All but io.py is generated from the asynchronous code: edit that."""
+"""The engine and the client for callers without an event loop.  All but io/ is generated: edit the asynchronous code."""

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.commands import Process
-    from cloche.blocking.one_shot import OneShot
-    from cloche.blocking.remote_one_shot import RemoteOneShot
+    from cloche.blocking.client.one_shot import RemoteOneShot
+    from cloche.blocking.engine.commands import Process
+    from cloche.blocking.engine.one_shot import OneShot
     from cloche.model.files import Mount
     from cloche.model.limits import Limits
     from cloche.model.result import Result
@@ -107,7 +107,7 @@ def plain(words: Sequence[str]) -> Arguments | None:
 def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
     from cloche import settings
-    from cloche.blocking.box import checked_mounts
+    from cloche.blocking.engine.box import checked_mounts
     from cloche.model.limits import Limits
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
@@ -161,14 +161,14 @@ def main(arguments: Namespace | Arguments) -> int:
 
 
 def _here(code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...]) -> OneShot:
-    from cloche.blocking.one_shot import one_shot
+    from cloche.blocking.engine.one_shot import one_shot
 
     return one_shot(code, language, limits, env, mounts)
 
 
 def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], api_key: str) -> RemoteOneShot:
     """On a server: a sandbox for this one program, so that it can be talked with while it runs."""
-    from cloche.blocking.remote_one_shot import RemoteOneShot
+    from cloche.blocking.client.one_shot import RemoteOneShot
 
     return RemoteOneShot(
         timeout=limits.timeout_s,

@@ -7,8 +7,8 @@ from _collections_abc import Callable
 from cloche.client import shapes
 from cloche.client.cells import AsyncRemoteRun
 from cloche.engine.attempts import MAX_CANDIDATES, SCORE_S, AsyncAttempt
-from cloche.engine.io import AsyncTasks, call_function
 from cloche.errors import ClocheError, InvalidRun
+from cloche.io.tasks import AsyncTasks, call_function
 from cloche.model.history import Best
 from cloche.model.result import Result
 

@@ -6,9 +6,9 @@ from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.engine.cells import AsyncCell
 from cloche.engine.checks import checked_data
-from cloche.engine.io import AsyncLock, AsyncTasks
 from cloche.engine.tools import calling
 from cloche.errors import ClocheError, Gone, SandboxFailed
+from cloche.io.tasks import AsyncLock, AsyncTasks
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
 from cloche.wire.light_json import loads

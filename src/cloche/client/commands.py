@@ -10,9 +10,9 @@ from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.engine.checks import checked_data
 from cloche.engine.commands import AsyncCommands, AsyncProcess, command_request, signal_number, terminal_size
-from cloche.engine.io import AsyncCondition
 from cloche.engine.judge import Facts, judge
 from cloche.errors import Gone
+from cloche.io.tasks import AsyncCondition
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.result import Result
 

@@ -11,7 +11,7 @@ from time import monotonic
 from httptools import HttpParserError, HttpResponseParser
 
 from cloche.client.tls import AsyncTls
-from cloche.engine.io import AsyncStream
+from cloche.io.streams import AsyncStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

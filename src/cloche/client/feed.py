@@ -7,9 +7,9 @@ from json import loads
 from time import monotonic
 
 from cloche.client.connection import AsyncAnswer, Broken
-from cloche.client.io import pause
 from cloche.client.server import AsyncServer
 from cloche.errors import SandboxFailed
+from cloche.io.tasks import pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

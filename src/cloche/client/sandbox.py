@@ -16,17 +16,16 @@ from cloche.client.commands import AsyncRemoteCommands, AsyncRemoteProcess
 from cloche.client.contexts import AsyncRemoteContexts
 from cloche.client.feed import AsyncFeed
 from cloche.client.files import AsyncRemoteFiles
-from cloche.client.io import pause
 from cloche.client.server import AsyncServer, checked_key, server_at
 from cloche.engine.box import AsyncEvents, checked_mounts
 from cloche.engine.checkpoints import MAX_CHECKPOINTS
 from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.engine.contexts import AsyncContext
-from cloche.engine.io import AsyncLock
 from cloche.engine.planning import checked_check
 from cloche.engine.sandbox import MAX_HISTORY, AsyncSandbox
 from cloche.engine.tools import AsyncTools
 from cloche.errors import Gone, InvalidRun
+from cloche.io.tasks import AsyncLock, pause
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored

@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 from cloche import __version__
 from cloche.client import shapes
 from cloche.client.connection import AsyncAnswer, AsyncConnection, Broken
-from cloche.client.io import connect, pause
 from cloche.client.tls import AsyncTls, trusted
-from cloche.engine.io import AsyncStream
 from cloche.errors import ClocheError, InvalidRun, Misconfigured, SandboxFailed
+from cloche.io.connections import connect
+from cloche.io.streams import AsyncStream
+from cloche.io.tasks import pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

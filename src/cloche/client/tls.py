@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from _thread import allocate_lock
 
-from cloche.engine.io import AsyncStream
+from cloche.io.streams import AsyncStream
 
 
 class AsyncTls:

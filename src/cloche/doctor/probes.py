@@ -6,9 +6,9 @@ from json import dumps
 from time import monotonic
 
 from cloche import languages
-from cloche.blocking.one_shot import run
-from cloche.blocking.sandbox import Sandbox
-from cloche.blocking.wall import Wall
+from cloche.blocking.engine.one_shot import run
+from cloche.blocking.engine.sandbox import Sandbox
+from cloche.blocking.walls.wall import Wall
 from cloche.doctor.attacks import PROBES
 from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts
 from cloche.doctor.scene import Scene
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.commands import Process
+    from cloche.blocking.engine.commands import Process
 
 _TIMEOUT_S = 30
 
@@ -43,7 +43,7 @@ class Scorecard:
 
 def attack_jail(settings: Settings, report: Callable[[Finding], None] = lambda _: None) -> Scorecard:
     """Attack the jail, in nurseries of the probes' own; `report` hears each finding as it is made."""
-    from cloche.blocking.jail import Jail
+    from cloche.blocking.walls.jail.wall import Jail
     from cloche.walls.jail.nurseries import Nurseries
 
     nurseries = Nurseries(settings, visible=languages.visible)

@@ -8,8 +8,8 @@ from math import isfinite
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.checks import checked_code
 from cloche.engine.contexts import AsyncContext
-from cloche.engine.io import at_once, call_function
 from cloche.errors import Gone, InvalidRun
+from cloche.io.tasks import at_once, call_function
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
 

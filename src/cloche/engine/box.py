@@ -11,9 +11,9 @@ from cloche.engine import default
 from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
 from cloche.engine.files import AsyncFiles
-from cloche.engine.io import AsyncLock
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, InvalidRun, SandboxFailed
+from cloche.io.tasks import AsyncLock
 from cloche.languages.language import HOME, Language, Plan, Project
 from cloche.model.events import Event
 from cloche.model.files import Mount

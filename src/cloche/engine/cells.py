@@ -8,12 +8,12 @@ from time import monotonic
 from cloche.engine.checks import checked_data
 from cloche.engine.commands import GRACE_S
 from cloche.engine.displayed import Displayed
-from cloche.engine.io import AsyncLock, AsyncTasks
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.engine.link import NONSENSE, Lost
 from cloche.engine.printed import Printed
 from cloche.engine.tools import calling, refusal
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
+from cloche.io.tasks import AsyncLock, AsyncTasks
 from cloche.model.events import CellEvent, End, Failed, Output, Started
 from cloche.model.result import Artifact, Error, Result, ToolCall
 from cloche.wire import frames

@@ -5,8 +5,8 @@ from __future__ import annotations
 from time import time
 
 from cloche.engine.contexts import AsyncContext
-from cloche.engine.io import AsyncLock
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
+from cloche.io.tasks import AsyncLock
 from cloche.model.history import FileChanges, Moment, Restored
 from cloche.wire import frames
 

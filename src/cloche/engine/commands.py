@@ -7,10 +7,10 @@ from _collections_abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env
-from cloche.engine.io import AsyncCondition
 from cloche.engine.judge import TAIL, Facts, judge, unread
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, Gone, InvalidRun
+from cloche.io.tasks import AsyncCondition
 from cloche.model import events
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits

@@ -6,9 +6,9 @@ from _collections_abc import Mapping
 
 from cloche import languages
 from cloche.engine.checks import checked_cwd, checked_env
-from cloche.engine.io import AsyncCondition
 from cloche.engine.tools import calling
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
+from cloche.io.tasks import AsyncCondition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

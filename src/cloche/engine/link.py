@@ -9,7 +9,8 @@ from __future__ import annotations
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from time import monotonic
 
-from cloche.engine.io import AsyncCondition, AsyncLock, AsyncStream
+from cloche.io.streams import AsyncStream
+from cloche.io.tasks import AsyncCondition, AsyncLock
 from cloche.wire import frames
 
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet

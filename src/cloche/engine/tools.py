@@ -6,8 +6,8 @@ from _collections_abc import Callable, Mapping
 from _contextvars import ContextVar
 from time import monotonic
 
-from cloche.engine.io import call_function
 from cloche.errors import InvalidRun
+from cloche.io.tasks import call_function
 from cloche.model.result import ToolCall
 from cloche.wire import frames
 from cloche.wire.light_json import dumps

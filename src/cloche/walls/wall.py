@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cloche.engine.io import AsyncStream
+from cloche.io.streams import AsyncStream
 from cloche.model.order import Order, Spent
 
 

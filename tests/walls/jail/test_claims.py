@@ -12,8 +12,8 @@ import pytest
 
 import cloche
 from cloche import settings
-from cloche.blocking.jail import Jail
-from cloche.blocking.one_shot import one_shot
+from cloche.blocking.engine.one_shot import one_shot
+from cloche.blocking.walls.jail.wall import Jail
 from cloche.model.limits import Limits
 from cloche.walls.jail.nurseries import Nurseries
 

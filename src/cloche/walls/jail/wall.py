@@ -7,8 +7,9 @@ import marshal
 import os
 from time import monotonic
 
-from cloche.engine.io import AsyncLock, AsyncStream, writable
 from cloche.errors import InvalidRun, Refused, SandboxFailed
+from cloche.io.streams import AsyncStream, writable
+from cloche.io.tasks import AsyncLock
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import Order, Spent

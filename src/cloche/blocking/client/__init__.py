@@ -1,0 +1,1 @@
+"""Generated from src/cloche/client/ by scripts/blocking.py."""

@@ -1,0 +1,200 @@
+# Generated from src/cloche/client/cells.py by scripts/blocking.py: edit that file instead.
+"""A cell under way on a server: begun with the first that is asked of it, and followed to its end."""
+
+from __future__ import annotations
+
+from cloche.blocking.client import shapes
+from cloche.blocking.client.feed import Feed
+from cloche.blocking.engine.cells import Cell
+from cloche.blocking.engine.tools import calling
+from cloche.blocking.io.tasks import Lock, Tasks
+from cloche.engine.checks import checked_data
+from cloche.errors import ClocheError, Gone, SandboxFailed
+from cloche.model.events import CellEvent, End
+from cloche.model.result import Result
+from cloche.wire.light_json import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.client.sandbox import RemoteSandbox
+    from cloche.blocking.engine.commands import Data
+
+
+class RemoteCell(Cell):
+    """One cell: iterate over its events, or `finish` it."""
+
+    _box: RemoteSandbox
+
+    def __init__(self, box: RemoteSandbox, request: dict[str, Any]) -> None:
+        self._box, self._request = box, request
+        self._run = RemoteRun(box, self)
+        self._beginning = Lock()
+        self.abandoned = False  # nobody will ask for its events any more
+        self.over = False  # nothing of it runs, or ever will
+        self.lost_before = False
+        self.result: Result | None = None
+
+    def finish(self, stdin: Data | None) -> Result:
+        """Give it its input and wait for its end."""
+        try:
+            if stdin is not None:
+                self.feed(stdin)
+            while self.result is None:
+                self.next_event()
+        except BaseException:
+            self.give_up()
+            raise
+        return self.result
+
+    def feed(self, data: Data) -> None:
+        """All of its standard input."""
+        self._request.update(shapes.given("stdin", data))
+
+    def write(self, data: str | Data) -> None:
+        """Write to the standard input of one that is interactive."""
+        self._write(shapes.given("data", checked_data("input", data)))
+
+    def close_stdin(self) -> None:
+        """Nothing more comes on its standard input."""
+        self._write({"eof": True})
+
+    def interrupt(self, _why: str = "interrupt") -> None:
+        """Have it stop, and keep its variables, if it can."""
+        if not self.over and self._run.id:
+            self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
+
+    def give_up(self) -> None:
+        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        self.abandon()
+        self._run.drop_calls()
+
+    def abandon(self) -> None:
+        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        self.abandoned = True
+        if not self.over:
+            if self._run.id:
+                self._box.post_soon("POST", f"/v1/runs/{self._run.id}/cancel")
+            else:
+                self.over = True  # it has not begun
+
+    def is_neglected(self) -> bool:
+        """Is nobody there to listen to it?  Its time is the server's business."""
+        return not self.over and self.abandoned
+
+    def next_event(self) -> CellEvent | None:
+        """The next thing that happens; None after the end."""
+        try:
+            self._see_it_begin()
+            while self.result is None:
+                event = shapes.cell_event(*self._run.next())
+                if isinstance(event, End):
+                    if self.lost_before:
+                        event = End(event.result.replace(restarted=True))
+                    self.result, self.over = event.result, True
+                    self._run.end()
+                    self._box.ran()
+                if event is not None:
+                    return event
+        except ClocheError:
+            self.over = True
+            self._run.end()
+            raise
+        return None
+
+    def _see_it_begin(self) -> None:
+        with self._beginning:
+            if not self._run.began:
+                self._run.begin("/run", self._request)
+
+    def _write(self, told: dict[str, Any]) -> None:
+        self._see_it_begin()
+        if self.result is None:
+            try:
+                self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)
+            except Gone:
+                pass  # it has ended, and will never read it
+
+
+class RemoteRun:
+    """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
+
+    def __init__(self, box: RemoteSandbox, cell: object = None) -> None:
+        self._box, self._cell = box, cell
+        self._feed: Feed | None = None
+        self._tasks = Tasks()
+        self.began = False
+        self.id = ""
+
+    def begin(self, path: str, request: dict[str, Any]) -> None:
+        """Ask for it."""
+        self.began = True
+        self._feed = self._box.feed("POST", path, request)
+        self._know(self._feed.run)
+
+    def next(self) -> tuple[str, Any]:
+        """The next event; calls of tools are answered meanwhile."""
+        assert self._feed is not None
+        while True:
+            event = self._feed.next()
+            if event is None:
+                raise SandboxFailed("The run's events ended before it did.")
+            kind, told = event
+            if kind == "started":
+                self._know(told.get("run_id") or "")
+            if kind == "tool":
+                self._tasks.start(self._answer, told)
+            elif kind == "error" and "traceback" not in told["error"]:
+                raise shapes.error(500, told)  # not the code's, but why there is no result
+            else:
+                return event
+
+    def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
+        """Follow it to its end: what that says.  `take` is told of what happens on the way."""
+        try:
+            self.begin(path, request)
+            while True:
+                event = self.next()
+                if event[0] == "end":
+                    found: dict[str, Any] = event[1]
+                    return found
+                if take is not None:
+                    take(*event)
+        except BaseException:
+            if self.id:
+                self._box.post_soon("POST", f"/v1/runs/{self.id}/cancel")
+            raise
+        finally:
+            self.end()
+
+    def reply(self, call: int, answer: dict[str, Any]) -> None:
+        """Answer a call."""
+        try:
+            self._box.call("POST", f"/v1/runs/{self.id}/calls/{call}", answer, safe=True)
+        except Gone:
+            pass  # nobody waits for it any more
+
+    def end(self) -> None:
+        """It is over."""
+        if self._feed is not None:
+            self._feed.end()
+        self.drop_calls()
+
+    def drop_calls(self) -> None:
+        """Nobody waits for the calls under way any more."""
+        self._tasks.cancel()
+
+    def _know(self, identity: str) -> None:
+        if identity and not self.id:
+            assert self._feed is not None
+            self.id = identity
+            self._feed.again = f"/v1/runs/{identity}/events"
+
+    def _answer(self, told: dict[str, Any]) -> None:
+        before = calling.set((*calling.get(), self._cell))
+        try:
+            _, answer = self._box.tools.call({**told, "tool": told.get("name")})
+        finally:
+            calling.reset(before)
+        self.reply(told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})

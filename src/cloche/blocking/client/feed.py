@@ -1,0 +1,152 @@
+# Generated from src/cloche/client/feed.py by scripts/blocking.py: edit that file instead.
+"""Server-sent events, one after the other; where the connection breaks they go on, none lost and none twice."""
+
+from __future__ import annotations
+
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
+from json import loads
+from time import monotonic
+
+from cloche.blocking.client.connection import Answer, Broken
+from cloche.blocking.client.server import Server
+from cloche.blocking.io.tasks import pause
+from cloche.errors import SandboxFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SILENCE_S = 60.0  # a server that says nothing for so long is lost: its heart beats every 15 seconds
+_MOST_BREAKS = 10  # one after the other, without an event between them
+
+
+class Feed:
+    """The events of a run, a command, a folder."""
+
+    def __init__(self, server: Server, answer: Answer | None = None, again: str = "") -> None:
+        self._server, self._answer = server, answer
+        self.again = again  # the path where they can be had once more, after a number
+        self.run = (
+            "" if answer is None else answer.headers.get("cloche-run", "")
+        )  # the id of the run whose events they are
+        self._last = 0  # the number of the last event
+        self._lines = Lines()
+        self._events: deque[tuple[int, str, Any]] = deque()
+        self._breaks = 0
+        self._closed = False
+
+    def next(self, timeout: float | None = None) -> tuple[str, Any] | None:
+        """The next event's kind and what it says; None when it is closed.  TimeoutError when nothing comes."""
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            while self._events:
+                number, kind, told = self._events.popleft()
+                if number > self._last or not number:
+                    self._last = number or self._last
+                    self._breaks = 0
+                    return kind, told
+            if self._closed:
+                return None
+            self._more(deadline)
+
+    def end(self) -> None:
+        """The last event was the last: the connection serves others."""
+        answer, self._answer, self._closed = self._answer, None, True
+        if answer is not None:
+            self._server.done_with(answer)
+
+    def close(self) -> None:
+        """Nobody wants to hear more; whoever waits for an event is told that there is none."""
+        answer, self._answer, self._closed = self._answer, None, True
+        if answer is not None:
+            answer.connection.close()
+
+    def _more(self, deadline: float | None) -> None:
+        if self._answer is None:
+            self._attach()
+        answer = self._answer
+        assert answer is not None
+        left = SILENCE_S if deadline is None else max(deadline - monotonic(), 0)
+        try:
+            piece = answer.piece(min(left, SILENCE_S))
+            if piece:
+                self._events.extend(self._lines.feed(piece))
+            else:
+                self._broke("it ended too soon")
+        except TimeoutError:
+            if left <= SILENCE_S and deadline is not None:
+                raise
+            self._broke("nothing was heard for a minute")
+        except Broken as problem:
+            self._broke(problem)
+
+    def _broke(self, why: object) -> None:
+        if self._closed:
+            return
+        if self._answer is not None:
+            self._answer.connection.close()
+            self._answer = None
+        self._breaks += 1
+        if not self.again or self._breaks > _MOST_BREAKS:
+            self._closed = True
+            raise SandboxFailed(f"The connection to {self._server.url} broke: {why}.", "Look at the server's log.")
+        if self._breaks > 1:
+            pause(0.05 * 2 ** min(self._breaks, 6))
+
+    def _attach(self) -> None:
+        separator = "&" if "?" in self.again else "?"
+        path = f"{self.again}{separator}after={self._last}"
+        answer = self._server.ask("GET", path, accept="text/event-stream")
+        self._lines = Lines()
+        self._answer = answer
+        if self._closed:  # meanwhile
+            self.close()
+
+
+class Lines:
+    """Events from the lines of which they are made; as bytes, for an event may be large, and so is each copy."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._searched = 0  # of the rest, without a line's end
+        self._number, self._kind = 0, ""
+        self._data = b""
+
+    def feed(self, piece: bytes) -> list[tuple[int, str, Any]]:
+        """The events that are whole now."""
+        self._rest += piece
+        events = []
+        begin = 0
+        while (end := self._rest.find(b"\n", max(begin, self._searched))) >= 0:
+            if end == begin or (end == begin + 1 and self._rest[begin] == ord("\r")):
+                event = self._event()
+                if event is not None:
+                    events.append(event)
+            else:
+                self._line(begin, end)
+            begin = end + 1
+        del self._rest[:begin]
+        self._searched = len(self._rest)
+        return events
+
+    def _line(self, begin: int, end: int) -> None:
+        if self._rest.startswith(b"data:", begin):
+            with memoryview(self._rest) as rest:
+                more = bytes(rest[begin + 5 : end])  # JSON minds neither a space before it nor a \r after it
+            self._data = self._data + b"\n" + more if self._data else more
+            return
+        field, _, value = self._rest[begin:end].decode(errors="replace").partition(":")
+        if field == "event":
+            self._kind = value.strip()
+        elif field == "id" and value.strip().isdecimal():
+            self._number = int(value)
+
+    def _event(self) -> tuple[int, str, Any] | None:
+        number, kind, data = self._number, self._kind, self._data
+        self._number, self._kind, self._data = 0, "", b""
+        if not data:
+            return None  # only a heartbeat
+        try:
+            return number, kind or "message", loads(data)
+        except ValueError as problem:
+            raise Broken(f"an event is no JSON: {problem}", True) from problem

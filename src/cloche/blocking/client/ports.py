@@ -1,0 +1,200 @@
+# Generated from src/cloche/client/ports.py by scripts/blocking.py: edit that file instead.
+"""Servers inside a sandbox on a server: connections to them go through a WebSocket."""
+
+from __future__ import annotations
+
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
+from json import loads
+from time import monotonic
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.uri import parse_uri
+
+from cloche.blocking.client import shapes
+from cloche.blocking.engine.ports import MAX_WAIT_S, Connection, Ports, checked_port
+from cloche.engine.checks import checked_data
+from cloche.errors import Gone, SandboxFailed
+from cloche.model.files import Port
+from cloche.model.limits import within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.client.sandbox import RemoteSandbox
+
+_WAIT_S = 25.0  # that one request waits for a port; then another does
+_PIECE = 256 << 10
+_HANDSHAKE_S = 30.0
+_NOBODY = 502  # the status for a port on which nothing listens
+
+
+class RemotePorts(Ports):
+    """`box.ports`, over HTTP."""
+
+    _box: RemoteSandbox
+
+    def list(self) -> list[Port]:
+        """The ports on which something listens, in order."""
+        return [Port(told["port"], told["address"], told.get("pid")) for told in self._box.items("/ports")]
+
+    def wait(self, port: int, timeout: float | None = 30) -> Port:
+        """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
+        number = checked_port(port)
+        if timeout is not None:
+            timeout = within("timeout", timeout, 0, MAX_WAIT_S, "seconds")
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            left = _WAIT_S if deadline is None else min(max(deadline - monotonic(), 0), _WAIT_S)
+            told = self._box.call("GET", f"/ports/{number}?wait={left:.3f}")
+            if told["listening"]:
+                for found in self.list():
+                    if found.port == number:
+                        return found
+            if deadline is not None and monotonic() >= deadline:
+                raise _nothing(number)
+
+    def connect(self, port: int) -> RemoteConnection:
+        """Connect to a server inside; close what this returns."""
+        number = checked_port(port)
+        self._box.open()
+        server = self._box.server
+        stream, _ = server.open_stream()
+        connection = RemoteConnection(self._box, stream)
+        try:
+            is_open = connection.shake_hands(
+                f"ws://{server.host}:{server.port}{server.prefix}{self._box.path(f'/tunnel?port={number}')}",
+                server.key_headers(),
+            )
+        except BaseException:
+            stream.close()
+            raise
+        if not is_open:
+            stream.close()
+            raise connection.refusal(number)
+        return connection
+
+
+class RemoteConnection(Connection):
+    """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
+
+    _box: RemoteSandbox
+
+    def __init__(self, box: RemoteSandbox, stream: Any) -> None:
+        self._box, self._stream = box, stream
+        self._protocol: Any = None
+        self._events: deque[bytes] = deque()
+        self._ended = self._eof_sent = self._closed = False
+
+    def shake_hands(self, url: str, headers: dict[str, str]) -> bool:
+        """Have the connection become a WebSocket; has it?"""
+        self._protocol = ClientProtocol(parse_uri(url), max_size=None)
+        request = self._protocol.connect()
+        request.headers.update(headers)
+        self._protocol.send_request(request)
+        self._flush()
+        while self._protocol.state is State.CONNECTING and self._protocol.handshake_exc is None:
+            self._take(_HANDSHAKE_S)
+            if self._ended:
+                break
+        return self._protocol.state is State.OPEN
+
+    def refusal(self, port: int) -> Exception:
+        """Why it has not."""
+        refused = self._protocol.handshake_exc
+        if not isinstance(refused, InvalidStatus):
+            return SandboxFailed(f"No connection can be made: {refused}.", "Look at the server's log.")
+        try:
+            told = loads(refused.response.body or b"")
+        except ValueError:
+            told = None
+        status = refused.response.status_code
+        return _nothing(port) if status == _NOBODY else shapes.error(status, told, self._box.server.url)
+
+    def receive(self) -> bytes:
+        """What comes next, as soon as there is something; nothing (`b""`) at the end."""
+        while not self._events and not self._ended and not self._closed:
+            self._take(None)
+        if self._events:
+            data: bytes = self._events.popleft()
+            return data
+        if self._box.closed and not self._closed:
+            raise _ended()
+        return b""
+
+    def send(self, data: str | bytes | bytearray | memoryview) -> None:
+        """Send all of it; waits while the server does not read."""
+        rest = memoryview(checked_data("data", data))
+        if self._box.closed:
+            raise _ended()
+        if self._eof_sent or self._closed:
+            raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
+        for start in range(0, len(rest), _PIECE):
+            if self._protocol.state is not State.OPEN:
+                raise Gone("The server in the sandbox has closed the connection.")
+            self._protocol.send_binary(bytes(rest[start : start + _PIECE]))
+            self._flush()
+
+    def send_eof(self) -> None:
+        """Nothing more comes from here; what the server still sends can be received."""
+        if not self._eof_sent and not self._closed and self._protocol.state is State.OPEN:
+            self._eof_sent = True
+            self._protocol.send_text(b"eof")
+            self._flush()
+
+    def close(self) -> None:
+        """Close it, in both directions, at once."""
+        if not self._closed:
+            self._closed = True
+            self._stream.shut()
+            self._stream.close()
+
+    def __del__(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._stream.close()
+
+    def _take(self, timeout: float | None) -> None:
+        try:
+            data = self._stream.receive(_PIECE, timeout)
+        except OSError:
+            data = b""
+        if data:
+            self._protocol.receive_data(data)
+        else:
+            self._protocol.receive_eof()
+            self._ended = True
+        for event in self._protocol.events_received():
+            if isinstance(event, Response):
+                continue
+            self._frame(event)
+        self._flush()
+
+    def _frame(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.BINARY, Opcode.CONT) and frame.data:
+            self._events.append(bytes(frame.data))
+        elif frame.opcode is Opcode.CLOSE or (frame.opcode is Opcode.TEXT and frame.data == b"eof"):
+            self._ended = True
+
+    def _flush(self) -> None:
+        try:
+            for data in self._protocol.data_to_send():
+                if data:
+                    self._stream.send(data, 60)
+        except (OSError, WebSocketException):
+            self._ended = True
+
+
+def _ended() -> Gone:
+    return Gone("The sandbox has ended: it was closed.", hint="Make a new one.")
+
+
+def _nothing(port: int) -> Gone:
+    return Gone(
+        f"Nothing listens on port {port} in the sandbox yet.",
+        "Start the server first, and have it listen on 127.0.0.1 or 0.0.0.0.",
+    )

@@ -1,0 +1,84 @@
+# Generated from src/cloche/client/tls.py by scripts/blocking.py: edit that file instead.
+"""A connection that nobody on the way can read or change."""
+
+from __future__ import annotations
+
+import ssl
+from _thread import allocate_lock
+
+from cloche.blocking.io.streams import Stream
+
+
+class Tls:
+    """TLS over a stream; the same calls as the stream's."""
+
+    def __init__(self, stream: Stream, host: str) -> None:
+        self._stream = stream
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = trusted().wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+        self._lock = allocate_lock()  # one may send while another receives; never held while anything is waited for
+
+    def shake_hands(self, timeout: float) -> None:
+        """Agree on the keys, and check who the server is."""
+        while True:
+            with self._lock:
+                try:
+                    self._tls.do_handshake()
+                    done = True
+                except ssl.SSLWantReadError:
+                    done = False
+                data = self._outgoing.read()
+            if data:
+                self._stream.send(data, timeout)
+            if done:
+                return
+            self._take(self._stream.receive(64 << 10, timeout))
+
+    def receive(self, size: int, timeout: float | None = None) -> bytes:
+        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
+        while True:
+            with self._lock:
+                try:
+                    return self._tls.read(size)
+                except ssl.SSLWantReadError:
+                    data = self._outgoing.read()
+                except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                    return b""
+            if data:
+                self._stream.send(data)
+            self._take(self._stream.receive(256 << 10, timeout))
+
+    def send(self, data: bytes, timeout: float | None = None) -> None:
+        """Send all of it."""
+        self._stream.send(self.sealed(data), timeout)
+
+    def sealed(self, data: bytes) -> bytes:
+        """What goes over the wire for it; for who sends it himself."""
+        with self._lock:
+            self._tls.write(data)
+            return self._outgoing.read()
+
+    def shut(self) -> None:
+        """Nothing more comes or goes; whoever waits for something wakes up."""
+        self._stream.shut()
+
+    def close(self) -> None:
+        """Close it; nobody may wait on it any more."""
+        self._stream.close()
+
+    def _take(self, data: bytes) -> None:
+        with self._lock:
+            if data:
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+
+
+_contexts: list[ssl.SSLContext] = []
+
+
+def trusted() -> ssl.SSLContext:
+    """The certificates that this host trusts; read once, for it takes a while."""
+    if not _contexts:
+        _contexts.append(ssl.create_default_context())
+    return _contexts[0]

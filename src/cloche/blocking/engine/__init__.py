@@ -1,0 +1,1 @@
+"""Generated from src/cloche/engine/ by scripts/blocking.py."""

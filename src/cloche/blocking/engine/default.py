@@ -1,0 +1,33 @@
+# Generated from src/cloche/engine/default.py by scripts/blocking.py: edit that file instead.
+"""The wall that is used when the caller brings none: the jail, or another by its name."""
+
+from __future__ import annotations
+
+from cloche import languages, settings
+from cloche.blocking.walls.jail.wall import Jail
+from cloche.errors import InvalidRun
+from cloche.walls.jail.nurseries import of_this_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.blocking.walls.wall import Wall
+    from cloche.settings import Settings
+
+ISOLATIONS = ("auto", "jail", "e2b")
+
+
+def wall(isolation: str = "auto", known: Settings | None = None) -> Wall:
+    """The wall of this name; "auto" is the jail, with the nurseries of this process."""
+    if isolation in ("auto", "jail"):
+        return Jail(of_this_process(known, languages.visible))
+    if isolation == "e2b":
+        from cloche.blocking.walls.e2b.wall import E2B  # it takes packages along that nobody else needs
+
+        known = known or settings.load()
+        return E2B(
+            known.e2b_api_key,
+            api_url=known.e2b_api_url,
+            sandbox_url=known.e2b_sandbox_url,
+            template=known.e2b_template,
+        )
+    raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=f"Choose one of {', '.join(ISOLATIONS)}.")

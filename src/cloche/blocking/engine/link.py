@@ -1,0 +1,180 @@
+# Generated from src/cloche/engine/link.py by scripts/blocking.py: edit that file instead.
+"""The conversation with one agent: many operations on one stream, none of it believed.
+
+There is no reader in the background: whoever waits for a frame reads the stream, and hands frames for others to those
+who wait for them.  So a sandbox costs no task and no thread, and nothing is read that nobody waits for.
+"""
+
+from __future__ import annotations
+
+from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
+from time import monotonic
+
+from cloche.blocking.io.streams import Stream
+from cloche.blocking.io.tasks import Condition, Lock
+from cloche.wire import frames
+
+MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet
+MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
+_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; room for more than a little is dear to get
+STALLED_S = 30.0  # an agent that takes nothing for so long is lost
+
+
+# What comes of it when an answer is not of the form that it should have.
+NONSENSE = (frames.Garbled, AttributeError, KeyError, OverflowError, TypeError, ValueError)
+
+
+class Lost(Exception):
+    """The agent is gone, or does not keep to the protocol."""
+
+
+class Operation:
+    """One thing that was asked of the agent, and what has come back so far."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.inbox: deque[tuple[int, bytes]] = deque()
+        self.waiting = 0  # bytes in it
+        self.input_credit = frames.WINDOW  # bytes that we may send
+        self.allowance = frames.WINDOW  # bytes that the agent may send
+        self.consumed = 0  # bytes taken from the inbox and not granted anew
+        self.over = False  # its last frame has come
+
+
+class Link:
+    """Frames to and from one agent."""
+
+    _stream: Stream
+
+    def __init__(self) -> None:
+        self._decoder = frames.Decoder(frames.FROM_AGENT)
+        self._operations: dict[int, Operation] = {}
+        self._last = 0
+        self._turn = Condition()
+        self._reading = False
+        self._sending = Lock()
+        self._broken = ""
+        self._expected = _LITTLE  # bytes to have room for at the next read
+
+    def connect(self, stream: Stream) -> None:
+        """Speak on this stream; before that, only `open` is of use."""
+        self._stream = stream
+
+    def open(self) -> Operation:
+        """A new operation; `close` it when it is over."""
+        self._last += 1
+        operation = self._operations[self._last] = Operation(self._last)
+        return operation
+
+    def close(self, operation: Operation) -> None:
+        """Forget an operation; what still comes for it is thrown away."""
+        self._operations.pop(operation.number, None)
+
+    def send(self, data: bytes) -> None:
+        """Send frames, as they are."""
+        with self._sending:
+            self._transmit(data)
+
+    def _transmit(self, data: bytes) -> None:
+        if self._broken:
+            raise Lost(self._broken)
+        try:
+            self._stream.send(data, STALLED_S)
+        except TimeoutError:
+            self._broken = "the agent takes nothing any more"
+            raise Lost(self._broken) from None
+        except OSError as problem:
+            raise Lost(f"the agent is gone ({problem})") from problem
+
+    def post(self, data: bytes) -> None:
+        """Send frames from where nothing can be awaited, if there is room for them now."""
+        if not self._broken:
+            self._stream.post(data, self._sending)
+
+    def receive(self, operation: Operation, deadline: float | None = None) -> tuple[int, bytes]:
+        """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes.
+
+        Whoever is cancelled here has lost nothing: nothing is awaited once a frame is taken.
+        """
+        if operation.consumed >= frames.WINDOW // 2:
+            self._grant(operation)
+        with self._turn:
+            while not operation.inbox:
+                self._wait(deadline)
+            kind, payload = operation.inbox.popleft()
+            operation.waiting -= len(payload)
+            if kind in frames.BULK or kind == frames.EVENT:
+                operation.consumed += frames.cost(payload)
+        return kind, payload
+
+    def _grant(self, operation: Operation) -> None:
+        """Let the agent send as much again as was taken."""
+        with self._sending:
+            granted, operation.consumed = operation.consumed, 0
+            operation.allowance += granted
+            self._transmit(frames.credit(operation.number, granted))
+
+    def await_credit(self, operation: Operation, deadline: float | None = None) -> int:
+        """Wait until input may be sent, or the operation is over; how many bytes.  Others may receive meanwhile."""
+        if operation.input_credit <= 0:
+            with self._turn:
+                while operation.input_credit <= 0 and not operation.over:
+                    self._wait(deadline)
+        return operation.input_credit
+
+    def _wait(self, deadline: float | None) -> None:
+        """With the turn: wait for news of any operation, from the stream or from whoever reads it."""
+        if self._broken:
+            raise Lost(self._broken)
+        timeout = None if deadline is None else max(deadline - monotonic(), 0)
+        if self._reading:
+            self._turn.wait_for_change(timeout)
+        elif not self._read(timeout) and timeout == 0:  # after a look: it may have come long ago
+            raise TimeoutError
+
+    def _read(self, timeout: float | None) -> bool:
+        """Read once, with the turn released meanwhile; the others wait until we have.  Was there anything?"""
+        self._reading = True
+        self._turn.release()
+        data = b""
+        problem = ""
+        try:
+            data = self._stream.receive(self._expected, timeout)
+            self._expected = _LITTLE if len(data) < self._expected else _MUCH
+            problem = "" if data else "the agent is gone"
+        except TimeoutError:
+            pass
+        except OSError as failure:
+            problem = f"the agent is gone ({failure})"
+        finally:
+            self._turn.acquire()
+            self._reading = False
+            self._turn.notify_all()
+        self._broken = self._broken or problem
+        try:
+            for number, kind, payload in self._decoder.feed(data):
+                self._dispatch(number, kind, payload)
+        except frames.Garbled as garbled:
+            self._broken = f"the agent sent nonsense: {garbled}"
+        return bool(data or self._broken)
+
+    def _dispatch(self, number: int, kind: int, payload: bytes) -> None:
+        operation = self._operations.get(number)
+        if operation is None:
+            return
+        if kind == frames.CREDIT:
+            operation.input_credit += int.from_bytes(payload, "big")
+            if operation.input_credit > frames.WINDOW:
+                raise frames.Garbled("more credit than was ever used")
+            if operation.inbox and operation.inbox[-1][0] == frames.CREDIT:
+                return  # whoever waits for it will look at the sum
+        elif kind in frames.BULK or kind == frames.EVENT:
+            operation.allowance -= frames.cost(payload)
+            if operation.allowance < 0:
+                raise frames.Garbled("more data than was allowed")
+        elif kind in frames.LAST:
+            operation.over = True
+        operation.waiting += len(payload)
+        if len(operation.inbox) >= MAX_WAITING or operation.waiting > MAX_WAITING_BYTES:
+            raise frames.Garbled("more than anybody asked for")
+        operation.inbox.append((kind, payload))

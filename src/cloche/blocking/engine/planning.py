@@ -1,0 +1,96 @@
+# Generated from src/cloche/engine/planning.py by scripts/blocking.py: edit that file instead.
+"""Which files belong to a program: the project that its language plans the run of."""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable, Mapping
+
+from cloche.engine.checks import checked_path
+from cloche.errors import FileMissing, InvalidRun
+from cloche.languages.language import HOME, Language, Project
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.blocking.engine.box import Box
+
+CHECKS = ("report", "block", "off")
+MAX_TEXT = 1 << 20  # bytes of an entry, and of all other files, that are read for its language to look at
+MAX_TEXTS = 200  # files that are read for the same reason
+_DEPTH = 6  # folders below the root whose files are part of a project
+
+
+def checked_check(check: str) -> str:
+    """What to do with the types."""
+    if check not in CHECKS:
+        raise InvalidRun(f"check={check!r:.100} is not known.", hint='Say "report", "block" or "off".')
+    return check
+
+
+def project_of(
+    box: Box,
+    language: Language,
+    entry: str,
+    text: str | None,
+    files: Iterable[str] | None,
+    snippet: bool,
+    check: str,
+) -> Project:
+    """The project around an entry: what the caller says is in it, or what is in the sandbox."""
+    entry = entry if entry.startswith("/") else f"{HOME}/{checked_path(entry)}"
+    folder = entry.rpartition("/")[0]
+    if snippet and files is None:
+        own = frozenset((entry.rpartition("/")[2],))
+        return Project(entry, text, folder, own, True, check, box.limits.cpu, box.limits.memory_bytes)
+    if files is None:
+        root = _root(box, language, folder)
+        known = {found.path for found in box.files.list(root, depth=_DEPTH) if found.kind == "file"}
+    else:
+        known = {path if path.startswith("/") else f"{HOME}/{path}" for path in files}
+        root = _nearest(language, folder, known)
+    if text is None and (box.files.stat(entry)).size <= MAX_TEXT:
+        text = (box.files.read(entry)).decode("utf-8", "surrogateescape")
+    inside = frozenset(path.removeprefix(f"{root}/") for path in known | {entry} if path.startswith(f"{root}/"))
+    known_texts = {} if text is None else {entry.removeprefix(f"{root}/"): text}  # code may not be written yet
+    texts = _texts(box, root, language, inside, known_texts)
+    return Project(entry, text, root, inside, snippet, check, box.limits.cpu, box.limits.memory_bytes, texts)
+
+
+def _texts(box: Box, root: str, language: Language, names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    """What is in the files that a language reads, except for those too long to be meant for this."""
+    endings = tuple(name for name in language.reads if name.startswith("."))
+    wanted = [name for name in sorted(names) if name in language.reads or (endings and name.endswith(endings))]
+    texts, room = {name: known[name] for name in wanted if name in known}, MAX_TEXT
+    for name in [name for name in wanted if name not in known][:MAX_TEXTS]:
+        data = box.files.read(f"{root}/{name}", length=room + 1)
+        if len(data) <= room:
+            texts[name] = data.decode("utf-8", "surrogateescape")
+            room -= len(data)
+    return texts
+
+
+def _nearest(language: Language, folder: str, known: set[str]) -> str:
+    """The nearest folder upwards that has a manifest; else the entry's own, or the one above that."""
+    place = folder
+    while place.startswith(HOME):
+        if any(f"{place}/{name}" in known for name in language.manifests):
+            return place
+        place = place.rpartition("/")[0]
+    return _whole(language, folder)
+
+
+def _root(box: Box, language: Language, folder: str) -> str:
+    place = folder
+    while language.manifests and place.startswith(HOME):
+        try:
+            names = {found.path for found in box.files.list(place)}
+        except FileMissing:
+            names = set()
+        if any(f"{place}/{name}" in names for name in language.manifests):
+            return place
+        place = place.rpartition("/")[0]
+    return _whole(language, folder)
+
+
+def _whole(language: Language, folder: str) -> str:
+    above, _, name = folder.rpartition("/")
+    return above if name in language.below and above.startswith(HOME) else folder

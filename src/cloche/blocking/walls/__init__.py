@@ -1,0 +1,1 @@
+"""Generated from src/cloche/walls/ by scripts/blocking.py."""

@@ -1,0 +1,1 @@
+"""Generated from src/cloche/walls/e2b/ by scripts/blocking.py."""

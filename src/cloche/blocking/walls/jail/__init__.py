@@ -1,0 +1,1 @@
+"""Generated from src/cloche/walls/jail/ by scripts/blocking.py."""

@@ -1,0 +1,1 @@
+"""Streams, locks and tasks: the few primitives that differ between asyncio and plain threads."""

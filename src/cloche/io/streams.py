@@ -1,0 +1,143 @@
+"""Socket streams for asyncio; `cloche.blocking.io.streams` is the twin for plain threads, written by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, SHUT_RDWR, socket
+
+from cloche.io.tasks import AsyncLock
+
+
+class AsyncStream:
+    """A connected socket."""
+
+    def __init__(self, sock: socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._rest = memoryview(b"")  # what is being sent
+        self._unsent = bytearray()  # what comes after it
+        self._waiting: tuple[asyncio.AbstractEventLoop, int, asyncio.Future[None]] | None = None
+
+    async def receive(self, size: int, timeout: float | None = None) -> bytes:
+        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
+        # Wait first and read then: a read that is cancelled at the wrong moment would lose what it has read.
+        async with asyncio.timeout(None if timeout is None else max(timeout, 0)):
+            while True:
+                try:
+                    return self._socket.recv(size)
+                except BlockingIOError:
+                    await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for something to read; who closes it meanwhile takes it off the loop: its number is soon another's."""
+        loop, fd = asyncio.get_running_loop(), self._socket.fileno()
+        future: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(fd, _wake, future)
+        self._waiting = (loop, fd, future)
+        try:
+            await future
+        finally:
+            if self._waiting is not None and self._waiting[2] is future:
+                self._waiting = None
+                loop.remove_reader(fd)
+
+    async def readable(self) -> None:
+        """Wait until there is something to receive, or it is closed at the other end; take nothing."""
+        copy = os.dup(self._socket.fileno())  # somebody may receive meanwhile, and a loop has one callback for each
+        try:
+            await _readable(copy)
+        finally:
+            os.close(copy)
+
+    def has_something(self) -> bool:
+        """Would a read return at once?"""
+        try:
+            self._socket.recv(1, MSG_PEEK | MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # it is closed, or broken: who reads will be told
+        return True
+
+    async def send(self, data: bytes, timeout: float | None = None) -> None:
+        """Send all of it; what is left when this is cancelled goes before what is sent next."""
+        self._queue(data)
+        try:
+            self._push()
+        except BlockingIOError:
+            async with asyncio.timeout(timeout):
+                await self._push_all()
+
+    def post(self, data: bytes, _sending: AsyncLock) -> None:
+        """Send it as soon as may be, without waiting: now, or before what is sent next."""
+        self._queue(data)
+        try:
+            self._push()
+        except OSError:
+            pass  # no room, or nobody there
+
+    def _queue(self, data: bytes) -> None:
+        if self._rest:
+            self._unsent += data
+        else:
+            self._rest = memoryview(data)
+
+    def _push(self) -> None:
+        while self._rest:
+            self._rest = self._rest[self._socket.send(self._rest, MSG_NOSIGNAL) :]
+            if not self._rest and self._unsent:
+                self._rest = memoryview(bytes(self._unsent))
+                self._unsent.clear()
+
+    async def _push_all(self) -> None:
+        while True:
+            await writable(self._socket.fileno())
+            try:
+                return self._push()
+            except BlockingIOError:
+                continue
+
+    def shut(self) -> None:
+        """Nothing more comes or goes; whoever waits for something wakes up."""
+        try:
+            self._socket.shutdown(SHUT_RDWR)
+        except OSError:
+            pass  # it is closed already
+
+    def close(self) -> None:
+        """Close it; whoever waits for something is told so."""
+        if self._waiting is not None:
+            (loop, fd, future), self._waiting = self._waiting, None
+            if not loop.is_closed():
+                loop.remove_reader(fd)
+                _wake(future)
+        self._socket.close()
+
+
+async def _readable(fd: int) -> None:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(fd, _wake, future)
+        await future
+    finally:
+        loop.remove_reader(fd)
+
+
+async def writable(fd: int) -> None:
+    """Wait until a socket takes more."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    copy = os.dup(fd)  # several may wait for it, and a loop has one callback per descriptor
+    try:
+        loop.add_writer(copy, _wake, future)
+        await future
+    finally:
+        loop.remove_writer(copy)
+        os.close(copy)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

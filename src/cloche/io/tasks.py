@@ -1,0 +1,72 @@
+"""Locks, conditions and tasks for asyncio; the twin for plain threads, `cloche.blocking.io.tasks`, is by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from _collections_abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_MAX_TASKS = 1000
+
+AsyncLock = asyncio.Lock
+
+
+class AsyncCondition(asyncio.Condition):
+    """A condition whose wait can time out."""
+
+    async def wait_for_change(self, timeout: float | None) -> None:
+        """Wait until somebody notifies; TimeoutError when nobody does."""
+        async with asyncio.timeout(timeout):
+            await self.wait()
+
+
+class AsyncTasks:
+    """Things done meanwhile, on behalf of one cell, which ends them when it ends."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Begin one."""
+        task = asyncio.create_task(function(*args))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def has_room(self) -> bool:
+        """May another one begin?"""
+        return len(self._tasks) < _MAX_TASKS
+
+    async def cancel(self) -> None:
+        """End all."""
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def call_function(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float
+) -> Any:
+    """Call a function of the owner's, of either kind; TimeoutError when it takes too long."""
+    async with asyncio.timeout(timeout):
+        if inspect.iscoroutinefunction(function):
+            return await function(*args, **kwargs)
+        value = await asyncio.to_thread(function, *args, **kwargs)
+        return await value if inspect.isawaitable(value) else value
+
+
+async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """Do all of these side by side; what each returns, or what the first that failed raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job()) for job in jobs]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def pause(seconds: float) -> None:
+    """Let some time pass."""
+    await asyncio.sleep(seconds)
