@@ -146,7 +146,14 @@ def test_the_engine_knows_walls_by_their_interface(module: str) -> None:
 @pytest.mark.parametrize("module", of("cloche.store"))
 def test_the_store_knows_records_alone(module: str) -> None:
     for name in imports(module):
-        assert not is_ours(name) or within(name, "cloche.store", "cloche.errors")
+        assert not is_ours(name) or within(name, "cloche.store", "cloche.errors", "cloche.model.records")
+
+
+@pytest.mark.parametrize("module", of("cloche.policy"))
+def test_the_policy_knows_what_it_decides_about_and_nothing_that_acts(module: str) -> None:
+    known = ("cloche.policy", "cloche.model", "cloche.errors", "cloche.configuration", "cloche.settings")
+    for name in imports(module):
+        assert is_standard(name) or within(name, *known)
 
 
 @pytest.mark.parametrize("module", of("cloche.service"))

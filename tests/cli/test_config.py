@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cloche.configuration import FIELDS
-from cloche.service import key_file
+from cloche.policy import key_file
 
 CLOCHE = str(Path(sys.prefix) / "bin" / "cloche")
 

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from cloche.configuration import load
 from cloche.doors.gate import COOKIE
 from cloche.errors import Misconfigured
-from cloche.service.keys import Keyring
+from cloche.policy.keys import Keyring
 from cloche.store.store import Store
 
 Serve = Callable[..., Any]

@@ -20,7 +20,7 @@ def test_a_key_is_made_shown_once_and_revoked_at_once(http: httpx2.Client, serve
     )
     assert made.status_code == 201
     told = made.json()
-    assert set(told) == {"id", "owner", "name", "scopes", "limits", "created", "revoked", "key"}
+    assert set(told) == {"id", "owner", "name", "scopes", "policy", "limits", "created", "revoked", "key"}
     listed = next(one for one in http.get("/v1/keys").json()["items"] if one["id"] == told["id"])
     assert listed == {name: value for name, value in told.items() if name != "key"}
     assert told["key"] not in http.get("/v1/keys").text
@@ -70,6 +70,8 @@ def test_whoever_revokes_its_own_key_is_told_so(new_key: NewKey) -> None:
         ({"owner": "a", "name": "x", "scopes": []}, 400),
         ({"owner": "a", "name": "x", "scopes": ["root"]}, 400),
         ({"owner": "a", "name": "x", "limits": {"odd": 1}}, 400),
+        ({"owner": "a", "name": "x", "policy": {"odd": {}}}, 400),
+        ({"owner": "a", "name": "x", "policy": {"limits": {}}, "limits": {}}, 400),
         ({"owner": "a", "name": "x", "limits": {"sandboxes": -1}}, 400),
         ({"owner": "a", "name": "x", "limits": {"sandboxes": 1.5}}, 400),
     ],

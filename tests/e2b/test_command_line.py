@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cloche.service import key_file
+from cloche.policy import key_file
 
 KEY = key_file.new_secret()
 SHOWN = f"e2b_{KEY.encode().hex()}"

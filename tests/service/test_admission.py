@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cloche.policy.refusals import Busy
 from cloche.service.admission import Admission
-from cloche.service.errors import Busy
 from cloche.service.host_memory import HostMemory
 
 MB = 1 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.store.records import AuditRecord, RunRecord, SandboxRecord
+from cloche.model.records import AuditRecord, RunRecord, SandboxRecord
 
 
 def run(name: str, state: str = "running", **others: object) -> RunRecord:

@@ -12,8 +12,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from cloche.model.records import AuditRecord, RunRecord
 from cloche.store.journal import Journal
-from cloche.store.records import AuditRecord, RunRecord
 from cloche.store.store import Store
 
 

@@ -22,11 +22,11 @@ from tests.store.facts import audit, run, sandbox
 from tests.store.postgresql import PostgreSQL
 
 from cloche.errors import Misconfigured
+from cloche.model.records import Fact
 from cloche.store import journal as journals
 from cloche.store import lines
 from cloche.store.database import DatabaseAway
 from cloche.store.journal import Journal
-from cloche.store.records import Fact
 from cloche.store.segments import Unrecorded
 from cloche.store.store import Store
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from tests.store.facts import audit, run, sandbox
 
+from cloche.model.records import Fact
 from cloche.store import lines
-from cloche.store.records import Fact
 
 FACTS: list[Fact] = [
     run("r1"),

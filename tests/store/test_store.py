@@ -10,8 +10,8 @@ import pytest
 from tests.store.facts import audit, run, sandbox
 
 from cloche.errors import InvalidRun
+from cloche.model.records import Fact, KeyRecord, Usage
 from cloche.store.database import Unstorable
-from cloche.store.records import Fact, KeyRecord, Usage
 from cloche.store.store import Store
 
 DAY_S = 86400

@@ -45,7 +45,7 @@ def _server(arguments: argparse.Namespace) -> tuple[str, str]:
     from cloche import settings
     from cloche.configuration import load_arguments
     from cloche.errors import Misconfigured
-    from cloche.service import key_file
+    from cloche.policy import key_file
 
     known = settings.load()
     url = str(arguments.url or known.url or "").rstrip("/").removesuffix("/mcp")

@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> int:
     """Print it; the exit code."""
     from cloche.configuration import load_arguments
     from cloche.errors import Misconfigured
-    from cloche.service import key_file
+    from cloche.policy import key_file
 
     folder = load_arguments(arguments).value.data_dir
     secret = key_file.read(folder / "key", of_anybody=True)

@@ -145,7 +145,7 @@ def _own_key(url: str) -> str:
         return ""
     from cloche.configuration import load
     from cloche.errors import ClocheError
-    from cloche.service import key_file
+    from cloche.policy import key_file
 
     try:
         return key_file.read(load().value.data_dir / "key", of_anybody=True) or ""

@@ -23,7 +23,7 @@ from cloche.doors.http.problems import Unwelcome, answer
 from cloche.doors.metrics import Metrics
 from cloche.doors.page import files as page_files
 from cloche.errors import ClocheError
-from cloche.service.keys import ANYBODY, Caller
+from cloche.policy.caller import ANYBODY, Caller
 from cloche.service.service import Service
 
 TYPE_CHECKING = False

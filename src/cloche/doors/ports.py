@@ -28,7 +28,7 @@ from cloche.doors.sockets import Door, Socket
 from cloche.engine.ports import AsyncConnection
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
-from cloche.service.errors import Busy
+from cloche.policy.refusals import Busy
 from cloche.service.held import Held
 from cloche.service.service import Service
 

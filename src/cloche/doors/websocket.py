@@ -24,9 +24,9 @@ from cloche.doors.sockets import Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.result import Result
-from cloche.service.errors import Busy, TooMany
+from cloche.policy.caller import Caller
+from cloche.policy.refusals import Busy, TooMany
 from cloche.service.held import Held
-from cloche.service.keys import Caller
 from cloche.service.programs import run_program
 from cloche.service.runs import Run
 from cloche.service.service import Service

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from cloche.service.errors import Busy
+from cloche.policy.refusals import Busy
 from cloche.service.host_memory import HostMemory
 
 _LIKELY = 64 << 20  # bytes that a run is likely to need at most

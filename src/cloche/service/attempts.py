@@ -13,8 +13,8 @@ from cloche.service.runs import Run
 from cloche.service.shapes import best_json, changes_json, result_json
 
 if TYPE_CHECKING:
+    from cloche.policy.caller import Caller
     from cloche.service.held import Held
-    from cloche.service.keys import Caller
     from cloche.service.service import Service
 
 MAX_ATTEMPTS = 16  # undecided, in one sandbox

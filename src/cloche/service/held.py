@@ -12,12 +12,12 @@ from cloche.engine.attempts import AsyncAttempt
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone
 from cloche.model.limits import Limits
+from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
+from cloche.policy.meter import Meter
 from cloche.service.commands import Commands
 from cloche.service.events import EventLog
 from cloche.service.keeping import Keeping
-from cloche.service.meter import Meter
-from cloche.store.records import SandboxRecord
 
 FOLLOWED_S = 60.0  # output goes into the feed while somebody follows it, and for so long afterwards
 MAX_FEED = 4 << 20  # characters of what has happened in a sandbox lately

@@ -16,7 +16,7 @@ from cloche.service.runs import Run
 from cloche.service.wishes import check_limits, check_mounts, wall_for
 
 if TYPE_CHECKING:
-    from cloche.service.keys import Caller
+    from cloche.policy.caller import Caller
     from cloche.service.service import Service
 
 

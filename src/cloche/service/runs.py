@@ -16,14 +16,15 @@ from typing import Any, Protocol
 from cloche.errors import ClocheError, Gone, InvalidRun, SandboxFailed
 from cloche.model.events import CellEvent, End, Event, Exit
 from cloche.model.limits import Limits
+from cloche.model.records import RunRecord
 from cloche.model.result import Result
+from cloche.policy.caller import Caller
+from cloche.policy.keys import Keyring
 from cloche.service.admission import Admission
 from cloche.service.events import Encoded, EventLog
 from cloche.service.identity import new_id
-from cloche.service.keys import Caller, Keyring
 from cloche.service.shapes import Telling, plain, problem_json, result_json, to_json
 from cloche.store.journal import Journal
-from cloche.store.records import RunRecord
 
 log = logging.getLogger("cloche.runs")
 

@@ -14,12 +14,14 @@ from cloche.configuration import Configuration
 from cloche.engine.box import checked_mounts
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
+from cloche.model.records import AuditRecord, SandboxRecord
 from cloche.model.result import Result
-from cloche.service.errors import Busy
+from cloche.policy.caller import Caller
+from cloche.policy.keys import Keyring
+from cloche.policy.refusals import Busy
 from cloche.service.held import Held
 from cloche.service.identity import new_id
 from cloche.service.keeping import Keeping
-from cloche.service.keys import Caller, Keyring
 from cloche.service.runs import Run, Runs
 from cloche.service.wishes import (
     beyond,
@@ -32,7 +34,6 @@ from cloche.service.wishes import (
 )
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
-from cloche.store.records import AuditRecord, SandboxRecord
 from cloche.store.store import Store
 
 log = logging.getLogger("cloche.sandboxes")

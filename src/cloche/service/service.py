@@ -12,8 +12,9 @@ from time import time
 from cloche.configuration import Configuration
 from cloche.engine.one_shot import run
 from cloche.errors import ClocheError, Misconfigured
+from cloche.model.records import audit_of
+from cloche.policy.keys import Keyring
 from cloche.service.admission import Admission
-from cloche.service.keys import Keyring
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
 from cloche.service.shares import Shares
@@ -21,7 +22,6 @@ from cloche.service.snapshots import Snapshots
 from cloche.service.wishes import wall_for
 from cloche.service.workspaces import Workspaces
 from cloche.store.journal import Journal
-from cloche.store.records import audit_of
 from cloche.store.store import Store
 
 log = logging.getLogger("cloche.service")

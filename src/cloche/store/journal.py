@@ -13,9 +13,9 @@ from collections import deque
 from pathlib import Path
 
 from cloche.errors import Misconfigured
+from cloche.model.records import Fact
 from cloche.store import lines, segments
 from cloche.store.database import DatabaseAway, Unstorable
-from cloche.store.records import Fact
 from cloche.store.segments import Segment, Unrecorded
 from cloche.store.store import Store
 

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from cloche.errors import Misconfigured, Refused
+from cloche.model.records import Fact
 from cloche.store.lines import decode
-from cloche.store.records import Fact
 
 _PATTERN = "journal-*.jsonl"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Select, Table, delete, func, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from cloche.model.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, Usage, audit_of
 from cloche.store import tables
 from cloche.store.database import Database
 from cloche.store.migrate import migrate
 from cloche.store.pages import cursor, page
-from cloche.store.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, Usage, audit_of
 from cloche.store.trim import trim
 from cloche.store.upserts import ALIVE, HOUR_S, NAMES, RUNNING, Upserts, label, row, settled
 

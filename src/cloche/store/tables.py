@@ -60,7 +60,7 @@ keys = Table(
     Column("name", Words, nullable=False),
     Column("digest", Words, nullable=False),
     Column("scopes", Json, nullable=False),
-    Column("limits", Json, nullable=False),
+    Column("policy", Json, nullable=False),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
     PrimaryKeyConstraint("id", name="keys_pk"),

@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Insert, Table, or_
 from sqlalchemy.dialects import postgresql, sqlite
 
+from cloche.model.records import AuditRecord, KeyRecord, RunRecord, SandboxRecord
 from cloche.store import tables
-from cloche.store.records import AuditRecord, KeyRecord, RunRecord, SandboxRecord
 
 HOUR_S = 3600
 RUNNING = "running"

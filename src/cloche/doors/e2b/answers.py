@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.problems import Unwelcome
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
-from cloche.service.errors import Busy, TooMany
+from cloche.policy.refusals import Busy, TooMany
 from cloche.service.shapes import to_json
 
 JSON = b"application/json"

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope
 
 from cloche.doors.e2b.answers import Refusal, header, json_body
-from cloche.service.keys import Caller
+from cloche.policy.caller import Caller
 
 _PAGE = 100
 _ID = re.compile(r"[a-z]+_?[0-9a-f]{47}")

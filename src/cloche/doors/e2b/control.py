@@ -18,7 +18,7 @@ from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Tra
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
 from cloche.errors import Gone, Refused
-from cloche.service.keys import Caller
+from cloche.policy.caller import Caller
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
 

@@ -17,7 +17,7 @@ from cloche.doors.e2b.interpreter import Interpreter
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.ports import Ports
 from cloche.errors import ClocheError
-from cloche.service.keys import ANYBODY, Caller
+from cloche.policy.caller import ANYBODY, Caller
 from cloche.service.service import Service
 
 log = logging.getLogger("cloche.e2b")

@@ -13,8 +13,8 @@ from time import time
 from typing import Any
 
 from cloche.errors import Gone
+from cloche.policy.caller import ANYBODY, Caller
 from cloche.service.held import Held
-from cloche.service.keys import ANYBODY, Caller
 from cloche.service.service import Service
 
 _OURS, _THEIRS = "sbx_", "sbx"  # a name of theirs is part of a host's name, which has no underscore

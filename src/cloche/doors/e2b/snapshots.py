@@ -10,7 +10,7 @@ from cloche.doors.e2b.answers import Refusal, refusal
 from cloche.doors.e2b.asked import Asked, Handler, Reply, paged, seconds
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox, from_e2b
 from cloche.errors import ClocheError
-from cloche.service.keys import Caller
+from cloche.policy.caller import Caller
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
 

@@ -335,6 +335,7 @@ class KeyAnswer(BaseModel):
     owner: str
     name: str
     scopes: list[str]
+    policy: dict[str, Any]
     limits: dict[str, float]
     created: float
     revoked: float | None

@@ -271,7 +271,8 @@ class KeyBody(Body):
     owner: str
     name: str
     scopes: list[str] = ["run"]
-    limits: dict[str, float] | None = None
+    policy: dict[str, Any] | None = Field(None, description="what the key may use, by section: `limits`")
+    limits: dict[str, float] | None = Field(None, description="short for the section `limits` of the policy")
 
 
 Known = TypeVar("Known", bound=Body)

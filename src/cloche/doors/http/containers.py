@@ -17,10 +17,10 @@ from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.streams import outcome
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
+from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
 from cloche.service.held import Held
 from cloche.service.runs import Run
-from cloche.store.records import SandboxRecord
 
 router = APIRouter(prefix="/containers", responses=ALWAYS, tags=["containers"])
 

@@ -22,8 +22,8 @@ from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
 from cloche.engine.transfers import AsyncReading
 from cloche.model.files import Entry
+from cloche.policy.meter import Meter
 from cloche.service.held import Held
-from cloche.service.meter import Meter
 from cloche.service.shapes import entry_json
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["files"])

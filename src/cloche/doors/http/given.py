@@ -13,8 +13,8 @@ from starlette.responses import Response
 from cloche.doors.gate import caller_of
 from cloche.doors.http.problems import Ended
 from cloche.errors import Gone
+from cloche.policy.caller import Caller
 from cloche.service.held import Held
-from cloche.service.keys import Caller
 from cloche.service.service import Service
 from cloche.service.shapes import to_json
 

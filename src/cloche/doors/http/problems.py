@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from cloche.doors.http.answers import ProblemAnswer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed
-from cloche.service.errors import Busy, TooMany
+from cloche.policy.refusals import Busy, TooMany
 from cloche.store.database import DatabaseAway
 from cloche.store.segments import Unrecorded
 

@@ -15,11 +15,11 @@ from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, v
 from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
 from cloche.errors import Gone
+from cloche.model.records import RunRecord
 from cloche.model.result import Result
 from cloche.service.programs import run_program
 from cloche.service.runs import Run
 from cloche.service.shapes import model_json
-from cloche.store.records import RunRecord
 
 router = APIRouter(responses=ALWAYS, tags=["runs"])
 

@@ -25,10 +25,10 @@ from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS, told
 from cloche.doors.page import files as page_files
-from cloche.errors import ClocheError
+from cloche.errors import ClocheError, InvalidRun
 from cloche.languages.state import State, look
+from cloche.model.records import AuditRecord, KeyRecord
 from cloche.service.identity import new_id
-from cloche.store.records import AuditRecord, KeyRecord
 
 router = APIRouter(responses=ALWAYS, tags=["server"])
 
@@ -104,7 +104,7 @@ async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Que
 @router.post("/v1/keys", status_code=201, responses={201: {"model": KeyAnswer}}, response_class=Response)
 async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
     """A new key; this answer is the only place where it is ever shown."""
-    record, secret = await service.keyring.create(body.owner, body.name, body.scopes, body.limits)
+    record, secret = await service.keyring.create(body.owner, body.name, body.scopes, _policy(body))
     details = {"owner": record.owner, "scopes": list(record.scopes)}
     _audit(service, caller, "key.create", record.id, details)
     return Json({**_key(record), "key": secret}, 201)
@@ -169,4 +169,16 @@ def _language(state: State) -> dict[str, Any]:
 
 
 def _key(record: KeyRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in KeyAnswer.model_fields if name != "key"}
+    limits = record.policy.get("limits", {})
+    return {
+        "limits": limits,
+        **{name: getattr(record, name) for name in KeyAnswer.model_fields if hasattr(record, name)},
+    }
+
+
+def _policy(body: KeyBody) -> dict[str, Any]:
+    if body.limits is not None and body.policy is not None:
+        raise InvalidRun(
+            "Give limits or policy, not both.", hint='The limits are a section: {"policy": {"limits": {}}}.'
+        )
+    return body.policy or {"limits": body.limits or {}}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloche.errors import ClocheError, Gone, InvalidRun
+from cloche.policy.caller import Caller
 from cloche.service.held import Held
-from cloche.service.keys import Caller
 from cloche.service.service import Service
 
 log = logging.getLogger("cloche.mcp")

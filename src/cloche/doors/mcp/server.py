@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from cloche import __version__
 from cloche.doors.mcp import execution, files, history, resources, sessions
 from cloche.doors.mcp.conversation import Conversation, Unnamed, Visit
-from cloche.service.keys import Caller
+from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
 TOOLS = {tool.name: tool for tool in (*execution.TOOLS, *sessions.TOOLS, *files.TOOLS, *history.TOOLS)}

@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 from cloche.configuration import load
 from cloche.doors.mcp.conversation import Conversation
 from cloche.doors.mcp.server import build
-from cloche.service.keys import ANYBODY
+from cloche.policy.caller import ANYBODY
 from cloche.service.service import Service
 
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from cloche.doors.gate import caller_of
 from cloche.doors.mcp.server import build
-from cloche.service.keys import Caller
+from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
 IDLE_S = 1800.0  # without a request; a client that comes back later begins anew

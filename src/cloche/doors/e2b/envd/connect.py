@@ -12,7 +12,7 @@ from starlette.types import Receive, Send
 
 from cloche.doors.e2b.answers import Left, Refusal, answer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
-from cloche.service.errors import Busy, TooMany
+from cloche.policy.refusals import Busy, TooMany
 from cloche.service.shapes import to_json
 
 MAX_MESSAGE = 64 << 20  # bytes of one message

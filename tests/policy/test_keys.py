@@ -11,10 +11,12 @@ from contextlib import closing
 import pytest
 
 from cloche.errors import ClocheError, Gone, InvalidRun, Misconfigured
-from cloche.service import key_file
-from cloche.service.errors import TooMany
-from cloche.service.keys import ANYBODY, Caller, Keyring
-from cloche.service.meter import Meter
+from cloche.policy import key_file
+from cloche.policy.caller import ANYBODY, Caller
+from cloche.policy.key_policy import KeyPolicy
+from cloche.policy.keys import Keyring
+from cloche.policy.meter import Meter
+from cloche.policy.refusals import TooMany
 from cloche.store.store import Store
 
 
@@ -50,9 +52,9 @@ class Clock:
 
 
 async def test_a_key_is_found_by_its_secret(ring):
-    record, secret = await ring.create("ada", "notebook", ["run"], {"sandboxes": 3})
+    record, secret = await ring.create("ada", "notebook", ["run"], {"limits": {"sandboxes": 3}})
 
-    assert ring.find(secret) == Caller(record.id, "ada", frozenset({"run"}), {"sandboxes": 3})
+    assert ring.find(secret) == Caller(record.id, "ada", frozenset({"run"}), KeyPolicy({"sandboxes": 3}))
     assert len(secret) == len("cloche_") + 43
     assert secret.startswith("cloche_")
 
@@ -87,7 +89,7 @@ async def test_the_digest_is_no_key(ring):
 
 
 async def test_keys_are_there_after_a_restart(ring, store):
-    record, secret = await ring.create("ada", "notebook", ["run", "read"], {"runs_at_once": 2})
+    record, secret = await ring.create("ada", "notebook", ["run", "read"], {"limits": {"runs_at_once": 2}})
 
     again = await reopened(store)
 
@@ -162,21 +164,23 @@ async def test_a_key_that_is_not_there_cannot_be_revoked(ring):
         ({"scopes": 3}, "not a list"),
         ({"scopes": ["write"]}, "'write' is not a scope"),
         ({"scopes": [["run"]]}, "not a scope"),
-        ({"limits": {"request_per_second": 1}}, "not a limit"),
-        ({"limits": {"request_per_second": None}}, "not a limit"),
-        ({"limits": ["sandboxes"]}, "not limits by name"),
-        ({"limits": {"sandboxes": 0}}, "not a number above 0"),
-        ({"limits": {"sandboxes": -1}}, "not a number above 0"),
-        ({"limits": {"sandboxes": True}}, "not a number above 0"),
-        ({"limits": {"sandboxes": "3"}}, "not a number above 0"),
-        ({"limits": {"bytes_per_day": float("nan")}}, "not a number above 0"),
-        ({"limits": {"bytes_per_day": float("inf")}}, "not a number above 0"),
-        ({"limits": {"runs_at_once": 1.5}}, "not a whole number"),
+        ({"policy": ["limits"]}, "not an object"),
+        ({"policy": {"limit": {}}}, "not a section"),
+        ({"policy": {"limits": {"request_per_second": 1}}}, "not a limit"),
+        ({"policy": {"limits": {"request_per_second": None}}}, "not a limit"),
+        ({"policy": {"limits": ["sandboxes"]}}, "not an object"),
+        ({"policy": {"limits": {"sandboxes": 0}}}, "not a number above 0"),
+        ({"policy": {"limits": {"sandboxes": -1}}}, "not a number above 0"),
+        ({"policy": {"limits": {"sandboxes": True}}}, "not a number above 0"),
+        ({"policy": {"limits": {"sandboxes": "3"}}}, "not a number above 0"),
+        ({"policy": {"limits": {"bytes_per_day": float("nan")}}}, "not a number above 0"),
+        ({"policy": {"limits": {"bytes_per_day": float("inf")}}}, "not a number above 0"),
+        ({"policy": {"limits": {"runs_at_once": 1.5}}}, "not a whole number"),
     ],
 )
 async def test_what_makes_no_sense_is_refused_with_a_hint(ring, change, words):
     with pytest.raises(InvalidRun) as caught:
-        await ring.create(**{"owner": "ada", "name": "n", "scopes": ["run"], "limits": {}, **change})
+        await ring.create(**{"owner": "ada", "name": "n", "scopes": ["run"], "policy": {}, **change})
 
     assert words in caught.value.message
     assert caught.value.hint
@@ -184,9 +188,10 @@ async def test_what_makes_no_sense_is_refused_with_a_hint(ring, change, words):
 
 
 async def test_a_limit_of_none_is_none(ring):
-    record, _ = await ring.create("ada", "n", ["run", "run"], {"sandboxes": None, "cpu_seconds_per_day": 0.5})
+    limits = {"sandboxes": None, "cpu_seconds_per_day": 0.5}
+    record, _ = await ring.create("ada", "n", ["run", "run"], {"limits": limits})
 
-    assert (record.scopes, record.limits) == (("run",), {"cpu_seconds_per_day": 0.5})
+    assert (record.scopes, record.policy) == (("run",), {"limits": {"cpu_seconds_per_day": 0.5}})
 
 
 # The admin's file
@@ -299,7 +304,7 @@ async def test_a_lesser_key_in_the_file_is_refused(ring, tmp_path):
     (tmp_path / "key").write_text(secret)
     (tmp_path / "key").chmod(0o600)
 
-    with pytest.raises(Misconfigured, match="no admin's"):
+    with pytest.raises(Misconfigured, match="not an admin key"):
         await ring.ensure_admin(tmp_path / "key")
 
 
@@ -416,8 +421,8 @@ def test_what_a_run_used_counts_for_the_day_on_which_it_ends():
 
 
 async def test_each_key_has_its_own_meter_which_knows_what_was_used_before(ring):
-    first, secret = await ring.create("ada", "n", ["run"], {"cpu_seconds_per_day": 10, "sandboxes": 1})
-    _, other = await ring.create("ada", "m", ["run"], {"cpu_seconds_per_day": 10})
+    first, secret = await ring.create("ada", "n", ["run"], {"limits": {"cpu_seconds_per_day": 10, "sandboxes": 1}})
+    _, other = await ring.create("ada", "m", ["run"], {"limits": {"cpu_seconds_per_day": 10}})
 
     ring.load_usage(first.id, 10.0, 7)
     ring.load_usage("key_gone", 1.0, 1)

@@ -15,7 +15,7 @@ class KeyRecord:
     name: str
     digest: str  # sha256 of the secret, in hex
     scopes: tuple[str, ...]
-    limits: dict[str, float]
+    policy: dict[str, Any]
     created: float
     revoked: float | None = None
 

@@ -1,4 +1,4 @@
-"""What one key has used, held against its limits: requests, runs and sandboxes at once, and work in a day."""
+"""Counts what one key uses against the key's limits: requests, runs and sandboxes at once, and work per day."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from cloche.service.errors import TooMany
+from cloche.policy.refusals import TooMany
 
-LIMITS = {
+# The limits that a key can have, and how a refusal names them.
+RATES = {
     "requests_per_second": "requests a second",
     "runs_at_once": "runs at once",
     "sandboxes": "sandboxes at once",
     "cpu_seconds_per_day": "CPU seconds a day",
     "bytes_per_day": "bytes a day",
 }
-"""Every limit that a key can have, in words; one that it does not have is no limit."""
 
-_BURST_S = 2.0  # what was not asked for in this time can be asked for at once
-_SOON_S = 1.0  # nobody knows when a run or a sandbox ends
+_BURST_S = 2.0  # a key may make the requests of this much time in one burst
+_SOON_S = 1.0  # the end of a run or a sandbox cannot be predicted
 _DAY_S = 86400
-_ROUNDING = 1e-6  # who waits exactly as long as told is not told to wait for another microsecond
+_ROUNDING = 1e-6  # a client that waits exactly `retry_after` is not refused for a microsecond
 
 
 class Meter:
-    """Counts what one key does; in memory, and to be used from one event loop."""
-
     def __init__(self, limits: Mapping[str, float], *, now: Callable[[], float] = time.time) -> None:
         self.limits = limits
         self.runs = self.sandboxes = 0
@@ -39,27 +37,23 @@ class Meter:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds used since midnight (UTC)."""
         self._turn_the_day()
         return self._cpu_s
 
     @property
     def bytes(self) -> int:
-        """Bytes moved since midnight (UTC)."""
         self._turn_the_day()
         return self._bytes
 
     def load_usage(self, cpu_s: float, byte_count: int) -> None:
-        """Take over what was used today before the server was started."""
         self._turn_the_day()
         self._cpu_s, self._bytes = cpu_s, byte_count
 
     def admit_request(self) -> None:
-        """Count a request, or refuse it because others came just before."""
         if self._rate is None:
             return
         now = self._now()
-        gained = max(0.0, now - self._filled) * self._rate  # a clock that is set back takes nothing away
+        gained = max(0.0, now - self._filled) * self._rate  # a clock that is set back costs no tokens
         self._tokens, self._filled = min(self._burst, self._tokens + gained), now
         if self._tokens < 1 - _ROUNDING:
             wait = (1 - self._tokens) / self._rate
@@ -67,44 +61,41 @@ class Meter:
         self._tokens -= 1
 
     def begin_run(self) -> None:
-        """Count a run that begins; `end_run` has to follow, however it ends."""
+        """Count a run that begins.  `end_run` must follow, however the run ends."""
         self.check_day()
         if self.runs >= self.limits.get("runs_at_once", self.runs + 1):
             self._refuse("runs_at_once", _SOON_S, "Wait until one of them has ended, or ask for a higher limit.")
         self.runs += 1
 
     def end_run(self, cpu_s: float = 0.0, byte_count: int = 0) -> None:
-        """The run has ended; what it used counts for today."""
         self.runs -= 1
         self.use(cpu_s, byte_count)
 
     def begin_sandbox(self) -> None:
-        """Count a sandbox that is made; `end_sandbox` has to follow."""
+        """Count a new sandbox.  `end_sandbox` must follow."""
         if self.sandboxes >= self.limits.get("sandboxes", self.sandboxes + 1):
-            self._refuse("sandboxes", _SOON_S, "Kill one that is not needed any more, or ask for a higher limit.")
+            self._refuse("sandboxes", _SOON_S, "End one that you no longer need, or ask for a higher limit.")
         self.sandboxes += 1
 
     def end_sandbox(self) -> None:
-        """The sandbox is gone."""
         self.sandboxes -= 1
 
     def use(self, cpu_s: float = 0.0, byte_count: int = 0) -> None:
-        """Count work that belongs to no run, like an upload."""
+        """Count work that belongs to no run, such as an upload."""
         self._turn_the_day()
         self._cpu_s += cpu_s
         self._bytes += byte_count
 
     def check_day(self) -> None:
-        """Refuse when what a day grants has been used."""
         self._turn_the_day()
         for name, used in (("cpu_seconds_per_day", self._cpu_s), ("bytes_per_day", self._bytes)):
             if used >= self.limits.get(name, used + 1):
                 wait = (self._day + 1) * _DAY_S - self._now()
-                self._refuse(name, wait, f"It is full again at midnight UTC, in {_time(wait)}.")
+                self._refuse(name, wait, f"The count starts again at midnight UTC, in {_time(wait)}.")
 
     def _refuse(self, name: str, retry_after: float, hint: str) -> NoReturn:
         raise TooMany(
-            f"This key may have {_number(self.limits[name])} {LIMITS[name]}.", hint, limit=name, retry_after=retry_after
+            f"This key may have {_number(self.limits[name])} {RATES[name]}.", hint, limit=name, retry_after=retry_after
         )
 
     def _today(self) -> int:

@@ -1,0 +1,80 @@
+"""The policy of a key: one object with a section for each subject that an operator can restrict.
+
+A new section is a field of `KeyPolicy` and a row in `_SECTIONS`.  The store keeps the whole object as JSON, so that a
+section needs no migration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from cloche.errors import InvalidRun
+from cloche.policy.meter import RATES
+
+_WHOLE = ("runs_at_once", "sandboxes")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPolicy:
+    """What a key may use.  A limit that is not in `limits` does not exist."""
+
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The sections that say something, as JSON has them."""
+        return {name: dict(section) for name in _SECTIONS if (section := getattr(self, name))}
+
+
+def checked_policy(given: object) -> KeyPolicy:
+    """A policy from an administrator or the store.  An unknown section fails: to ignore it would be to allow."""
+    if not isinstance(given, Mapping):
+        raise InvalidRun(f"policy={shortened(given)} is not an object.", hint=f"Its sections are: {_names()}.")
+    for name in given:
+        if name not in _SECTIONS:
+            raise InvalidRun(
+                f"{shortened(name)} is not a section of a key's policy.", hint=_suggestion(name, _SECTIONS, _names())
+            )
+    return KeyPolicy(**{name: check(given.get(name) or {}) for name, check in _SECTIONS.items()})
+
+
+def _checked_limits(limits: object) -> dict[str, float]:
+    known = ", ".join(RATES)
+    if not isinstance(limits, Mapping):
+        raise InvalidRun(f"limits={shortened(limits)} is not an object.", hint=f"A key can have: {known}.")
+    for name in limits:
+        if name not in RATES:
+            raise InvalidRun(f"{shortened(name)} is not a limit of a key.", hint=_suggestion(name, RATES, known))
+    return {name: _checked_limit(name, value) for name, value in limits.items() if value is not None}
+
+
+def _checked_limit(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise InvalidRun(
+            f"The limit {name}={shortened(value)} is not a number above 0.",
+            hint="Leave it out for no limit; to forbid runs, leave out the scope.",
+        )
+    if name in _WHOLE and value != int(value):
+        raise InvalidRun(f"The limit {name}={value!r} is not a whole number.", hint="Round it.")
+    return value
+
+
+_SECTIONS: dict[str, Callable[[object], dict[str, Any]]] = {"limits": _checked_limits}
+
+
+def _names() -> str:
+    return ", ".join(_SECTIONS)
+
+
+def _suggestion(name: object, known: Mapping[str, object], listed: str) -> str:
+    near = get_close_matches(str(name), known, 1)
+    return f"Did you mean {near[0]}?" if near else f"There are: {listed}."
+
+
+def shortened(value: object) -> str:
+    """A value as an error message shows it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
