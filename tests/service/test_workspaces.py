@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.conftest import Server
 
-from cloche.service.inventory import Found
+from cloche.service.workspaces.scan import Found
 
 Serve = Callable[..., Server]
 

@@ -1,8 +1,8 @@
-"""What a busy server answers: a `Refused` that says when to come back."""
+"""Refusals of a server: a key that used up its limit, a server without room, a sandbox that has ended."""
 
 from __future__ import annotations
 
-from cloche.errors import Refused
+from cloche.errors import Gone, Refused
 
 
 class TooMany(Refused):
@@ -24,3 +24,9 @@ class Busy(Refused):
     def __init__(self, message: str, hint: str = "", *, retry_after: float) -> None:
         super().__init__(message, hint)
         self.retry_after = retry_after
+
+
+class Ended(Gone):
+    """The caller's sandbox is not alive any more."""
+
+    code = "gone"

@@ -1,50 +1,74 @@
-"""Sandboxes that live on between requests: whose they are, what happens in them, and when they end."""
+"""The verbs about sandboxes: make, find, list, change, pause, resume, measure, follow and end them."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any
 
-from cloche import languages
 from cloche.configuration import Configuration
 from cloche.engine.box import checked_mounts
+from cloche.engine.checkpoints import MAX_CHECKPOINTS
 from cloche.engine.sandbox import AsyncSandbox
-from cloche.errors import ClocheError, Gone, Refused
-from cloche.model.records import AuditRecord, SandboxRecord
-from cloche.model.result import Result
-from cloche.policy.caller import Caller
+from cloche.errors import InvalidRun
+from cloche.model.files import Mount
+from cloche.model.records import SandboxRecord
+from cloche.model.result import Usage
+from cloche.policy import lifetimes, limits
+from cloche.policy.caller import ANYBODY, Caller
+from cloche.policy.isolation import check_isolation
 from cloche.policy.keys import Keyring
-from cloche.policy.refusals import Busy
-from cloche.service.held import Held
+from cloche.policy.mounts import allowed_mounts
+from cloche.service.events import EventLog
 from cloche.service.identity import new_id
-from cloche.service.keeping import Keeping
-from cloche.service.runs import Run, Runs
-from cloche.service.wishes import (
-    beyond,
-    check_limits,
-    check_mounts,
-    checked_duration,
-    checked_metadata,
-    tool_of_caller,
-    wall_for,
-)
-from cloche.service.workspaces import Workspaces
+from cloche.service.workspaces.save import Keeping
+from cloche.service.lifecycle import Lifecycle
+from cloche.service.live import LiveSandbox, SandboxView
+from cloche.service.runs import current
+from cloche.service.snapshots import Snapshots
+from cloche.service.verbs import verb
+from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
 
-log = logging.getLogger("cloche.sandboxes")
+_MAX_REMEMBERED = 10_000  # idempotency keys
 
-_LOOK_S = 1.0  # how often lifetimes are looked at
-_FULL_S = 5.0  # when to ask again for a sandbox
-_LAST_WORDS_S = 2.0  # for runs and commands to notice that their sandbox has ended
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSandbox:
+    """What a caller wants a sandbox to be."""
+
+    limits: Mapping[str, Any] = field(default_factory=dict)  # by name; a limit that is not named has its default
+    env: Mapping[str, str] = field(default_factory=dict)
+    env_for: Callable[[str], Mapping[str, str]] | None = None  # further variables, made from the sandbox's id
+    mounts: Mapping[str, str] | Sequence[Mount] = ()
+    isolation: str = "auto"
+    metadata: Mapping[str, str] | None = None
+    ttl: float | None = None
+    idle_timeout: float | None = None
+    pauses: bool = False  # pause instead of ending when the time is up
+    tools: Sequence[str] = ()  # functions of the caller's that code inside may call
+    undo: bool = False
+    checkpoints: int = MAX_CHECKPOINTS
+    persistent: bool = False
+    workspace: str | None = None
+    snapshot: str | None = None  # whose files to begin with
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """A sandbox, living or ended."""
+
+    record: SandboxRecord
+    idle_timeout: float | None  # of a living sandbox
+    paused: bool
 
 
 class Sandboxes:
-    """All sandboxes of this server that live on between requests."""
+    """All sandboxes that live on between requests."""
 
     def __init__(
         self,
@@ -52,94 +76,54 @@ class Sandboxes:
         store: Store,
         journal: Journal,
         keyring: Keyring,
-        runs: Runs,
+        lifecycle: Lifecycle,
         workspaces: Workspaces,
+        snapshots: Snapshots,
     ) -> None:
         self._configuration, self._store, self._journal = configuration, store, journal
-        self._keyring, self._runs, self._workspaces = keyring, runs, workspaces
-        self._held: dict[str, Held] = {}
-        self._leaving: dict[str, Held] = {}
+        self._keyring, self._lifecycle = keyring, lifecycle
+        self._workspaces, self._snapshots = workspaces, snapshots
         self._made: dict[tuple[str, str], asyncio.Future[str]] = {}  # by owner and idempotency key
-        self._making = 0
-        self._reaper: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to look after lifetimes."""
-        self._reaper = asyncio.create_task(self._reap())
+    # --- making
 
-    async def stop(self) -> None:
-        """End them all."""
-        if self._reaper is not None:
-            self._reaper.cancel()
-            await asyncio.gather(self._reaper, return_exceptions=True)
-        known = [*self._held.values(), *self._leaving.values()]
-        await asyncio.gather(*(self.end(held, "the server was stopped") for held in known))
-
-    def idle_timeout(self, identity: str) -> float | None:
-        """How long a living sandbox may be idle."""
-        held = self._held.get(identity)
-        return None if held is None else held.idle_timeout
-
-    def living(self, identity: str) -> Held | None:
-        """The sandbox of this id, whoever it belongs to; for those who bring another proof than a key."""
-        return self._held.get(identity)
-
-    def is_paused(self, identity: str) -> bool:
-        """Does nothing run in it at the moment?"""
-        held = self._held.get(identity)
-        return held is not None and held.box.paused
-
-    def alive(self) -> list[Held]:
-        """All that there are now."""
-        return list(self._held.values())
-
-    async def create(self, caller: Caller, wish: dict[str, Any], idempotency: str | None = None) -> SandboxRecord:
-        """A new sandbox; the same one again when it is asked for twice under one idempotency key."""
-        if idempotency is None:
-            return await self._create(caller, wish)
-        place = (caller.owner, idempotency)
+    @verb("run")
+    async def create(self, caller: Caller, request: NewSandbox, idempotency_key: str | None = None) -> SandboxInfo:
+        """Make a sandbox.  A repeated request with the same idempotency key gets the same sandbox."""
+        if idempotency_key is None:
+            return await self._create(caller, request)
+        place = (caller.owner, idempotency_key)
         while place in self._made:
             made = await asyncio.shield(self._made[place])
             if made:
-                return await self.record(caller, made)
+                return await self.info(caller, made)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._made[place] = future
-        while len(self._made) > 10_000:
+        while len(self._made) > _MAX_REMEMBERED:
             self._made.pop(next(iter(self._made)))
         try:
-            record = await self._create(caller, wish)
+            info = await self._create(caller, request)
         except BaseException:
             self._made.pop(place, None)
             future.set_result("")
             raise
-        future.set_result(record.id)
-        return record
+        future.set_result(info.record.id)
+        return info
 
-    async def _create(self, caller: Caller, wish: dict[str, Any]) -> SandboxRecord:
-        settings = self._configuration
-        ttl = checked_duration("ttl", wish.pop("ttl", None), settings.ttl, settings.max_ttl)
-        idle = checked_duration("idle_timeout", wish.pop("idle_timeout", None), settings.idle_timeout, settings.max_ttl)
-        metadata = checked_metadata(wish.pop("metadata", None))
-        persistent = bool(wish.pop("persistent", False))
-        workspace = wish.pop("workspace", None)
-        names = wish.pop("tools", None) or []
-        tools = {name: tool_of_caller(name) for name in names}
-        check_mounts(wish.get("mounts") or (), settings.mounts)
-        box = AsyncSandbox(tools=tools, wall=wall_for(wish.pop("isolation", "auto")), **wish)
-        check_limits(box.limits, settings)
-        if len(self._held) + self._making >= settings.sandboxes:
-            raise Busy(
-                f"There are {settings.sandboxes} sandboxes on this server already.",
-                hint="End one, or try again later.",
-                retry_after=_FULL_S,
-            )
+    async def _create(self, caller: Caller, request: NewSandbox) -> SandboxInfo:
+        settings, now = self._configuration, time()
+        ttl = lifetimes.ttl_for(request.ttl, settings)
+        idle_timeout = lifetimes.idle_timeout_for(request.idle_timeout, settings)
+        metadata = _checked_metadata(request.metadata)
+        identity = new_id("sbx", now)
+        box = self._box(request, identity)
+        self._lifecycle.reserve()
         meter = self._keyring.meter(caller)
-        meter.begin_sandbox()
-        self._making += 1
-        record, keeping, now = None, None, time()
+        record, keeping, counted = None, None, False
         try:
-            identity = new_id("sbx", now)
-            keeping = await self._keeping(caller, box, identity, persistent, workspace)
+            meter.begin_sandbox()
+            counted = True
+            keeping = await self._keeping(caller, box, identity, request)
             record = SandboxRecord(
                 id=identity,
                 owner=caller.owner,
@@ -153,285 +137,176 @@ class Sandboxes:
                 persistent=keeping is not None,
                 workspace=None if keeping is None else keeping.workspace.id,
             )
-            held = Held(box, record, idle, meter)
+            live = LiveSandbox(box, record, idle_timeout, meter)
+            live.pauses = request.pauses
             self._journal.note(record)
             await box.open()
             if keeping is not None:
-                await keeping.fill([mount.target for mount in checked_mounts(wish.get("mounts") or ())])
+                await keeping.fill([mount.target for mount in request.mounts])
+            if request.snapshot is not None:
+                await self._snapshots.fill(caller, request.snapshot, box)
+            self._lifecycle.audit(caller, "sandbox.create", record.id, {"limits": record.limits})
         except BaseException:
-            meter.end_sandbox()
+            self._lifecycle.give_up()
+            if counted:
+                meter.end_sandbox()
             await box.close()
             if record is not None:
-                self._note(replace(record, state="ended", ended=time(), reason="it could not be started"))
+                self._lifecycle.note(replace(record, state="ended", ended=time(), reason="it could not be started"))
             if keeping is not None:
-                await self._workspaces.release(keeping.workspace, is_new=workspace is None)
+                await self._workspaces.release(keeping.workspace, is_new=request.workspace is None)
             raise
-        finally:
-            self._making -= 1
-        self._held[record.id] = held
-        self._audit(caller, "sandbox.create", record.id, {"limits": record.limits})
-        held.ending = asyncio.create_task(self._notice(held))
+        self._lifecycle.add(live)
         if keeping is not None:
-            held.keeping, keeping.tell = keeping, held.happened
-            held.saver = asyncio.create_task(keeping.save_now_and_then(held.is_busy))
-        return record
+            live.keeping, keeping.tell = keeping, live.happened
+            live.saver = asyncio.create_task(keeping.save_now_and_then(live.is_busy))
+        return _info(live)
+
+    def _box(self, request: NewSandbox, identity: str) -> AsyncSandbox:
+        check_isolation(request.isolation)
+        bounded = limits.limits_for(request.limits, self._configuration)
+        return AsyncSandbox(
+            **bounded.as_arguments(),
+            env={**request.env, **({} if request.env_for is None else request.env_for(identity))},
+            mounts=allowed_mounts(checked_mounts(request.mounts), self._configuration.mounts),
+            tools={name: _remote_tool(name) for name in request.tools},
+            undo=request.undo,
+            checkpoints=request.checkpoints,
+            isolation=request.isolation,
+            url="",  # on this host, whatever the environment says
+        )
 
     async def _keeping(
-        self, caller: Caller, box: AsyncSandbox, identity: str, persistent: bool, workspace: str | None
+        self, caller: Caller, box: AsyncSandbox, identity: str, request: NewSandbox
     ) -> Keeping | None:
-        """Where its files are kept, if they are to be."""
-        if workspace is not None:
-            return Keeping(box, *await self._workspaces.open(caller.owner, workspace, identity))
-        return Keeping(box, *await self._workspaces.begin(caller.owner, identity)) if persistent else None
+        """Where the files of a persistent sandbox are kept."""
+        if request.workspace is not None:
+            return Keeping(box, *await self._workspaces.open(caller.owner, request.workspace, identity))
+        return Keeping(box, *await self._workspaces.begin(caller.owner, identity)) if request.persistent else None
 
-    def find(self, caller: Caller, identity: str, *, paused: bool = False) -> Held:
-        """A sandbox of the caller's that is alive; one that is `paused` only for those who can deal with it."""
-        held = self._held.get(identity)
-        if held is None or held.owner != caller.owner:
-            raise Gone("There is no such sandbox.", hint="GET /v1/sandboxes lists those that there are.")
-        if held.box.paused and not paused:
-            raise Refused("The sandbox is paused.", hint="Have it go on: POST /v1/sandboxes/{id}/resume.")
-        return held
+    # --- finding
 
-    async def record(self, caller: Caller, identity: str) -> SandboxRecord:
-        """What is known of a sandbox of the caller's, also of one that has ended."""
-        held = self._held.get(identity)
-        if held is not None and held.owner == caller.owner:
-            return held.record
-        leaving = self._leaving.get(identity)
-        if leaving is not None and leaving.owner == caller.owner:
-            await leaving.gone.wait()
-            return leaving.record
-        await self._journal.flush()
-        known = await self._store.sandbox(caller.owner, identity)
-        if known is None:
-            raise Gone("There is no such sandbox.", hint="GET /v1/sandboxes lists those that there are.")
-        return known
+    @verb("read")
+    async def view(self, caller: Caller, identity: str, *, paused: bool = True) -> SandboxView:
+        """A living sandbox; raises Ended or Gone, and Refused for a paused one where `paused` is False."""
+        return SandboxView(await self._lifecycle.find(caller, identity, paused=paused))
 
+    @verb("read")
+    async def info(self, caller: Caller, identity: str) -> SandboxInfo:
+        """A sandbox, living or ended."""
+        record = await self._lifecycle.record(caller, identity)
+        return self._described(record)
+
+    @verb("read")
     async def list(
         self, caller: Caller, state: str | None, metadata: Mapping[str, str], limit: int, after: str | None
-    ) -> tuple[list[SandboxRecord], str | None]:
-        """A page of the caller's sandboxes, newest first."""
+    ) -> tuple[Sequence[SandboxInfo], str | None]:
+        """A page of sandboxes, newest first, and where the next page begins."""
         await self._journal.flush()
-        return await self._store.sandboxes(caller.owner, state=state, metadata=metadata, limit=limit, after=after)
+        found, following = await self._store.sandboxes(
+            caller.owner, state=state, metadata=metadata, limit=limit, after=after
+        )
+        return [self._described(record) for record in found], following
 
-    def change(self, caller: Caller, identity: str, changes: dict[str, Any]) -> SandboxRecord:
-        """Give it more time, or other metadata."""
-        held, settings = self.find(caller, identity, paused=True), self._configuration
-        record = held.record
+    @verb("read")
+    def living(self, caller: Caller) -> Sequence[SandboxView]:
+        """The sandboxes that are alive now."""
+        return [SandboxView(live) for live in self._lifecycle.owned_by(caller.owner)]
+
+    def owner_of(self, identity: str) -> Caller | None:
+        """The caller whose key made a living sandbox, unless that key was revoked.
+
+        For doors that check another proof than a key, such as a sandbox's token, and then act for its owner.
+        """
+        live = self._lifecycle.get(identity)
+        if live is None:
+            return None
+        key = live.record.key
+        return ANYBODY if key == ANYBODY.key_id else self._keyring.holder(key)
+
+    def when_ended(self, callback: Callable[[str], None]) -> None:
+        """Call back with the id of each sandbox that ends."""
+        self._lifecycle.when_ended.append(callback)
+
+    def _described(self, record: SandboxRecord) -> SandboxInfo:
+        live = self._lifecycle.get(record.id)
+        return SandboxInfo(record, None, False) if live is None else SandboxInfo(record, live.idle_timeout, live.box.paused)
+
+    # --- changing
+
+    @verb("run")
+    async def change(self, caller: Caller, identity: str, changes: Mapping[str, Any]) -> SandboxInfo:
+        """Change the time, the idle time or the metadata; None is the longest time that the operator allows."""
+        live, settings = await self._lifecycle.find(caller, identity, paused=True), self._configuration
+        record = live.record
         if "metadata" in changes:
-            record = replace(record, metadata=checked_metadata(changes["metadata"]))
+            record = replace(record, metadata=_checked_metadata(changes["metadata"]))
         if "ttl" in changes:
-            ttl = checked_duration("ttl", changes["ttl"], settings.max_ttl, settings.max_ttl)
-            record = replace(record, expires=time() + ttl)
+            record = replace(record, expires=time() + lifetimes.longest_unless("ttl", changes["ttl"], settings))
         if "idle_timeout" in changes:
-            held.idle_timeout = checked_duration(
-                "idle_timeout", changes["idle_timeout"], settings.max_ttl, settings.max_ttl
-            )
-        held.record = record
-        self._note(record)
-        return record
+            live.idle_timeout = lifetimes.longest_unless("idle_timeout", changes["idle_timeout"], settings)
+        live.record = record
+        self._lifecycle.note(record)
+        return _info(live)
 
-    async def pause(self, held: Held) -> None:
-        """Have nothing in it run, and its time stand still; for as long as a sandbox may live."""
-        await held.save_if_possible()
-        await held.box.pause()
-        if held.left_s:
-            return  # somebody else was faster
-        now = time()
-        held.left_s = max((held.record.expires or now) - now, 1.0)
-        held.record = replace(held.record, expires=now + self._configuration.max_ttl)
-        self._note(held.record)
-        held.happened("sandbox.paused", {})
+    @verb("run")
+    async def pause(self, caller: Caller, identity: str) -> None:
+        """Stop everything inside, and the sandbox's clock; variables, programs and files stay."""
+        await self._lifecycle.pause(await self._lifecycle.find(caller, identity))
 
-    async def pause_if_possible(self, held: Held) -> bool:
-        """The same where it may not be possible; is it paused?"""
-        try:
-            await self.pause(held)
-        except Refused:
-            held.pauses = False
-        return held.box.paused
+    @verb("run")
+    async def pause_if_possible(self, caller: Caller, identity: str) -> bool:
+        """Pause where the wall can; return whether the sandbox is paused."""
+        return await self._lifecycle.pause_if_possible(await self._lifecycle.find(caller, identity, paused=True))
 
-    async def resume(self, held: Held, ttl: float | None = None) -> None:
-        """Have it go on, for the time that it had left or for another."""
-        await held.box.resume()
-        held.record = replace(held.record, expires=time() + (held.left_s if ttl is None else ttl))
-        held.left_s = 0.0
-        self._note(held.record)
-        held.happened("sandbox.resumed", {})
+    @verb("run")
+    async def resume(self, caller: Caller, identity: str, ttl: float | None = None) -> None:
+        """Let a paused sandbox continue, for the time that was left or for `ttl`.  A running one is fine."""
+        live = await self._lifecycle.find(caller, identity, paused=True)
+        if live.box.paused:
+            await self._lifecycle.resume(live, ttl)
 
-    async def kill(self, caller: Caller, identity: str) -> None:
-        """End a sandbox of the caller's; one that has ended already is fine."""
-        held = self._held.get(identity) or self._leaving.get(identity)
-        if held is None or held.owner != caller.owner:
-            await self.record(caller, identity)
-            return
-        self._audit(caller, "sandbox.kill", identity, {})
-        await self.end(held, "it was ended by its owner")
+    @verb("run")
+    async def kill(self, caller: Caller, identity: str, reason: str = "it was ended by its owner") -> None:
+        """End a sandbox and everything in it.  One that has ended already is fine."""
+        await self._lifecycle.kill(caller, identity, reason)
 
-    async def end(self, held: Held, reason: str) -> None:
-        """End it, and wait until nothing of it is left."""
-        if held.id in self._held:
-            await held.save_if_possible()
-        if self._held.pop(held.id, None) is None:
-            await held.gone.wait()
-            return
-        self._leaving[held.id] = held
-        for task in (held.ending, held.saver):
-            if task is not None and task is not asyncio.current_task():
-                task.cancel()
-        try:
-            await held.box.close()
-        finally:
-            held.meter.end_sandbox()
-            held.record = replace(held.record, state="ended", ended=time(), reason=reason)
-            self._note(held.record)
-            try:
-                await self._last_words(held)
-                if held.keeping is not None:
-                    await held.keeping.close()
-                    await self._workspaces.release(held.keeping.workspace)
-            finally:
-                held.happened("sandbox.ended", {"reason": reason})
-                held.feed.end()
-                self._leaving.pop(held.id, None)
-                held.gone.set()
+    # --- observing
 
-    async def _last_words(self, held: Held) -> None:
-        """What still runs there is told its end, and tells it: before the feed is over."""
-        runs = [run.task for run in self._runs.active() if run.record.sandbox == held.id and run.task is not None]
-        tasks = [*runs, *held.commands.tasks()]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
-            for task in late:
-                task.cancel()  # it waits for an answer of somebody who has left
-            await asyncio.gather(*late, return_exceptions=True)
-        held.commands.end()
+    @verb("read")
+    async def usage(self, caller: Caller, identity: str) -> Usage:
+        live = await self._lifecycle.find(caller, identity)
+        return await live.box.usage()
 
-    # --- what is done in them
+    @verb("read")
+    async def follow(self, caller: Caller, identity: str) -> AbstractAsyncContextManager[EventLog]:
+        """The feed of everything that happens in the sandbox; output is in it while a client follows."""
+        live = await self._lifecycle.find(caller, identity, paused=True)
+        return live.followed()
 
-    async def run_cell(
-        self,
-        caller: Caller,
-        held: Held,
-        code: str,
-        *,
-        language: str | None = None,
-        context: str | None = None,
-        stdin: bytes | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        interactive: bool = False,
-        keep: int | None = None,
-    ) -> Run:
-        """Run a cell in a session; it goes on whoever listens."""
-        self.check_timeout(timeout)
-        events = held.box.stream(
-            code,
-            language=language,
-            context=context,
-            stdin=stdin,
-            env=env,
-            timeout=timeout,
-            interactive=interactive,
-            keep=keep,
-        )
 
-        async def work(run: Run) -> Result:
-            async def stop() -> None:
-                if events.began:
-                    await events.interrupt()
-                elif run.task is not None:
-                    run.task.cancel()  # it still waits for its turn
+def _info(live: LiveSandbox) -> SandboxInfo:
+    return SandboxInfo(live.record, live.idle_timeout, live.box.paused)
 
-            held.begin_use()
-            try:
-                run.stop = stop
-                if interactive:
-                    run.control = events
-                async for event in events:
-                    if event.kind == "end":
-                        assert events.result is not None
-                        await held.save_after(events.result)
-                    run.tell(event)
-                    await run.log.keep_pace()
-                assert events.result is not None
-                return events.result
-            finally:
-                held.end_use()
 
-        spoken = languages.find(language or "python")
-        where = context or spoken.context or spoken.name
-        return await self.run(caller, held, work, code, spoken.name, where, len(stdin or b""))
+def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """A few short texts by short names."""
+    given = metadata or {}
+    if not isinstance(given, Mapping) or len(given) > 50:
+        raise InvalidRun("metadata is an object of at most 50 texts.")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= 100 or len(value) > 1000:
+            raise InvalidRun("metadata is an object of texts: names up to 100 characters, values up to 1,000.")
+    return dict(given)
 
-    def check_timeout(self, timeout: float | None) -> None:
-        """A run cannot take longer than the operator allows."""
-        if timeout is not None and timeout > self._configuration.max_timeout:
-            raise beyond("timeout", self._configuration.max_timeout)
 
-    async def run(
-        self,
-        caller: Caller,
-        held: Held,
-        work: Callable[[Run], Awaitable[Result]],
-        code: str,
-        language: str = "python",
-        context: str = "",
-        bytes_moved: int = 0,
-    ) -> Run:
-        """Do something in a sandbox that counts as a run."""
+def _remote_tool(name: str) -> Callable[..., Awaitable[Any]]:
+    """A function that the caller carries out: the client that follows the run is asked."""
 
-        def feed(kind: str, told: dict[str, Any], size: int) -> None:
-            if kind == "started":
-                told["code"] = code[:10_000]
-                size += len(told["code"])
-            held.happened(f"run.{kind}", told, size)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        run = current.get(None)
+        if run is None:
+            raise RuntimeError("no client follows this code")
+        return await run.ask("tool", {"name": name, "args": list(args), "kwargs": kwargs})
 
-        return await self._runs.start(
-            caller,
-            work,
-            language=language,
-            code=code,
-            limits=held.limits,
-            sandbox=held.id,
-            context=context,
-            bytes_moved=bytes_moved,
-            feed=feed,
-        )
-
-    # --- how they end
-
-    async def _notice(self, held: Held) -> None:
-        """Wait until it ends by itself."""
-        reason = await held.box.ended()
-        await self._last_words(held)  # before it is closed: what runs there tells why it was ended, not that it was
-        await self.end(held, {"memory": "it needed too much memory", "timeout": "its time was up"}.get(reason, reason))
-
-    async def _reap(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            for held in list(self._held.values()):
-                if held.looking is None or held.looking.done():  # none waits for another that is slow to answer
-                    held.looking = asyncio.create_task(self._look_after(held))
-
-    async def _look_after(self, held: Held) -> None:
-        try:
-            if held.record.expires is not None and time() > held.record.expires:
-                if held.pauses and not held.box.paused and await self.pause_if_possible(held):
-                    return
-                await held.save_if_possible()
-                await held.box.set_lifetime(0.001)  # by the wall: what runs there is told that its time was up
-                await held.gone.wait()
-            elif not held.box.paused and await held.is_idle():
-                await self.end(held, "it was idle")
-        except Exception:
-            log.exception("sandbox %s could not be looked after", held.id)
-
-    def _note(self, record: SandboxRecord) -> None:
-        try:
-            self._journal.note(record)
-        except ClocheError as problem:
-            log.error("the state of sandbox %s could not be recorded: %s", record.id, problem.message)
-
-    def _audit(self, caller: Caller, action: str, target: str, details: dict[str, Any]) -> None:
-        self._journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
+    return call

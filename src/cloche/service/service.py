@@ -20,7 +20,7 @@ from cloche.service.sandboxes import Sandboxes
 from cloche.service.shares import Shares
 from cloche.service.snapshots import Snapshots
 from cloche.service.wishes import wall_for
-from cloche.service.workspaces import Workspaces
+from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
 

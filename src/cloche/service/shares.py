@@ -1,6 +1,6 @@
-"""Shares: code and what it showed, frozen as a document that others may read by a link, until it is revoked.
+"""Shares: code and its output, frozen as a document that others read through a link until it is revoked.
 
-Each is a file: a line about it, then the document as it was given.  The token in the link is the only way to it.
+Each share is a file: one line about it, then the document.  The token in the link is the only way to it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from time import time
 
+from cloche.configuration import Configuration
 from cloche.errors import Gone, InvalidRun, Refused
+from cloche.policy.access import Forbidden
+from cloche.policy.caller import Caller
+from cloche.service.audit import Audit
 from cloche.service.identity import new_id
-from cloche.service.manifest import problem_of
+from cloche.service.verbs import verb
+from cloche.service.workspaces.disk import problem_of
 
 log = logging.getLogger("cloche.shares")
 
@@ -27,7 +32,7 @@ _ENDING = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What is known of one without reading its document."""
+    """What is known of a share without reading its document."""
 
     id: str
     token: str
@@ -38,66 +43,70 @@ class Share:
 
 
 class Shares:
-    """All shares of this server; what is in the folder is what there is."""
+    """All shares of this server, as the folder has them."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, configuration: Configuration, audit: Audit) -> None:
+        self._folder, self._configuration, self._audit = folder, configuration, audit
         self._by_token: dict[str, Share] = {}
 
     async def load(self) -> None:
-        """Find those that there are."""
         for share in await asyncio.to_thread(self._look):
             self._by_token[share.token] = share
 
-    async def add(self, owner: str, title: str, document: bytes) -> Share:
-        """Freeze a document; nobody can change it any more, only revoke it."""
+    @verb("run")
+    async def create(self, caller: Caller, title: str, document: bytes) -> Share:
+        """Freeze a document and make a link to it.  It cannot be changed, only revoked."""
+        if self._configuration.sharing == "off":
+            raise Forbidden("This server does not share anything.", "The operator has switched sharing off (`sharing`).")
         if len(document) > MAX_BYTES:
             raise InvalidRun(
-                f"What is shared may have at most {MAX_BYTES >> 20} MB, and this has {len(document) >> 20} MB.",
+                f"A shared document is limited to {MAX_BYTES >> 20} MB, and this one has {len(document) >> 20} MB.",
                 hint="Clear runs with large output, or share fewer files.",
             )
-        if len(self.of(owner)) >= MOST:
-            raise Refused(f"There are {MOST} shared documents already.", hint="Revoke some.")
+        if len(self.list(caller)) >= MOST:
+            raise Refused(f"You share {MOST} documents already.", hint="Revoke some of them.")
         now = time()
-        share = Share(new_id("shr", now), token_urlsafe(24), owner, title, now, len(document))
+        share = Share(new_id("shr", now), token_urlsafe(24), caller.owner, title, now, len(document))
         try:
             await asyncio.to_thread(self._write, share, document)
         except OSError as problem:
             raise problem_of(problem) from problem
         self._by_token[share.token] = share
+        self._audit.note(caller, "share.create", share.id, {"title": share.title, "bytes": share.bytes})
         return share
 
     def by_token(self, token: str) -> Share:
-        """What a link leads to."""
+        """The share that a link leads to.  The token is the permission, so this takes no caller."""
         found = self._by_token.get(token)
         if found is None:
-            raise Gone("There is nothing to see at this address.", hint="It may have been revoked.")
+            raise Gone("Nothing is shared at this address.", hint="It may have been revoked.")
         return found
 
     async def document(self, share: Share) -> bytes:
-        """The document as it was given."""
         try:
             contents = await asyncio.to_thread(self._path(share).read_bytes)
         except OSError as problem:
             log.error("the shared document %s cannot be read: %s", share.id, problem.strerror)
-            raise Gone("The document cannot be read.", hint="The server's log says more.") from problem
+            raise Gone("The document cannot be read.", hint="The server's log has the reason.") from problem
         return contents.partition(b"\n")[2]
 
-    def of(self, owner: str) -> list[Share]:
-        """All of an owner's, newest first."""
-        found = [share for share in self._by_token.values() if share.owner == owner]
+    @verb("read")
+    def list(self, caller: Caller) -> list[Share]:
+        """The caller's shares, newest first."""
+        found = [share for share in self._by_token.values() if share.owner == caller.owner]
         return sorted(found, key=lambda share: share.id, reverse=True)
 
-    async def revoke(self, owner: str, identity: str) -> None:
-        """Have its link lead nowhere, at once."""
-        for share in self.of(owner):
+    @verb("run")
+    async def revoke(self, caller: Caller, identity: str) -> None:
+        """End a share at once: its link leads nowhere."""
+        for share in self.list(caller):
             if share.id == identity:
                 await self._remove(share)
+                self._audit.note(caller, "share.revoke", identity)
                 return
-        raise Gone("There is no such share.", hint="GET /v1/shares lists those that there are.")
+        raise Gone("There is no such share.", hint="GET /v1/shares lists your shares.")
 
     async def remove_old(self, age_s: float) -> None:
-        """Remove those that were made so long ago."""
         before = time() - age_s
         for share in [one for one in self._by_token.values() if one.created < before]:
             await self._remove(share)
@@ -126,7 +135,7 @@ class Shares:
         found = []
         for path in self._folder.glob("*"):
             if path.suffix != _ENDING:
-                path.unlink(missing_ok=True)  # a crash has left it
+                path.unlink(missing_ok=True)  # left over from a crash
                 continue
             try:
                 with path.open("rb") as file:

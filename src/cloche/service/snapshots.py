@@ -1,4 +1,4 @@
-"""Snapshots: the files of a sandbox as they were at a moment, for other sandboxes to begin with."""
+"""Snapshots: the files of a sandbox at one moment, for other sandboxes to begin with."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from time import time
 
 from cloche.engine.box import AsyncBox
 from cloche.errors import Gone, InvalidRun, Refused, SandboxFailed
-from cloche.service import manifest
-from cloche.service.held import Held
-from cloche.service.keeping import Keeping
-from cloche.service.manifest import Damaged
-from cloche.service.workspaces import Workspaces
+from cloche.policy.caller import Caller
+from cloche.service.lifecycle import Lifecycle
+from cloche.service.verbs import verb
+from cloche.service.workspaces import disk
+from cloche.service.workspaces.save import Keeping
+from cloche.service.workspaces.disk import Damaged
+from cloche.service.workspaces.workspaces import Workspaces
 
 log = logging.getLogger("cloche.snapshots")
 
@@ -26,84 +28,94 @@ MOST = 1000  # of one owner
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known of one without looking at its files."""
+    """What is known of a snapshot without reading its files."""
 
     id: str
     owner: str
     name: str
-    sandbox: str  # that it was taken of
+    sandbox: str  # the source
     created: float
 
 
 class Snapshots:
-    """All snapshots of this server, beside a list of them."""
+    """All snapshots of this server."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lifecycle: Lifecycle) -> None:
+        self._lifecycle = lifecycle
         self._list = folder / "list"
         self._kept = Workspaces(folder / "files")
         self._known: dict[str, Snapshot] = {}
 
     async def load(self) -> None:
-        """Find those that there are."""
         await self._kept.load()
         for snapshot in await asyncio.to_thread(self._read):
             try:
-                self._kept.find(snapshot.owner, snapshot.id)
+                self._kept.owned_by(snapshot.owner, snapshot.id)
             except Gone:
                 continue
             self._known[snapshot.id] = snapshot
 
-    async def take(self, held: Held, name: str = "") -> Snapshot:
-        """Keep the files of a sandbox as they are now; one of the same name is replaced."""
+    @verb("run")
+    async def take(self, caller: Caller, sandbox: str, name: str = "") -> Snapshot:
+        """Keep the files of a sandbox as they are now.  A snapshot of the same name is replaced."""
         _check(name)
-        if sum(known.owner == held.owner for known in self._known.values()) >= MOST:
-            raise Refused(f"There are {MOST} snapshots already.", hint="Remove some.")
-        workspace, tree = await self._kept.begin(held.owner, held.id)
+        live = await self._lifecycle.find(caller, sandbox)
+        if len(self.list(caller)) >= MOST:
+            raise Refused(f"You have {MOST} snapshots already.", hint="Remove some of them.")
+        workspace, tree = await self._kept.begin(live.owner, live.id)
         try:
-            async with held.used() as box:
+            async with live.used() as box:
                 await Keeping(box, workspace, tree).save()
         except BaseException:
             await self._kept.release(workspace, is_new=True)
             raise
         await self._kept.release(workspace)
-        before = [known for known in self._known.values() if name and (known.owner, known.name) == (held.owner, name)]
-        snapshot = Snapshot(workspace.id, held.owner, name, held.id, time())
+        before = [known for known in self.list(caller) if name and known.name == name]
+        snapshot = Snapshot(workspace.id, live.owner, name, live.id, time())
         self._known[snapshot.id] = snapshot
         for known in before:
             await self._remove(known)
         await self._write()
-        held.happened("snapshot", {"snapshot": snapshot.id, "name": name})
+        live.happened("snapshot", {"snapshot": snapshot.id, "name": name})
         return snapshot
 
-    async def fill(self, snapshot: Snapshot, box: AsyncBox) -> None:
-        """Have a fresh sandbox begin with its files."""
-        workspace = self._kept.find(snapshot.owner, snapshot.id)
+    async def fill(self, caller: Caller, identity: str, box: AsyncBox) -> None:
+        """Write the files of a snapshot into a fresh sandbox."""
+        snapshot = self.find(caller, identity)
+        if snapshot is None:
+            raise Gone(f"There is no snapshot {identity[:100]}.")
+        workspace = self._kept.owned_by(caller.owner, snapshot.id)
         try:
-            _, tree = await asyncio.to_thread(manifest.read, workspace.folder)
+            _, tree = await asyncio.to_thread(disk.read, workspace.folder)
         except Damaged as problem:
             log.error("the snapshot in %s cannot be read: %s", workspace.folder, problem)
-            raise SandboxFailed("The snapshot is damaged.", hint="The server's log says more.") from problem
+            raise SandboxFailed("The snapshot is damaged.", hint="The server's log has the reason.") from problem
         await Keeping(box, workspace, tree).fill(())
 
-    def find(self, owner: str, name: str) -> Snapshot | None:
-        """A snapshot of this owner's, by its id or its name."""
+    @verb("read")
+    def find(self, caller: Caller, name: str) -> Snapshot | None:
+        """A snapshot of the caller's, by its id or its name."""
         for known in self._known.values():
-            if known.owner == owner and name in (known.id, known.name):
+            if known.owner == caller.owner and name in (known.id, known.name):
                 return known
         return None
 
-    def of(self, owner: str) -> list[Snapshot]:
-        """All of an owner's, newest first."""
-        found = [known for known in self._known.values() if known.owner == owner]
+    @verb("read")
+    def list(self, caller: Caller) -> list[Snapshot]:
+        """The caller's snapshots, newest first."""
+        found = [known for known in self._known.values() if known.owner == caller.owner]
         return sorted(found, key=lambda known: known.id, reverse=True)
 
-    async def remove(self, snapshot: Snapshot) -> None:
-        """Remove one; sandboxes that began with it stay."""
+    @verb("run")
+    async def remove(self, caller: Caller, identity: str) -> None:
+        """Remove a snapshot.  Sandboxes that began with it stay."""
+        snapshot = self.find(caller, identity)
+        if snapshot is None:
+            raise Gone(f"There is no snapshot {identity[:100]}.")
         await self._remove(snapshot)
         await self._write()
 
     async def remove_old(self, age_s: float) -> None:
-        """Remove those that were taken so long ago."""
         before = time() - age_s
         old = [known for known in self._known.values() if known.created < before]
         for snapshot in old:
@@ -113,14 +125,14 @@ class Snapshots:
 
     async def _remove(self, snapshot: Snapshot) -> None:
         del self._known[snapshot.id]
-        await self._kept.remove(snapshot.owner, snapshot.id)
+        await self._kept.discard(snapshot.owner, snapshot.id)
 
     async def _write(self) -> None:
         lines = "".join(f"{dumps(asdict(known))}\n" for known in self._known.values())
         try:
             await asyncio.to_thread(_replace, self._list, lines)
         except OSError as problem:
-            raise manifest.problem_of(problem) from problem
+            raise disk.problem_of(problem) from problem
 
     def _read(self) -> list[Snapshot]:
         try:

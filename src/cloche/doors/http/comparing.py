@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from cloche.doors.http.given import Json, TheSandbox
 from cloche.doors.http.problems import ALWAYS
-from cloche.service import comparing
+from cloche.service import comparison
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["sessions"])
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from cloche.doors.http.answers import Page
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS
-from cloche.service.workspaces import Workspace
+from cloche.service.workspaces.workspaces import Workspace
 
 router = APIRouter(prefix="/v1/workspaces", responses=ALWAYS, tags=["workspaces"])
 

@@ -1,4 +1,4 @@
-"""Persistent workspaces: files that outlive their sandbox, until they are removed or nobody wants them for long."""
+"""Persistent workspaces: files that outlive their sandbox, until they are removed or long unused."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from secrets import token_hex
 from time import time
 
 from cloche.errors import Gone, Refused, SandboxFailed
-from cloche.service import manifest
+from cloche.service.workspaces import disk
+from cloche.policy.caller import Caller
 from cloche.service.identity import new_id
-from cloche.service.manifest import About, Damaged, Kept
+from cloche.service.verbs import verb
+from cloche.service.workspaces.disk import About, Damaged, Kept
 
 log = logging.getLogger("cloche.workspaces")
 
-_REMOVED = "removed-"  # how the name of a folder begins that is being removed
+_REMOVED = "removed-"  # prefix of a folder that is being removed
 
 
 class Workspace:
-    """One workspace, and the sandbox that has it open."""
-
     def __init__(self, folder: Path, about: About) -> None:
         self.folder, self.about = folder, about
         self.id, self.owner = about.id, about.owner
-        self.sandbox: str | None = None  # that has it open
+        self.sandbox: str | None = None  # the one that has it open
 
 
 class Workspaces:
-    """All workspaces of this server; what is in the folder is what there is."""
+    """All workspaces of this server, as the folder has them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._by_id: dict[str, Workspace] = {}
 
     async def load(self) -> None:
-        """Find those that there are, and clear away what a crash has left."""
+        """Read the folder, and remove what a crash has left."""
         for about, folder in await asyncio.to_thread(self._look):
             self._by_id[about.id] = Workspace(folder, about)
 
@@ -50,9 +50,9 @@ class Workspaces:
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             try:
-                about = manifest.read_about(folder)
+                about = disk.read_about(folder)
                 if about.id != folder.name:
-                    raise Damaged("it is another workspace's")
+                    raise Damaged("it belongs to another workspace")
             except Damaged as problem:
                 log.error("the workspace in %s cannot be opened: %s", folder, problem)
                 continue
@@ -60,7 +60,7 @@ class Workspaces:
         return found
 
     async def begin(self, owner: str, sandbox: str) -> tuple[Workspace, dict[str, Kept]]:
-        """A new one, with nothing in it, open for a sandbox."""
+        """Make an empty workspace, open for a sandbox."""
         now = time()
         about = About(id=new_id("wsp", now), owner=owner, created=now, saved=now, opened=now, sandbox=sandbox)
         workspace = Workspace(self._folder / about.id, about)
@@ -68,16 +68,16 @@ class Workspaces:
         try:
             await asyncio.to_thread(_make, workspace)
         except OSError as problem:
-            raise manifest.problem_of(problem) from problem
+            raise disk.problem_of(problem) from problem
         self._by_id[workspace.id] = workspace
         return workspace, {}
 
     async def open(self, owner: str, identity: str, sandbox: str) -> tuple[Workspace, dict[str, Kept]]:
-        """One that is there, for a sandbox, which is then the only one that has it."""
-        workspace = self.find(owner, identity)
+        """Open a workspace for a sandbox, which is then the only one that has it."""
+        workspace = self.owned_by(owner, identity)
         if workspace.sandbox is not None:
             raise Refused(
-                f"The workspace is open in the sandbox {workspace.sandbox}.", hint="End that one, or work in it."
+                f"The workspace is open in the sandbox {workspace.sandbox}.", hint="End that sandbox, or work in it."
             )
         workspace.sandbox = sandbox
         try:
@@ -86,47 +86,56 @@ class Workspaces:
             workspace.sandbox = None
             if isinstance(problem, Damaged | OSError):
                 log.error("the workspace in %s cannot be opened: %s", workspace.folder, problem)
-                raise SandboxFailed("The workspace is damaged.", hint="The server's log says more.") from problem
+                raise SandboxFailed("The workspace is damaged.", hint="The server's log has the reason.") from problem
             raise
 
     async def release(self, workspace: Workspace, is_new: bool = False) -> None:
-        """No sandbox has it open any more; one that `is_new` was never used, and goes."""
+        """Close a workspace for its sandbox.  One that `is_new` was never used, and is removed."""
         workspace.sandbox = None
         if is_new:
             await self._remove(workspace)
 
-    def find(self, owner: str, identity: str) -> Workspace:
-        """A workspace of this owner's; others' do not exist."""
+    @verb("read")
+    def find(self, caller: Caller, identity: str) -> Workspace:
+        return self.owned_by(caller.owner, identity)
+
+    def owned_by(self, owner: str, identity: str) -> Workspace:
+        """The owner's workspace.  Those of others do not exist for the owner."""
         found = self._by_id.get(identity)
         if found is None or found.owner != owner:
-            raise Gone("There is no such workspace.", hint="GET /v1/workspaces lists those that there are.")
+            raise Gone("There is no such workspace.", hint="GET /v1/workspaces lists your workspaces.")
         return found
 
-    def list(self, owner: str, limit: int, after: str | None) -> tuple[list[Workspace], str | None]:
-        """A page of an owner's, newest first."""
-        names = sorted((name for name, found in self._by_id.items() if found.owner == owner), reverse=True)
+    @verb("read")
+    def list(self, caller: Caller, limit: int, after: str | None) -> tuple[list[Workspace], str | None]:
+        """A page of the caller's workspaces, newest first, and where the next page begins."""
+        names = sorted((name for name, found in self._by_id.items() if found.owner == caller.owner), reverse=True)
         rest = [name for name in names if after is None or name < after]
         page = rest[:limit]
         return [self._by_id[name] for name in page], page[-1] if len(rest) > limit else None
 
-    async def remove(self, owner: str, identity: str) -> None:
-        """Remove one with all that is in it."""
-        workspace = self.find(owner, identity)
+    @verb("run")
+    async def remove(self, caller: Caller, identity: str) -> None:
+        """Remove a workspace and its files, unless a sandbox has it open."""
+        await self.discard(caller.owner, identity)
+
+    async def discard(self, owner: str, identity: str) -> None:
+        workspace = self.owned_by(owner, identity)
         if workspace.sandbox is not None:
-            raise Refused(f"The workspace is open in the sandbox {workspace.sandbox}.", hint="End that one first.")
+            raise Refused(f"The workspace is open in the sandbox {workspace.sandbox}.", hint="End that sandbox first.")
         await self._remove(workspace)
 
     async def remove_old(self, age_s: float) -> None:
-        """Remove those that nobody has opened or changed for so long."""
+        """Remove workspaces that were neither opened nor changed for this long."""
         before = time() - age_s
         for workspace in list(self._by_id.values()):
             about = workspace.about
             if workspace.sandbox is None and max(about.saved, about.opened) < before:
-                log.info("workspace %s is removed: nobody has opened it for %d days", about.id, age_s // 86400)
+                log.info("workspace %s is removed: it was not opened for %d days", about.id, age_s // 86400)
                 await self._remove(workspace)
 
     async def _remove(self, workspace: Workspace) -> None:
-        del self._by_id[workspace.id]  # from here on nobody can open it
+        del self._by_id[workspace.id]  # from here on it cannot be opened
         try:
             await asyncio.to_thread(_remove, workspace.folder)
         except OSError as problem:
@@ -139,25 +148,25 @@ class Workspaces:
 def _make(workspace: Workspace) -> None:
     workspace.folder.mkdir(mode=0o700, parents=True)
     try:
-        manifest.write(workspace.folder, workspace.about, {}, ())
+        disk.write(workspace.folder, workspace.about, {}, ())
     except BaseException:
         shutil.rmtree(workspace.folder, ignore_errors=True)
         raise
 
 
 def _open(workspace: Workspace, sandbox: str) -> dict[str, Kept]:
-    _, tree = manifest.read(workspace.folder)
-    manifest.sweep(workspace.folder, manifest.contents_of(tree))
+    _, tree = disk.read(workspace.folder)
+    disk.sweep(workspace.folder, disk.contents_of(tree))
     workspace.about = replace(workspace.about, opened=time(), sandbox=sandbox)
     try:
-        manifest.write(workspace.folder, workspace.about, tree, ())
-    except OSError as problem:  # files can be had all the same, also from a disk that is full
-        log.warning("that workspace %s was opened could not be written down: %s", workspace.id, problem.strerror)
+        disk.write(workspace.folder, workspace.about, tree, ())
+    except OSError as problem:  # a full disk does not keep the files from being read
+        log.warning("could not record that workspace %s was opened: %s", workspace.id, problem.strerror)
     return tree
 
 
 def _remove(folder: Path) -> None:
-    # Renamed first: what a crash leaves half removed is not taken for a workspace.
+    # Renamed first, so that a half-removed folder is not taken for a workspace after a crash.
     doomed = folder.with_name(f"{_REMOVED}{token_hex(8)}")
     os.rename(folder, doomed)
     shutil.rmtree(doomed, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A sandbox that is alive on the server, and all that is known of it."""
+"""A sandbox that is alive on this server.  Only the service holds one; doors get a `SandboxView`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cloche.model.result import Result
 from cloche.policy.meter import Meter
 from cloche.service.commands import Commands
 from cloche.service.events import EventLog
-from cloche.service.keeping import Keeping
+from cloche.service.workspaces.save import Keeping
 
-FOLLOWED_S = 60.0  # output goes into the feed while somebody follows it, and for so long afterwards
-MAX_FEED = 4 << 20  # characters of what has happened in a sandbox lately
+FOLLOWED_S = 60.0  # the feed gets output while a client follows it, and for this long afterwards
+MAX_FEED = 4 << 20  # characters of recent events in a sandbox
 
 
-class Held:
-    """A sandbox that is alive, and all that the server knows of it."""
+class LiveSandbox:
+    """A living sandbox with its record, its feed of events, its commands and its saved files."""
 
     def __init__(self, box: AsyncSandbox, record: SandboxRecord, idle_timeout: float, meter: Meter) -> None:
         self.box, self.record, self.idle_timeout, self.meter = box, record, idle_timeout, meter
@@ -32,24 +32,23 @@ class Held:
         self.feed = EventLog(MAX_FEED)
         self.commands = Commands(self)
         self.attempts: dict[str, AsyncAttempt] = {}
-        self.notes: dict[str, Any] = {}  # what doors remember of it
-        self.pauses = False  # instead of ending, when its time is up
-        self.left_s = 0.0  # of its time, when it was paused
+        self.pauses = False  # pause instead of ending when the time is up
+        self.time_left_s = 0.0  # when it was paused
         self.ending: asyncio.Task[None] | None = None
-        self.keeping: Keeping | None = None  # of a persistent one
+        self.keeping: Keeping | None = None  # of a persistent sandbox
         self.saver: asyncio.Task[None] | None = None
         self._uses = 0
         self._idle_since = monotonic()
         self._followed = -FOLLOWED_S
         self._followers = 0
         self._cpu_seen = 0.0
-        self._measured = 0.0  # when that was
+        self._measured = 0.0  # when the CPU time was last read
         self.gone = asyncio.Event()
-        self.looking: asyncio.Task[None] | None = None
+        self.inspection: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def used(self, *, saves: bool = True) -> AsyncIterator[AsyncSandbox]:
-        """While something is done with it: not idle; then a persistent one's files are saved, if it `saves`."""
+        """Keep the sandbox from being idle.  With `saves`, a persistent sandbox saves its files at the end."""
         self.begin_use()
         try:
             yield self.box
@@ -59,21 +58,19 @@ class Held:
             self.end_use()
 
     def begin_use(self) -> None:
-        """Something is done with it from now on; `end_use` has to follow."""
         self._uses += 1
 
     def end_use(self) -> None:
-        """It is done."""
         self._uses -= 1
         self._idle_since = monotonic()
 
     async def save(self) -> None:
-        """Before anything is acknowledged: have a persistent one's files where a crash does not reach them."""
+        """Save the files of a persistent sandbox.  Call it before a change is acknowledged: a crash may follow."""
         if self.keeping is not None:
             await self.keeping.save()
 
     async def save_after(self, result: Result) -> None:
-        """The same after a run; one that has ended the sandbox tells so itself."""
+        """Save after a run.  A run that ended the sandbox reports that itself."""
         try:
             await self.save()
         except Gone:
@@ -81,17 +78,16 @@ class Held:
                 raise
 
     async def save_if_possible(self) -> None:
-        """The same where nobody waits for it; whoever follows the sandbox learns of problems."""
+        """Save where no request waits.  Problems go to the feed."""
         if self.keeping is not None and not self.box.paused:
             await self.keeping.save_if_possible()
 
     def is_busy(self) -> bool:
-        """Is something being done in it?"""
         return bool(self._uses or self.commands.running())
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[EventLog]:
-        """While somebody follows all that happens in it."""
+        """Count a client that follows the feed."""
         self._followers += 1
         try:
             yield self.feed
@@ -100,23 +96,23 @@ class Held:
             self._followed = monotonic()
 
     def happened(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
-        """Have those who follow it know; what programs print only if there is somebody.  `size` as in EventLog.add."""
+        """Add an event to the feed.  Output is left out unless a client follows, or did until lately."""
         if kind.endswith((".stdout", ".stderr")) and not self._followers and monotonic() > self._followed + FOLLOWED_S:
             return
         self.feed.add(kind, {"kind": kind, "time": time(), **told}, size)
 
     async def is_idle(self) -> bool:
-        """Has nothing been done with it, nor by it, for its time?"""
+        """Return whether neither a request nor a program has worked in the sandbox for its idle time."""
         is_fresh = self._measured < self._idle_since
         if self._uses or (not is_fresh and monotonic() < self._idle_since + self.idle_timeout):
             return False
         try:
             used = (await self.box.usage()).cpu_time
-            # A program that works, or waits for something, is work; a server that nobody uses is not.
+            # A program that computes or waits is work.  A server without clients is not.
             busy = is_fresh or used > self._cpu_seen + 0.01 * self.idle_timeout
             busy = busy or (bool(self.commands.running()) and not await self.box.ports.list())
         except ClocheError:
-            return False  # it has just ended, and whoever waits for that tells why
+            return False  # the sandbox has just ended; the task that waits for its end reports the reason
         if not busy:
             return not self._uses
         self._cpu_seen, self._measured = used, monotonic()
@@ -126,5 +122,50 @@ class Held:
 
     @property
     def limits(self) -> Limits:
-        """What it may use."""
         return self.box.limits
+
+
+class SandboxView:
+    """A living sandbox as doors see it: the values are current, and nothing can be changed through it."""
+
+    __slots__ = ("_live",)
+
+    def __init__(self, live: LiveSandbox) -> None:
+        self._live = live
+
+    @property
+    def id(self) -> str:
+        return self._live.id
+
+    @property
+    def owner(self) -> str:
+        return self._live.owner
+
+    @property
+    def record(self) -> SandboxRecord:
+        return self._live.record
+
+    @property
+    def limits(self) -> Limits:
+        return self._live.limits
+
+    @property
+    def env(self) -> dict[str, str]:
+        return dict(self._live.box.env)
+
+    @property
+    def idle_timeout(self) -> float:
+        return self._live.idle_timeout
+
+    @property
+    def paused(self) -> bool:
+        return self._live.box.paused
+
+    @property
+    def pauses(self) -> bool:
+        """Whether the sandbox pauses instead of ending when its time is up."""
+        return self._live.pauses
+
+    @property
+    def ended(self) -> bool:
+        return self._live.box.closed or self._live.feed.over

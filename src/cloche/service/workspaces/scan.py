@@ -9,7 +9,7 @@ from cloche.engine import calls
 from cloche.engine.box import AsyncBox
 from cloche.engine.link import NONSENSE
 from cloche.errors import FileProblem
-from cloche.service.manifest import Kept
+from cloche.service.workspaces.disk import Kept
 from cloche.wire import frames
 
 MAX_FILES = 100_000  # with folders and links

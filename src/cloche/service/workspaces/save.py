@@ -17,12 +17,12 @@ from typing import Any
 from cloche.engine.box import AsyncBox
 from cloche.engine.transfers import AsyncReading
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
-from cloche.service import manifest
-from cloche.service.abreast import at_once
-from cloche.service.filling import Filling
-from cloche.service.inventory import Found, Signature, inventory
-from cloche.service.manifest import Draft, Kept
-from cloche.service.workspaces import Workspace
+from cloche.service.workspaces import disk
+from cloche.service.workspaces.parallel import at_once
+from cloche.service.workspaces.restore import Filling
+from cloche.service.workspaces.scan import Found, Signature, inventory
+from cloche.service.workspaces.disk import Draft, Kept
+from cloche.service.workspaces.workspaces import Workspace
 
 log = logging.getLogger("cloche.workspaces")
 
@@ -86,7 +86,7 @@ class Keeping:
             try:
                 await self._save()
             except OSError as problem:
-                told = problem if isinstance(problem, ClocheError) else manifest.problem_of(problem)
+                told = problem if isinstance(problem, ClocheError) else disk.problem_of(problem)
                 self._complain(told)
                 raise told from problem
             except ClocheError as problem:
@@ -128,7 +128,7 @@ class Keeping:
             if tree != self._tree:
                 await self._commit(tree, new)
         except BaseException:
-            await asyncio.to_thread(manifest.forget, self.workspace.folder, new)
+            await asyncio.to_thread(disk.forget, self.workspace.folder, new)
             raise
         self._known = known
 
@@ -142,12 +142,12 @@ class Keeping:
             )
         folder = self.workspace.folder
         about = replace(self.workspace.about, saved=time.time(), bytes=size, files=files)
-        await asyncio.to_thread(manifest.write, folder, about, tree, new)
-        needed = manifest.contents_of(tree)
-        unneeded = manifest.contents_of(self._tree) - needed | new - needed
+        await asyncio.to_thread(disk.write, folder, about, tree, new)
+        needed = disk.contents_of(tree)
+        unneeded = disk.contents_of(self._tree) - needed | new - needed
         self.workspace.about, self._tree = about, tree
         new.clear()
-        await asyncio.to_thread(manifest.forget, folder, unneeded)
+        await asyncio.to_thread(disk.forget, folder, unneeded)
 
     async def _keep(
         self,
@@ -188,7 +188,7 @@ class Keeping:
                 async for piece in reading:
                     pieces.append(piece)
                     waiting += len(piece)
-                    if waiting >= manifest.PIECE:
+                    if waiting >= disk.PIECE:
                         draft = await asyncio.to_thread(_write, draft, self.workspace, pieces)
                         pieces, waiting = [], 0
             content, is_new, length = await asyncio.to_thread(_finish, draft, self.workspace, pieces)

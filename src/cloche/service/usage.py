@@ -1,0 +1,39 @@
+"""The verbs about what an owner has used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cloche.model.records import Usage
+from cloche.policy.caller import Caller
+from cloche.service.verbs import verb
+from cloche.store.journal import Journal
+from cloche.store.store import Store
+
+if TYPE_CHECKING:
+    from cloche.service.lifecycle import Lifecycle
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerUsage:
+    """What an owner uses now, and has used on each day."""
+
+    owner: str
+    sandboxes: int
+    days: Mapping[str, Usage]
+
+
+class UsageReports:
+    """Reads what was used from the store."""
+
+    def __init__(self, store: Store, journal: Journal, lifecycle: Lifecycle) -> None:
+        self._store, self._journal, self._lifecycle = store, journal, lifecycle
+
+    @verb("read")
+    async def of_owner(self, caller: Caller, days: int) -> OwnerUsage:
+        """What the caller's owner has used on each of the last days."""
+        await self._journal.flush()
+        used = await self._store.usage_by_day(caller.owner, days)
+        return OwnerUsage(caller.owner, len(self._lifecycle.owned_by(caller.owner)), used)

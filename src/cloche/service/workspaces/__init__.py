@@ -1,0 +1,1 @@
+"""Files that outlive their sandbox: scanned inside it, saved on the server's disk, restored into the next sandbox."""
