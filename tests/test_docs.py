@@ -24,8 +24,9 @@ from cloche.blocking.engine.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
 from cloche.configuration import FIELDS, default_text, flag_of, value_text, variable_of
 from cloche.model.history import Best, Candidate, Moment, Restored
+from cloche.model.kinds import KINDS
 from cloche.model.limits import Limits
-from cloche.model.result import KINDS, Artifact, Display, Error, Log, Result, ToolCall, Usage
+from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

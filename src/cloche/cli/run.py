@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
-# Errors that a program's own output does not tell.
-_SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
-
-
 _NOT_OF_A_PROJECT = (".git", ".venv", "__pycache__", "target", ".mypy_cache")
 _MAX_FILES, _MAX_BYTES = 2000, 64 << 20  # of a folder that is run as a project
 
@@ -156,8 +152,13 @@ def main(arguments: Namespace | Arguments) -> int:
         result = _follow(process, show=not arguments.json_)
     finally:
         box.let_go()
-    _report(result, arguments)
-    return 137 if result.error is not None and result.error.kind == "memory" else result.exit_code
+    kind = None
+    if result.error is not None:
+        from cloche.model.kinds import kind_of  # most programs end well, and need not wait for it
+
+        kind = kind_of(result.error.kind)
+    _report(result, arguments, is_silent=kind is not None and kind.is_silent)
+    return result.exit_code if kind is None or kind.exit_code is None else kind.exit_code
 
 
 def _here(code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...]) -> OneShot:
@@ -300,10 +301,10 @@ def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
     start_new_thread(listen, ())
 
 
-def _report(result: Result, arguments: Namespace | Arguments) -> None:
+def _report(result: Result, arguments: Namespace | Arguments, is_silent: bool) -> None:
     if arguments.json_:
         print(_as_json(result))
-    elif result.error is not None and result.error.kind in _SILENT:
+    elif result.error is not None and is_silent:
         from cloche.cli.main import complain
 
         complain(f"{result.error.kind}: {result.error.message}", result.error.hint)
