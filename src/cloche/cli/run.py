@@ -7,6 +7,7 @@ import os
 import sys
 
 from cloche.errors import InvalidRun
+from cloche.model.limits import LIMITS, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,22 +19,20 @@ if TYPE_CHECKING:
     from cloche.blocking.engine.commands import Process
     from cloche.blocking.engine.one_shot import OneShot
     from cloche.model.files import Mount
-    from cloche.model.limits import Limits
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
 _NOT_OF_A_PROJECT = (".git", ".venv", "__pycache__", "target", ".mypy_cache")
 _MAX_FILES, _MAX_BYTES = 2000, 64 << 20  # of a folder that is run as a project
 
+_PLACEHOLDERS = {"seconds": "SECONDS", "bytes": "SIZE", "cores": "CORES", "processes": "N"}
+_TYPES = {"SECONDS": float, "CORES": float, "N": int}  # by placeholder; the rest are texts
 # name: default, placeholder, and what it does
-_OPTIONS: dict[str, tuple[Any, str, str]] = {
-    "timeout": (30.0, "SECONDS", "time limit (default 30)"),
-    "build-timeout": (60.0, "SECONDS", "time limit for compilers, before the program (default 60)"),
-    "memory": ("512M", "SIZE", "memory limit (default 512M)"),
-    "cpu": (1.0, "CORES", "share of the CPUs (default 1.0)"),
-    "disk": ("1G", "SIZE", "disk limit (default 1G)"),
-    "processes": (64, "N", "processes and threads (default 64)"),
-    "output": ("10M", "SIZE", "output limit (default 10M)"),
+OPTIONS: dict[str, tuple[Any, str, str]] = {
+    **{
+        row.name.replace("_", "-"): (row.default, _PLACEHOLDERS[row.unit], f"{row.help} (default {row.default})")
+        for row in LIMITS
+    },
     "file": ([], "SRC:DEST", "copy a file in; can be repeated"),
     "mount": ([], "SRC:DEST[:rw]", "show a host folder inside; can be repeated"),
     "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
@@ -65,13 +64,13 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
     command.add_argument("-l", "--language", help="by default told from FILE's name or contents; python for -c and -")
-    for name, (default, placeholder, what) in _OPTIONS.items():
+    for name, (default, placeholder, what) in OPTIONS.items():
         how: dict[str, Any] = {"default": default, "dest": _attribute(name), "help": what}
         if isinstance(default, bool):
             how["action"] = "store_true"
         else:
             how["metavar"] = placeholder
-            how.update({"action": "append"} if isinstance(default, list) else {"type": type(default)})
+            how.update({"action": "append"} if isinstance(default, list) else {"type": _TYPES.get(placeholder, str)})
         command.add_argument(f"--{name}", **how)
 
 
@@ -96,7 +95,7 @@ def plain(words: Sequence[str]) -> Arguments | None:
     if len(words) == 3 and words[1] != "-c":
         return None
     code, file = (words[2], None) if len(words) == 3 else (None, words[1])
-    options = {_attribute(name): default for name, (default, _, _) in _OPTIONS.items()}
+    options = {_attribute(name): default for name, (default, _, _) in OPTIONS.items()}
     return Arguments(command="run", file=file, args=[], code=code, language=None, **options)
 
 
@@ -104,7 +103,6 @@ def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
     from cloche import settings
     from cloche.blocking.engine.box import checked_mounts
-    from cloche.model.limits import Limits
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)
@@ -114,15 +112,7 @@ def main(arguments: Namespace | Arguments) -> int:
     else:
         code, language, takes_stdin = _program(arguments)
         project, entry = {}, None
-    limits = Limits.of(
-        arguments.timeout_,
-        arguments.memory_,
-        arguments.cpu_,
-        arguments.disk_,
-        arguments.processes_,
-        arguments.output_,
-        arguments.build_timeout_,
-    )
+    limits = Limits.of(**{row.name: getattr(arguments, _attribute(row.name)) for row in LIMITS})
     mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
     url = arguments.url_ or settings.load().url
@@ -172,12 +162,7 @@ def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, .
     from cloche.blocking.client.one_shot import RemoteOneShot
 
     return RemoteOneShot(
-        timeout=limits.timeout_s,
-        memory=limits.memory_bytes,
-        cpu=limits.cpu,
-        disk=limits.disk_bytes,
-        processes=limits.processes,
-        output=limits.output_bytes,
+        **limits.by_name(),
         env=env,
         mounts=mounts,
         url=url,

@@ -23,7 +23,6 @@ from cloche.doors.http.bodies import given_bytes
 from cloche.doors.sockets import Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.kinds import kind_of
-from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.errors import Busy, TooMany
 from cloche.service.held import Held
@@ -248,7 +247,7 @@ class _Conversation:
             wish["code"],
             language=wish.get("language") or "python",
             stdin=data,
-            limits=Limits.of(**options),
+            limits=options,
             interactive=interactive,
             listened=interactive or bool(wish.get("stream")),
         )

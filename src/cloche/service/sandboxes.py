@@ -15,6 +15,7 @@ from cloche.engine.box import checked_mounts
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.result import Result
+from cloche.policy.limits import check_value, limits_for
 from cloche.service.errors import Busy
 from cloche.service.held import Held
 from cloche.service.identity import new_id
@@ -22,8 +23,6 @@ from cloche.service.keeping import Keeping
 from cloche.service.keys import Caller, Keyring
 from cloche.service.runs import Run, Runs
 from cloche.service.wishes import (
-    beyond,
-    check_limits,
     check_mounts,
     checked_duration,
     checked_metadata,
@@ -124,8 +123,8 @@ class Sandboxes:
         names = wish.pop("tools", None) or []
         tools = {name: tool_of_caller(name) for name in names}
         check_mounts(wish.get("mounts") or (), settings.mounts)
-        box = AsyncSandbox(tools=tools, wall=wall_for(wish.pop("isolation", "auto")), **wish)
-        check_limits(box.limits, settings)
+        limits = limits_for(wish, settings)
+        box = AsyncSandbox(tools=tools, wall=wall_for(wish.pop("isolation", "auto")), **{**wish, **limits.by_name()})
         if len(self._held) + self._making >= settings.sandboxes:
             raise Busy(
                 f"There are {settings.sandboxes} sandboxes on this server already.",
@@ -324,7 +323,7 @@ class Sandboxes:
         keep: int | None = None,
     ) -> Run:
         """Run a cell in a session; it goes on whoever listens."""
-        self.check_timeout(timeout)
+        self.check_times(timeout)
         events = held.box.stream(
             code,
             language=language,
@@ -363,10 +362,10 @@ class Sandboxes:
         where = context or spoken.context or spoken.name
         return await self.run(caller, held, work, code, spoken.name, where, len(stdin or b""))
 
-    def check_timeout(self, timeout: float | None) -> None:
-        """A run cannot take longer than the operator allows."""
-        if timeout is not None and timeout > self._configuration.max_timeout:
-            raise beyond("timeout", self._configuration.max_timeout)
+    def check_times(self, timeout: float | None, build_timeout: float | None = None) -> None:
+        """A run cannot take longer than the operator allows, nor can its compiler."""
+        check_value("timeout", timeout, self._configuration)
+        check_value("build_timeout", build_timeout, self._configuration)
 
     async def run(
         self,

@@ -7,35 +7,15 @@ from os.path import realpath
 from typing import Any
 
 from cloche import settings as engine_settings
-from cloche.configuration import Configuration
 from cloche.engine import default
 from cloche.errors import InvalidRun, Refused
 from cloche.model.files import Mount
-from cloche.model.limits import Limits, within
+from cloche.model.limits import within
 from cloche.service.runs import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.walls.wall import AsyncWall
-
-
-def check_limits(limits: Limits, settings: Configuration) -> None:
-    """A caller cannot have more than the operator allows."""
-    bounds = {
-        "timeout": (limits.timeout_s, settings.max_timeout),
-        "memory": (limits.memory_bytes, settings.max_memory),
-        "disk": (limits.disk_bytes, settings.max_disk),
-        "processes": (limits.processes, settings.max_processes),
-        "output": (limits.output_bytes, settings.max_output),
-    }
-    for name, (asked, most) in bounds.items():
-        if asked is None or asked > most:
-            raise beyond(name, most)
-
-
-def beyond(name: str, most: float) -> InvalidRun:
-    """The refusal of what passes a bound."""
-    return InvalidRun(f"{name} may be at most {most:g} on this server.", hint=f"Ask for less {name}.")
 
 
 def check_mounts(mounts: Mapping[str, str] | Sequence[Mount], allowed: Sequence[str]) -> None:
