@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conftest import Server
+
+from scripts.docs_tables import TABLES
 
 import cloche
 from cloche.blocking.engine.commands import Commands, Process
 from cloche.blocking.engine.files import Files, Watch
 from cloche.blocking.engine.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
-from cloche.configuration import FIELDS, default_text, flag_of, value_text, variable_of
 from cloche.model.history import Best, Candidate, Moment, Restored
-from cloche.model.limits import Limits
-from cloche.model.result import KINDS, Artifact, Display, Error, Log, Result, ToolCall, Usage
+from cloche.model.limits import LIMITS, Limits
+from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -69,16 +72,6 @@ def test_every_field_of_what_is_returned_is_in_the_reference(kind: type) -> None
     assert not missing, f"docs/api.md does not mention {missing} of {kind.__name__}"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_error_kind_has_a_row(kind: str) -> None:
-    assert re.search(rf"^\| `{kind}` \| .+ \|", page("docs/api.md"), re.M)
-
-
-def test_no_error_kind_is_invented() -> None:
-    section = page("docs/api.md").split("## Error kinds")[1].split("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == set(KINDS)
-
-
 def options() -> list[tuple[str, str]]:
     top = parser(["--help"])
     found = [("cloche", name) for action in top._actions for name in action.option_strings]
@@ -100,48 +93,31 @@ def test_every_option_is_described_with_its_command() -> None:
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", spans), f"`cloche {command} {option}` is not described"
 
 
-def settings_table() -> str:
-    """The table of settings as src/cloche/settings.py tells it."""
-    tree = ast.parse(page("src/cloche/settings.py"))
-    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings")
-    rows = ["| variable | field | default | meaning |", "|---|---|---|---|"]
-    for field, why in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            assert isinstance(why, ast.Expr), f"the setting {field.target.id} has no reason"
-            assert isinstance(why.value, ast.Constant)
-            assert field.value is not None
-            meaning = " ".join(str(why.value.value).split())
-            named = re.match(r"(CLOCHE_\w+): ", meaning)
-            variable = f"`{named[1]}`" if named else ""
-            meaning = meaning[named.end() :] if named else meaning
-            default = ast.unparse(field.value)
-            rows.append(f"| {variable} | `{field.target.id}` | `{default}` | {meaning[:1].upper()}{meaning[1:]} |")
-    return "\n".join(rows)
+@pytest.mark.parametrize(("name", "table"), TABLES, ids=lambda each: getattr(each, "__name__", None))
+def test_the_tables_are_those_of_the_code(name: str, table: Callable[[], str]) -> None:
+    assert f"{table()}\n\n" in f"{page(name)}\n\n", f"{name} is out of date: run scripts/docs_tables.py"
 
 
-def test_the_settings_are_those_of_the_code() -> None:
-    assert settings_table() in page("docs/settings.md"), f"docs/settings.md should have\n\n{settings_table()}\n"
+def test_every_limit_is_in_the_http_reference() -> None:
+    (row,) = re.findall(r"^\| `timeout`, .*$", page("docs/http.md"), re.M)
+    assert re.findall(r"`(\w+)`", row.split("|")[1]) == [limit.name for limit in LIMITS]
 
 
-def configuration_table() -> str:
-    """The table of the server's settings as src/cloche/configuration.py tells it."""
-    rows = ["| setting | variable | option | default | can be | meaning |", "|---|---|---|---|---|---|"]
-    for name, declared in FIELDS.items():
-        about = declared.metadata
-        flag = f"--no-{name}" if declared.default is True else flag_of(name)
-        values = ", ".join(about.get("choices", ()))
-        if "low" in about:
-            values = f"{value_text(name, about['low'])} to {value_text(name, about['high'])}"
-        meaning = re.sub(r"<(\w+)>", r"&lt;\1&gt;", about["meaning"])
-        values = values or about["kind"].name
-        rows.append(f"| `{name}` | `{variable_of(name)}` | `{flag}` | {default_text(name)} | {values} | {meaning} |")
-    return "\n".join(rows)
-
-
-def test_the_servers_settings_are_those_of_the_code() -> None:
-    assert configuration_table() in page("docs/settings.md"), (
-        f"docs/settings.md should have\n\n{configuration_table()}\n"
-    )
+@pytest.mark.parametrize("name", ["run", "Sandbox"])
+def test_the_reference_shows_the_signature(name: str) -> None:
+    (shown,) = re.findall(rf"^cloche\.{name}(\(.*?^ .*?\))(?: ->.*)?$", page("docs/api.md"), re.M | re.S)
+    function = ast.parse(f"def f{shown}: pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    arguments = function.args
+    defaults = dict(zip((each.arg for each in arguments.args), arguments.defaults, strict=True))
+    defaults |= {
+        each.arg: value for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value
+    }
+    called = cloche.Sandbox.__init__ if name == "Sandbox" else cloche.run
+    parameters = inspect.signature(called).parameters.values()
+    assert {name: ast.literal_eval(value) for name, value in defaults.items()} == {
+        each.name: each.default for each in parameters if each.name != "self"
+    }
 
 
 def test_no_variable_is_read_that_is_not_a_setting() -> None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
 from cloche import setting_kinds as kinds
 from cloche.errors import Misconfigured
+from cloche.model.limits import LIMITS, Limit
 from cloche.setting_kinds import Kind, masked
 
 TYPE_CHECKING = False
@@ -44,8 +45,31 @@ def _cores_times_16() -> int:
     return 16 * len(os.sched_getaffinity(0))
 
 
+def _bound(limit: Limit) -> tuple[str, type, Any]:
+    """The setting that says how much of a limit callers may ask for."""
+    kind, make = _KINDS_OF_LIMITS[limit.unit]
+    meaning = f"The largest `{limit.name}` that callers may ask for."
+    return limit.setting, make, _setting(kind, make(limit.allowed), meaning, low=limit.low, high=limit.high, limit=True)
+
+
+_KINDS_OF_LIMITS: dict[str, tuple[Kind, type]] = {
+    "seconds": (kinds.SECONDS, float),
+    "bytes": (kinds.SIZE, int),
+    "cores": (kinds.NUMBER, float),
+    "processes": (kinds.WHOLE, int),
+}
+
+if TYPE_CHECKING:
+
+    class Bounds:
+        """`max_timeout`, `max_memory` …: `cloche.policy.limits` reads them."""
+
+else:
+    Bounds = make_dataclass("Bounds", map(_bound, LIMITS), frozen=True, kw_only=True)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Configuration:
+class Configuration(Bounds):
     """How the server runs; sizes are bytes, times are seconds."""
 
     host: str = _setting(kinds.ADDRESS, "127.0.0.1", "Address to listen at.")
@@ -97,13 +121,6 @@ class Configuration:
     )
     max_upload: int = _setting(kinds.SIZE, 1 << 30, "Largest file that can be uploaded.", low=0, high=1 << 44)
     max_body: int = _setting(kinds.SIZE, 16 << 20, "Largest request of JSON.", low=1 << 10, high=1 << 30)
-    max_timeout: float = _setting(
-        kinds.SECONDS, 3600.0, "Longest run that can be asked for.", low=0.001, high=7 * _DAY_S
-    )
-    max_memory: int = _setting(kinds.SIZE, 8 << 30, "Most memory of a sandbox.", low=16 << 20, high=1 << 44)
-    max_disk: int = _setting(kinds.SIZE, 16 << 30, "Most disk of a sandbox.", low=1 << 20, high=1 << 44)
-    max_processes: int = _setting(kinds.WHOLE, 1024, "Most processes of a sandbox.", low=1, high=1 << 20)
-    max_output: int = _setting(kinds.SIZE, 64 << 20, "Most output of a run.", low=0, high=1 << 34)
     persistent_age: float = _setting(
         kinds.SECONDS,
         30 * _DAY_S,
@@ -160,7 +177,10 @@ class Loaded:
         return {name: _plain(value) for name, value in values.items()}
 
 
-FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Configuration)}
+# The bounds of limits come last: `fields` has those of the base class first.
+FIELDS: dict[str, Field[Any]] = {
+    each.name: each for each in sorted(fields(Configuration), key=lambda each: "limit" in each.metadata)
+}
 # Read elsewhere: by settings.py, by the client, and here to find the file.
 _OTHER_VARIABLES = frozenset(
     f"CLOCHE_{name}"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cloche.engine.judge import Facts, find_traceback, judge
+from cloche.model.kinds import KINDS
 from cloche.model.limits import Limits
-from cloche.model.result import KINDS
 
 pytestmark = pytest.mark.embedded
 

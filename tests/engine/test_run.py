@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.model.result import KINDS
+from cloche.model.kinds import KINDS
 
 pytestmark = pytest.mark.usefixtures("jail")
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.model.result import CHART, KINDS, TABLE, Artifact, Display, Error, Result, ToolCall
+from cloche.model.kinds import KINDS
+from cloche.model.result import CHART, TABLE, Artifact, Display, Error, Result, ToolCall
 from cloche.results.for_model import estimate_tokens
 
 CELL_TRACEBACK = """\
@@ -372,7 +373,7 @@ class Chaos:
 
     def result(self) -> Result:
         one = self.random.randrange
-        kind = self.random.choice(KINDS)
+        kind = self.random.choice(list(KINDS))
         error = Error(kind, self.text(), self.text(9), self.random.choice([None, "E"]), self.text()) if one(2) else None
         calls = [
             ToolCall(self.text(5), [self.value(2)], {self.text(3): 1}, self.value(3), None, 0.1) for _ in range(one(3))

@@ -10,6 +10,7 @@ import pytest
 
 from cloche.configuration import FIELDS, Configuration, add_flags, load, load_arguments
 from cloche.errors import Misconfigured
+from cloche.model.limits import LIMITS
 from cloche.setting_kinds import masked
 
 
@@ -19,6 +20,12 @@ def toml(folder: Path, text: str) -> Path:
     return path
 
 
+BOUNDS = {
+    "seconds": ("10", "10", 10.0),
+    "bytes": ("1G", '"1G"', 1 << 30),
+    "cores": ("2.5", "2.5", 2.5),
+    "processes": ("9", "9", 9),
+}
 # A value for each field that is not its default: as a flag or variable has it, as a file has it, and what it becomes.
 OTHER = {
     "host": ("0.0.0.0", '"0.0.0.0"', "0.0.0.0"),
@@ -41,11 +48,6 @@ OTHER = {
     "idle_timeout": ("61", "61", 61.0),
     "max_upload": ("2048", "2048", 2048),
     "max_body": ("1M", '"1M"', 1 << 20),
-    "max_timeout": ("10", "10", 10.0),
-    "max_memory": ("1G", '"1G"', 1 << 30),
-    "max_disk": ("1G", '"1G"', 1 << 30),
-    "max_processes": ("9", "9", 9),
-    "max_output": ("1M", '"1M"', 1 << 20),
     "persistent_age": ("86400", "86400", 86400.0),
     "max_runs_kept": ("5", "5", 5),
     "max_audit_kept": ("6", "6", 6),
@@ -54,6 +56,7 @@ OTHER = {
     "rate_cpu_hour": ("0.25", "0.25", 0.25),
     "rate_memory_gb_hour": ("2", "2", 2.0),
     "currency": ("EUR", '"EUR"', "EUR"),
+    **{row.setting: BOUNDS[row.unit] for row in LIMITS},
 }
 
 

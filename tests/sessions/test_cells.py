@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.model.result import KINDS
+from cloche.model.kinds import KINDS
 
 
 def error_of(result: cloche.Result, kind: str) -> cloche.Error:

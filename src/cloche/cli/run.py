@@ -7,6 +7,7 @@ import os
 import sys
 
 from cloche.errors import InvalidRun
+from cloche.model.limits import LIMITS, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,26 +19,20 @@ if TYPE_CHECKING:
     from cloche.blocking.engine.commands import Process
     from cloche.blocking.engine.one_shot import OneShot
     from cloche.model.files import Mount
-    from cloche.model.limits import Limits
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
-# Errors that a program's own output does not tell.
-_SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
-
-
 _NOT_OF_A_PROJECT = (".git", ".venv", "__pycache__", "target", ".mypy_cache")
 _MAX_FILES, _MAX_BYTES = 2000, 64 << 20  # of a folder that is run as a project
 
+_PLACEHOLDERS = {"seconds": "SECONDS", "bytes": "SIZE", "cores": "CORES", "processes": "N"}
+_TYPES = {"SECONDS": float, "CORES": float, "N": int}  # by placeholder; the rest are texts
 # name: default, placeholder, and what it does
-_OPTIONS: dict[str, tuple[Any, str, str]] = {
-    "timeout": (30.0, "SECONDS", "time limit (default 30)"),
-    "build-timeout": (60.0, "SECONDS", "time limit for compilers, before the program (default 60)"),
-    "memory": ("512M", "SIZE", "memory limit (default 512M)"),
-    "cpu": (1.0, "CORES", "share of the CPUs (default 1.0)"),
-    "disk": ("1G", "SIZE", "disk limit (default 1G)"),
-    "processes": (64, "N", "processes and threads (default 64)"),
-    "output": ("10M", "SIZE", "output limit (default 10M)"),
+OPTIONS: dict[str, tuple[Any, str, str]] = {
+    **{
+        row.name.replace("_", "-"): (row.default, _PLACEHOLDERS[row.unit], f"{row.help} (default {row.default})")
+        for row in LIMITS
+    },
     "file": ([], "SRC:DEST", "copy a file in; can be repeated"),
     "mount": ([], "SRC:DEST[:rw]", "show a host folder inside; can be repeated"),
     "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
@@ -69,13 +64,13 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
     command.add_argument("-l", "--language", help="by default told from FILE's name or contents; python for -c and -")
-    for name, (default, placeholder, what) in _OPTIONS.items():
+    for name, (default, placeholder, what) in OPTIONS.items():
         how: dict[str, Any] = {"default": default, "dest": _attribute(name), "help": what}
         if isinstance(default, bool):
             how["action"] = "store_true"
         else:
             how["metavar"] = placeholder
-            how.update({"action": "append"} if isinstance(default, list) else {"type": type(default)})
+            how.update({"action": "append"} if isinstance(default, list) else {"type": _TYPES.get(placeholder, str)})
         command.add_argument(f"--{name}", **how)
 
 
@@ -100,7 +95,7 @@ def plain(words: Sequence[str]) -> Arguments | None:
     if len(words) == 3 and words[1] != "-c":
         return None
     code, file = (words[2], None) if len(words) == 3 else (None, words[1])
-    options = {_attribute(name): default for name, (default, _, _) in _OPTIONS.items()}
+    options = {_attribute(name): default for name, (default, _, _) in OPTIONS.items()}
     return Arguments(command="run", file=file, args=[], code=code, language=None, **options)
 
 
@@ -108,7 +103,6 @@ def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
     from cloche import settings
     from cloche.blocking.engine.box import checked_mounts
-    from cloche.model.limits import Limits
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)
@@ -118,15 +112,7 @@ def main(arguments: Namespace | Arguments) -> int:
     else:
         code, language, takes_stdin = _program(arguments)
         project, entry = {}, None
-    limits = Limits.of(
-        arguments.timeout_,
-        arguments.memory_,
-        arguments.cpu_,
-        arguments.disk_,
-        arguments.processes_,
-        arguments.output_,
-        arguments.build_timeout_,
-    )
+    limits = Limits.of(**{row.name: getattr(arguments, _attribute(row.name)) for row in LIMITS})
     mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
     url = arguments.url_ or settings.load().url
@@ -156,8 +142,13 @@ def main(arguments: Namespace | Arguments) -> int:
         result = _follow(process, show=not arguments.json_)
     finally:
         box.let_go()
-    _report(result, arguments)
-    return 137 if result.error is not None and result.error.kind == "memory" else result.exit_code
+    kind = None
+    if result.error is not None:
+        from cloche.model.kinds import kind_of  # most programs end well, and need not wait for it
+
+        kind = kind_of(result.error.kind)
+    _report(result, arguments, is_silent=kind is not None and kind.is_silent)
+    return result.exit_code if kind is None or kind.exit_code is None else kind.exit_code
 
 
 def _here(code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...]) -> OneShot:
@@ -171,12 +162,7 @@ def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, .
     from cloche.blocking.client.one_shot import RemoteOneShot
 
     return RemoteOneShot(
-        timeout=limits.timeout_s,
-        memory=limits.memory_bytes,
-        cpu=limits.cpu,
-        disk=limits.disk_bytes,
-        processes=limits.processes,
-        output=limits.output_bytes,
+        **limits.by_name(),
         env=env,
         mounts=mounts,
         url=url,
@@ -300,10 +286,10 @@ def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
     start_new_thread(listen, ())
 
 
-def _report(result: Result, arguments: Namespace | Arguments) -> None:
+def _report(result: Result, arguments: Namespace | Arguments, is_silent: bool) -> None:
     if arguments.json_:
         print(_as_json(result))
-    elif result.error is not None and result.error.kind in _SILENT:
+    elif result.error is not None and is_silent:
         from cloche.cli.main import complain
 
         complain(f"{result.error.kind}: {result.error.message}", result.error.hint)

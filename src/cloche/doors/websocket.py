@@ -22,7 +22,7 @@ from cloche.doors.gate import caller_of
 from cloche.doors.http.bodies import given_bytes
 from cloche.doors.sockets import Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
-from cloche.model.limits import Limits
+from cloche.model.kinds import kind_of
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, TooMany
@@ -40,10 +40,6 @@ FIRST_NEWS_S, NEWS_S = 1.0, 10.0  # when somebody who waits hears that a run is 
 _LONGEST_ID = 200
 _LARGEST_ID = 2**53  # what JavaScript can tell apart
 _BUDGET = 2000
-# Errors that a program's own output does not tell.
-_SILENT = frozenset(
-    ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost", "exit")
-)
 _STREAMED = {"started": "started", "stdout": "stdout", "stderr": "stderr", "result": "display", "tool": "tool"}
 
 _TEXT, _NUMBER, _NOTHING = (str,), (int, float), type(None)
@@ -251,7 +247,7 @@ class _Conversation:
             wish["code"],
             language=wish.get("language") or "python",
             stdin=data,
-            limits=Limits.of(**options),
+            limits=options,
             interactive=interactive,
             listened=interactive or bool(wish.get("stream")),
         )
@@ -453,7 +449,7 @@ def errors_text(result: Result) -> str:
     reasons = []
     if error.traceback and error.traceback.strip() not in text:
         reasons.append(error.traceback.rstrip("\n"))
-    elif error.kind in _SILENT or not text:
+    elif kind_of(error.kind).is_silent or not text:
         reasons.append(error.message)
     if error.hint:
         reasons.append(f"Hint: {error.hint}")

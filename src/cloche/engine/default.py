@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from cloche.settings import Settings
     from cloche.walls.wall import AsyncWall
 
-ISOLATIONS = ("auto", "jail", "e2b")
-
 
 def wall(isolation: str = "auto", known: Settings | None = None) -> AsyncWall:
     """The wall of this name; "auto" is the jail, with the nurseries of this process."""
@@ -29,4 +27,6 @@ def wall(isolation: str = "auto", known: Settings | None = None) -> AsyncWall:
             sandbox_url=known.e2b_sandbox_url,
             template=known.e2b_template,
         )
+    from cloche.model.isolation import ISOLATIONS
+
     raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=f"Choose one of {', '.join(ISOLATIONS)}.")

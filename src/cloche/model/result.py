@@ -18,22 +18,6 @@ def _form(mime: str) -> Callable[[Display], Any]:
     return lambda display: display.mime.get(mime)
 
 
-KINDS = (
-    "syntax",
-    "runtime",
-    "exit",
-    "timeout",
-    "memory",
-    "output",
-    "disk",
-    "processes",
-    "killed",
-    "policy",
-    "unavailable",
-    "lost",
-)
-
-
 class Display(Plain):
     """Something that a cell showed, in every form that it has: texts, JSON values, and base64 of what is binary."""
 
@@ -97,7 +81,7 @@ class ToolCall(Plain):
 
 
 class Error(Plain):
-    """Why a run did not succeed: its kind (one of KINDS), a sentence, and what to do about it."""
+    """Why a run did not succeed: its kind (see `cloche.model.kinds`), a sentence, and what to do about it."""
 
     kind: str
     message: str

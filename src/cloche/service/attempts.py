@@ -24,7 +24,7 @@ async def attempt(
     service: Service, caller: Caller, held: Held, code: str, context: str | None, timeout: float | None
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Try code in a branch; what was tried is in the list when the run is over."""
-    service.sandboxes.check_timeout(timeout)
+    service.sandboxes.check_times(timeout)
     if len(held.attempts) >= MAX_ATTEMPTS:
         raise Refused(f"There are {MAX_ATTEMPTS} undecided attempts.", hint="Keep or discard some of them.")
     tried: list[dict[str, Any]] = []
@@ -62,7 +62,7 @@ async def best_of(
     asks: bool,
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Let candidates compete; without an expression, whoever follows the run is asked for the scores."""
-    service.sandboxes.check_timeout(timeout)
+    service.sandboxes.check_times(timeout)
     if score is None and not asks:
         raise InvalidRun("A score is needed.", hint="Give an expression, or accept server-sent events and be asked.")
     found: list[dict[str, Any]] = []

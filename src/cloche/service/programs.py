@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cloche import languages
 from cloche.engine.box import checked_mounts
 from cloche.engine.checks import checked_args, checked_env, checked_files
 from cloche.engine.one_shot import one_shot, what_to_run
 from cloche.model.files import Mount
-from cloche.model.limits import Limits
 from cloche.model.result import Result
+from cloche.policy.limits import limits_for
 from cloche.service.runs import Run
-from cloche.service.wishes import check_limits, check_mounts, wall_for
+from cloche.service.wishes import check_mounts, wall_for
 
 if TYPE_CHECKING:
     from cloche.policy.caller import Caller
@@ -32,15 +32,17 @@ async def run_program(
     files: Mapping[str, str | bytes] | None = None,
     entry: str | None = None,
     mounts: Mapping[str, str] | Sequence[Mount] = (),
-    limits: Limits | None = None,
+    limits: Mapping[str, Any] | None = None,
     check: str = "report",
     isolation: str = "auto",
     interactive: bool = False,
     listened: bool = True,
 ) -> Run:
-    """Start a program in a fresh sandbox, which is destroyed with it; `listened`: somebody wants its events."""
-    limits = limits or Limits.of()
-    check_limits(limits, service.configuration)
+    """Start a program in a fresh sandbox, which is destroyed with it.
+
+    `limits` are those that the caller named, by name; `listened`: somebody wants its events.
+    """
+    allowed = limits_for({} if limits is None else limits, service.configuration)
     check_mounts(mounts, service.configuration.mounts)
     written = checked_files(files)
     text, language, place = what_to_run(code, language, entry, dict(written))
@@ -49,7 +51,7 @@ async def run_program(
     wall = wall_for(isolation)
 
     async def work(run: Run) -> Result:
-        box = one_shot(text, spoken.name, limits, variables, folders, wall)
+        box = one_shot(text, spoken.name, allowed, variables, folders, wall)
         try:
             for path, data in written:
                 await box.files.write(path, data)
@@ -81,4 +83,4 @@ async def run_program(
             await box.let_go()
 
     moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in written)
-    return await service.runs.start(caller, work, language=spoken.name, code=text, limits=limits, bytes_moved=moved)
+    return await service.runs.start(caller, work, language=spoken.name, code=text, limits=allowed, bytes_moved=moved)

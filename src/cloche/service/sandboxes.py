@@ -166,7 +166,7 @@ class Sandboxes:
         check_isolation(request.isolation)
         bounded = limits.limits_for(request.limits, self._configuration)
         return AsyncSandbox(
-            **bounded.as_arguments(),
+            **bounded.by_name(),
             env={**request.env, **({} if request.env_for is None else request.env_for(identity))},
             mounts=allowed_mounts(checked_mounts(request.mounts), self._configuration.mounts),
             tools={name: _remote_tool(name) for name in request.tools},

@@ -338,7 +338,7 @@ export interface LanguageAnswer {
   hello: string;
 }
 
-/** What a sandbox may use. */
+/** The limits of a sandbox. */
 export interface LimitsAnswer {
   timeout: number | null;
   memory: number;

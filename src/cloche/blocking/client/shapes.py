@@ -12,7 +12,7 @@ from cloche.errors import ClocheError, FileProblem, Refused, SandboxFailed
 from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges
-from cloche.model.limits import Limits
+from cloche.model.limits import BY_NAME, Limits
 from cloche.model.plain import Plain
 from cloche.model.result import Artifact, Diagnostic, Display, Error, Log, Result, ToolCall, Usage
 
@@ -109,9 +109,7 @@ def entry(told: dict[str, Any]) -> Entry:
 
 def limits(told: dict[str, Any]) -> Limits:
     """What a sandbox may use."""
-    names = ("timeout", "memory", "cpu", "disk", "processes", "output")
-    known = {name: told[name] for name in names}
-    return Limits.of(**known, build_timeout=told.get("build_timeout", 60))
+    return Limits.of(**{name: value for name, value in told.items() if name in BY_NAME})
 
 
 def usage(told: dict[str, Any]) -> Usage:
@@ -190,15 +188,7 @@ def file(data: Data) -> str | dict[str, str]:
 
 def limits_asked(limits: Limits) -> dict[str, Any]:
     """Limits as the server reads them."""
-    return {
-        "timeout": limits.timeout_s,
-        "memory": limits.memory_bytes,
-        "cpu": limits.cpu,
-        "disk": limits.disk_bytes,
-        "processes": limits.processes,
-        "output": limits.output_bytes,
-        "build_timeout": limits.build_timeout_s,
-    }
+    return limits.by_name()
 
 
 def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from cloche.blocking.walls.wall import Wall
     from cloche.settings import Settings
 
-ISOLATIONS = ("auto", "jail", "e2b")
-
 
 def wall(isolation: str = "auto", known: Settings | None = None) -> Wall:
     """The wall of this name; "auto" is the jail, with the nurseries of this process."""
@@ -30,4 +28,6 @@ def wall(isolation: str = "auto", known: Settings | None = None) -> Wall:
             sandbox_url=known.e2b_sandbox_url,
             template=known.e2b_template,
         )
+    from cloche.model.isolation import ISOLATIONS
+
     raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=f"Choose one of {', '.join(ISOLATIONS)}.")

@@ -19,6 +19,7 @@ from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
 from cloche.errors import Gone, Refused
 from cloche.policy.caller import Caller
+from cloche.policy.limits import reduced
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
 
@@ -26,6 +27,8 @@ TIMEOUT_S = 300.0  # of a sandbox whose client does not say
 _VERSIONS = frozenset(("v2", "v3"))
 _FIXED = frozenset(("metrics", "aliases", "tags"))  # second parts of a path that name no thing
 _MIB = 1 << 20
+# The limits of a sandbox, where the operator allows them; None is as much as the operator allows.
+_MACHINE = {"timeout": None, "memory": 1 << 30, "cpu": 2.0, "disk": 1 << 30, "processes": 256, "output": None}
 
 
 class Control:
@@ -144,15 +147,10 @@ class Control:
 
     def _limits(self) -> dict[str, Any]:
         """Like the machines that E2B has: what an agent does there has room here."""
-        most = self._service.configuration
+        configuration = self._service.configuration
         return {
-            "timeout": most.max_timeout,
-            "memory": min(1 << 30, most.max_memory),
-            "cpu": 2.0,
-            "disk": min(1 << 30, most.max_disk),
-            "processes": min(256, most.max_processes),
-            "output": most.max_output,
-            "idle_timeout": most.max_ttl,  # what E2B's clients do not use lives as long as what they do
+            **reduced(_MACHINE, configuration),
+            "idle_timeout": configuration.max_ttl,  # a sandbox that E2B's clients do not use lives as long as others
         }
 
     def _time_left(self, told: dict[str, Any]) -> float:

@@ -8,6 +8,7 @@ from json import loads
 from typing import Any
 
 from cloche.doors.e2b.answers import line
+from cloche.model.kinds import kind_of
 from cloche.model.result import CHART, TABLE
 from cloche.service.events import Happened
 
@@ -26,20 +27,6 @@ _FIELDS = {
     CHART: "chart",
 }
 _PICTURES = ("png", "jpeg", "pdf")
-# What we say of an end that was no exception of the code's own.
-_NAMES = {
-    "timeout": "ExecutionTimeout",
-    "memory": "OutOfMemory",
-    "output": "TooMuchOutput",
-    "disk": "DiskFull",
-    "processes": "TooManyProcesses",
-    "policy": "NotPermitted",
-    "unavailable": "LanguageUnavailable",
-    "exit": "SystemExit",
-    "syntax": "SyntaxError",
-    "runtime": "RuntimeError",
-}
-_ENDED = "UnexpectedEndOfExecution"
 _PATIENCE = 4
 _AXES = ("x_label", "y_label", "x_unit", "y_unit")
 _SCALES = ("x_ticks", "x_tick_labels", "x_scale", "y_ticks", "y_tick_labels", "y_scale")
@@ -138,9 +125,8 @@ def chart(shown: dict[str, Any]) -> dict[str, Any]:
 
 def error(told: dict[str, Any]) -> dict[str, Any]:
     """Why a cell did not succeed: what it raised, or what became of it."""
-    kind = told.get("kind", "")
     name = told.get("name")
     if name:
         return {"type": "error", "name": name, "value": told["message"], "traceback": told.get("traceback") or ""}
     value = f"{told['message']} {told.get('hint') or ''}".strip()
-    return {"type": "error", "name": _NAMES.get(kind, _ENDED), "value": value, "traceback": value}
+    return {"type": "error", "name": kind_of(told["kind"]).e2b, "value": value, "traceback": value}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
+
+from cloche.model.limits import LIMITS
 
 T = TypeVar("T")
 
@@ -136,16 +138,19 @@ class RunAnswer(BaseModel):
     result: dict[str, Any] | None
 
 
-class LimitsAnswer(BaseModel):
-    """What a sandbox may use."""
+_LIMIT_TYPES: dict[str, Any] = {"seconds": float | None, "bytes": int, "cores": float, "processes": int}
 
-    timeout: float | None
-    memory: int
-    cpu: float
-    disk: int
-    processes: int
-    output: int
-    build_timeout: float | None
+if TYPE_CHECKING:
+
+    class LimitsAnswer(BaseModel):
+        """A field for each limit of `cloche.model.limits.LIMITS`."""
+
+else:
+    LimitsAnswer = create_model(
+        "LimitsAnswer",
+        __doc__="The limits of a sandbox.",
+        **{row.name: (_LIMIT_TYPES[row.unit], Field(description=row.help)) for row in LIMITS},
+    )
 
 
 class SandboxAnswer(BaseModel):

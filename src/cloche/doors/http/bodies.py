@@ -5,14 +5,15 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as NotBase64
 from json import loads
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
 
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
-from cloche.model.limits import Limits
+from cloche.model.isolation import ISOLATIONS
+from cloche.model.limits import BY_NAME, LIMITS
 
 Size = Annotated[int | str, Field(description="bytes, or a text like 512M", examples=["512M"])]
 
@@ -28,6 +29,12 @@ Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "strin
 
 
 ToolName = Annotated[str, Field(max_length=200)]
+
+
+if TYPE_CHECKING:
+    Isolation = str
+else:
+    Isolation = Literal[ISOLATIONS]
 
 
 class Body(BaseModel):
@@ -50,31 +57,36 @@ class MountBody(Body):
     writable: bool = False
 
 
-class LimitsBody(Body):
-    """What a sandbox may use; what is not said is as in the library."""
+_TYPES: dict[str, Any] = {"seconds": float | None, "bytes": Size, "cores": float, "processes": int}
 
-    timeout: float | None = Field(30, description="seconds for each run")
-    memory: Size = "512M"
-    cpu: float = Field(1.0, description="cores")
-    disk: Size = "1G"
-    processes: int = 64
-    output: Size = "10M"
-    build_timeout: float | None = Field(60, description="seconds for what comes before a program: compilers")
+if TYPE_CHECKING:
 
-    def limits(self, longest: float) -> Limits:
-        """As the engine has them; without a limit of time it is the longest that is allowed."""
-        timeout = longest if self.timeout is None else self.timeout
-        building = longest if self.build_timeout is None else min(self.build_timeout, longest)
-        return Limits.of(timeout, self.memory, self.cpu, self.disk, self.processes, self.output, building)
+    class LimitFields(Body):
+        """A field for each limit of `cloche.model.limits.LIMITS`."""
+
+else:
+    LimitFields = create_model(
+        "LimitFields",
+        __base__=Body,
+        **{row.name: (_TYPES[row.unit], Field(row.default, description=row.help)) for row in LIMITS},
+    )
+
+
+class LimitsBody(LimitFields):
+    """The limits of a sandbox; the operator bounds each, and a time that is null is the longest that is allowed."""
+
+    def limits(self) -> dict[str, Any]:
+        """Those that the caller named, by name."""
+        return {name: getattr(self, name) for name in self.model_fields_set if name in BY_NAME}
 
 
 class WhereBody(LimitsBody):
-    """What is common to all that makes a sandbox."""
+    """The fields of every request that makes a sandbox."""
 
     env: dict[str, str] | None = None
     mounts: dict[str, str] | list[MountBody] | None = None
     network: bool = Field(False, description="only false, for now: a sandbox has its own loopback and nothing else")
-    isolation: Literal["auto", "jail", "e2b"] = Field("auto", description="`e2b`: on a service that the operator names")
+    isolation: Isolation = Field("auto", description="`e2b`: on a service that the operator names")
 
     def checked_mounts(self) -> dict[str, str] | list[Mount]:
         """Folders as the engine takes them."""
@@ -203,7 +215,7 @@ class CommandBody(Body):
     entry: Text | None = Field(None, description="a file in the sandbox to run; with `code`, the file that it is")
     language: str | None = Field(None, description="of a program; told from the entry's name, else Python")
     args: list[str] = []
-    build_timeout: float | None = Field(None, description="seconds for what comes before a program: compilers")
+    build_timeout: float | None = Field(None, description=BY_NAME["build_timeout"].help)
     check: Literal["report", "block", "off"] = "report"
     cwd: Text | None = None
     env: dict[str, str] | None = None

@@ -43,7 +43,7 @@ async def start(
     """Start a command, or a program in some language; with `wait`, answer when it has ended."""
     if (body.command is None) == (body.code is None and body.entry is None):
         raise InvalidRun("Give either a command, or the code of a program.")
-    service.sandboxes.check_timeout(body.timeout)
+    service.sandboxes.check_times(body.timeout, body.build_timeout)
     if not body.wait:
         held.commands.check_room()
         process = await _start(held, body, stdin=body.stdin is not False)

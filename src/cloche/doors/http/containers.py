@@ -110,6 +110,7 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
     if (body.command is None) == (body.code is None):
         raise InvalidRun("Give either a command, or the code of a program.")
     held = await held_of(request, body.id)
+    service.sandboxes.check_times(body.timeout)
 
     async def work(run: Run) -> Result:
         async with held.used():

@@ -18,6 +18,7 @@ from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
 from cloche.errors import ClocheError
 from cloche.model.records import SandboxRecord
+from cloche.model.limits import BY_NAME, Limits
 from cloche.service.held import Held
 from cloche.service.service import Service
 from cloche.service.shapes import plain
@@ -37,10 +38,8 @@ async def create(
 ) -> Response:
     """A new sandbox; asked for again with the same Idempotency-Key, it is the same one."""
     body.check_network()
-    wish = body.model_dump(exclude={"network"})
+    wish = {**body.model_dump(exclude={"network", *BY_NAME}), **body.limits()}
     wish["mounts"] = body.checked_mounts()
-    if body.timeout is None:
-        wish["timeout"] = service.configuration.max_timeout
     record = await service.sandboxes.create(caller, wish, idempotency_key)
     return Json(_json(service, record), 201)
 
@@ -150,18 +149,9 @@ async def _usage(held: Held) -> dict[str, Any]:
 
 
 def _json(service: Service, record: SandboxRecord) -> dict[str, Any]:
-    limits = record.limits
     return {
         **{name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in _NOT_RECORDED},
-        "limits": {
-            "timeout": limits["timeout_s"],
-            "memory": limits["memory_bytes"],
-            "cpu": limits["cpu"],
-            "disk": limits["disk_bytes"],
-            "processes": limits["processes"],
-            "output": limits["output_bytes"],
-            "build_timeout": limits.get("build_timeout_s", 60.0),
-        },
+        "limits": Limits.from_fields(record.limits).by_name(),
         "idle_timeout": service.sandboxes.idle_timeout(record.id),
         "paused": service.sandboxes.is_paused(record.id),
     }

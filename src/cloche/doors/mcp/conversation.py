@@ -11,6 +11,7 @@ from typing import Any
 
 from cloche.errors import ClocheError, Gone, InvalidRun
 from cloche.policy.caller import Caller
+from cloche.policy.limits import reduced
 from cloche.service.held import Held
 from cloche.service.service import Service
 
@@ -116,8 +117,8 @@ async def create(service: Service, caller: Caller, wish: dict[str, Any], client:
     metadata = {"made_by": "mcp", "client": client[:1000]}
     if name:
         metadata["name"] = name
-    timeout = min(USUAL_TIMEOUT_S, service.configuration.max_timeout)
-    record = await service.sandboxes.create(caller, {"timeout": timeout, "metadata": metadata, **wish})
+    usual = reduced({"timeout": USUAL_TIMEOUT_S}, service.configuration)
+    record = await service.sandboxes.create(caller, {**usual, "metadata": metadata, **wish})
     return service.sandboxes.find(caller, record.id)
 
 

@@ -16,7 +16,6 @@ from pydantic import Field
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.places import uri_of
 from cloche.doors.mcp.tool import Answer, Arguments, Tool, said
-from cloche.errors import InvalidRun
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
 from cloche.service.runs import Run
@@ -114,9 +113,7 @@ class CodeAnswer(Answer):
 
 async def execute(visit: Visit, given: CodeArguments) -> types.CallToolResult:
     """Run it, and wait for the outcome."""
-    most = visit.service.configuration.max_timeout
-    if given.timeout is not None and given.timeout > most:
-        raise InvalidRun(f"timeout may be at most {most:g} seconds on this server.", hint="Ask for less.")
+    visit.service.sandboxes.check_times(given.timeout)  # before a session is made for it
     held, note = await visit.sandbox(given.session, makes=True)
     run = await visit.service.sandboxes.run_cell(
         visit.caller, held, given.code, language=given.language, timeout=given.timeout

@@ -1,0 +1,130 @@
+"""The operator's bounds: nobody gets more, through whichever verb of the service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Server
+
+from cloche.configuration import Configuration, load
+from cloche.errors import InvalidRun
+from cloche.model.limits import BY_NAME, LIMITS, Limit, Limits
+from cloche.policy.limits import limits_for, reduced
+from cloche.service.keys import Caller
+from cloche.service.programs import run_program
+from cloche.service.service import Service
+
+# What an operator allows here: a little more than the defaults.
+ALLOWED: dict[str, Any] = {
+    "timeout": 40.0,
+    "memory": 600 << 20,
+    "cpu": 1.5,
+    "disk": 2 << 30,
+    "processes": 70,
+    "output": 11 << 20,
+    "build_timeout": 61.0,
+}
+each_limit = pytest.mark.parametrize("row", LIMITS, ids=lambda row: row.name)
+
+
+def allowed(row: Limit) -> Any:
+    """A bound for a limit, also for one that is newer than this test."""
+    return ALLOWED.get(row.name, getattr(Limits(), row.field))
+
+
+def configured(folder: Path) -> Configuration:
+    bounds = {row.setting: str(allowed(row)) for row in LIMITS}
+    return load({"data_dir": str(folder), **bounds}, environ={"HOME": str(folder)}).value
+
+
+def said(row: Limit) -> str:
+    return f"^{row.name} is limited to {row.shown(allowed(row))} on this server"
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    opened = await Service.open(configured(tmp_path))
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+CALLER = Caller("key_1", "ada", frozenset(("run",)))
+
+
+@each_limit
+async def test_a_sandbox_cannot_have_more_than_the_operator_allows(service: Service, row: Limit):
+    with pytest.raises(InvalidRun, match=said(row)) as caught:
+        await service.sandboxes.create(CALLER, {row.name: allowed(row) * 2})
+    assert row.setting in caught.value.hint
+
+
+@each_limit
+async def test_a_program_cannot_have_more_than_the_operator_allows(service: Service, row: Limit):
+    with pytest.raises(InvalidRun, match=said(row)):
+        await run_program(service, CALLER, "1", limits={row.name: allowed(row) * 2})
+
+
+async def test_a_cell_cannot_take_longer_than_the_operator_allows(service: Service, jail: None):
+    record = await service.sandboxes.create(CALLER, {})
+    held = service.sandboxes.find(CALLER, record.id)
+    with pytest.raises(InvalidRun, match=said(BY_NAME["timeout"])):
+        await service.sandboxes.run_cell(CALLER, held, "1", timeout=41)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/sandboxes/{id}/commands", {"command": "true", "timeout": 41}),
+        ("/v1/sandboxes/{id}/commands", {"code": "1", "build_timeout": 41}),
+        ("/v1/sandboxes/{id}/commands", {"code": "1", "build_timeout": 41, "wait": True}),
+        ("/v1/sandboxes/{id}/attempts", {"code": "1", "timeout": 41}),
+        ("/containers/exec", {"command": "true", "timeout": 41}),
+        ("/containers/exec", {"code": "1", "timeout": 41}),
+    ],
+)
+def test_a_command_cannot_take_longer_than_the_operator_allows(
+    bounded: Server, path: str, body: dict[str, Any]
+) -> None:
+    with bounded.client() as client:
+        sandbox = client.post("/v1/sandboxes", json={}).json()["id"]
+        named = {"id": sandbox} if path.startswith("/containers") else {}
+        answer = client.post(path.format(id=sandbox), json={**named, **body})
+    assert answer.status_code == 400, answer.text
+    assert "is limited to 40 seconds on this server." in answer.json()["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def bounded(jail: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    running = Server(tmp_path_factory.mktemp("bounded"), "--max-timeout", "40", "--max-build-timeout", "40")
+    yield running
+    running.stop()
+
+
+# What a caller gets
+
+
+def test_a_time_of_none_is_the_longest_that_is_allowed(tmp_path: Path):
+    found = limits_for({"timeout": None, "build_timeout": None}, configured(tmp_path))
+    assert (found.timeout_s, found.build_timeout_s) == (40.0, 61.0)
+
+
+def test_a_limit_that_nobody_names_is_the_default_or_what_is_allowed(tmp_path: Path):
+    assert limits_for({}, configured(tmp_path)) == Limits()
+    low = load({"max_memory": "64M", "max_cpu": "0.5"}, environ={"HOME": str(tmp_path)}).value
+    assert limits_for({"disk": "2G"}, low) == Limits(memory_bytes=64 << 20, cpu=0.5, disk_bytes=2 << 30)
+
+
+def test_what_a_door_wishes_is_reduced_to_what_is_allowed(tmp_path: Path):
+    wanted = {"timeout": None, "memory": 1 << 40, "cpu": 1.0}
+    assert reduced(wanted, configured(tmp_path)) == {"timeout": 40.0, "memory": 600 << 20, "cpu": 1.0}
+
+
+@pytest.mark.parametrize("value", ["much", -1, True, [], 10**400])
+def test_a_value_that_makes_no_sense_is_refused_as_in_the_library(tmp_path: Path, value: Any):
+    with pytest.raises(InvalidRun, match="memory"):
+        limits_for({"memory": value}, configured(tmp_path))
