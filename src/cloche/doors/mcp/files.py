@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from codecs import getincrementaldecoder
+from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 import mcp_types as types
@@ -18,7 +19,6 @@ from cloche.errors import InvalidRun
 from cloche.model.files import Entry
 from cloche.results.cleaning import clean
 from cloche.results.values import size as size_text
-from cloche.service.held import Held
 
 MAX_LISTED = 500
 USUAL_READ = 50_000  # bytes
@@ -117,38 +117,34 @@ class ListAnswer(Answer):
 
 async def read(visit: Visit, given: ReadArguments) -> types.CallToolResult:
     """A file's text, its picture, or its bytes in base64."""
-    held, _ = await visit.sandbox(given.session)
+    session, _ = await visit.sandbox(given.session)
     kind = kind_of(given.path)
     wants_picture = kind in _PICTURES and given.offset == 0
-    async with (
-        held.used() as box,
-        box.files.read_stream(
-            given.path, offset=given.offset, length=MAX_PICTURE + 1 if wants_picture else given.length
-        ) as reading,
-    ):
-        data = b"".join([chunk async for chunk in reading])
-        whole = reading.size
-    visit.service.keyring.meter(visit.caller).use(byte_count=len(data))
+    length = MAX_PICTURE + 1 if wants_picture else given.length
+    opened = await visit.service.files.open(visit.caller, session, given.path, offset=given.offset, length=length)
+    async with opened as file:
+        data = await file.read()
+        whole = file.size
     if wants_picture and len(data) <= MAX_PICTURE and data.startswith(_PICTURES[kind]):
-        answer = _read(held, given, kind, whole, len(data), "image", "")
+        answer = _read(session, given, kind, whole, len(data), "image", "")
         picture = types.ImageContent(data=b64encode(data).decode(), mime_type=kind)
         return success(f"{clean(given.path)}: {kind}, {size_text(whole)}", answer, [picture])
     data = data[: given.length]
     text = _text(data)
     if text is None:
-        answer = _read(held, given, kind, whole, len(data), "base64", b64encode(data).decode())
+        answer = _read(session, given, kind, whole, len(data), "base64", b64encode(data).decode())
         heading = f"{clean(given.path)} is not text ({kind}, {size_text(whole)}). Its bytes in base64:"
         return success(f"{heading}\n{answer.content}{_rest(answer)}", answer)
-    answer = _read(held, given, kind if is_text(kind) else "text/plain", whole, len(text.encode()), "text", text)
+    answer = _read(session, given, kind if is_text(kind) else "text/plain", whole, len(text.encode()), "text", text)
     return success(answer.content + _rest(answer), answer)
 
 
 def _read(
-    held: Held, given: ReadArguments, kind: str, whole: int, taken: int, encoding: str, content: str
+    session: str, given: ReadArguments, kind: str, whole: int, taken: int, encoding: str, content: str
 ) -> ReadAnswer:
     following = given.offset + taken
     return ReadAnswer(
-        session=held.id,
+        session=session,
         path=clean(given.path),
         mime=kind,
         size=whole,
@@ -177,14 +173,15 @@ def _rest(answer: ReadAnswer) -> str:
 async def write(visit: Visit, given: WriteArguments) -> types.CallToolResult:
     """Write a file, all or nothing."""
     data = _given(given)
-    held, note = await visit.sandbox(given.session, makes=True)
-    async with held.used() as box:
-        entry = await box.files.write(given.path, data, append=given.append)
-    visit.service.keyring.meter(visit.caller).use(byte_count=len(data))
-    held.happened("file.write", {"path": entry.path, "size": entry.size})
-    answer = WriteAnswer(session=held.id, path=clean(entry.path), size=entry.size, uri=uri_of(held.id, entry.path))
+    session, note = await visit.sandbox(given.session, makes=True)
+    entry = await visit.service.files.write(visit.caller, session, given.path, _whole(data), append=given.append)
+    answer = WriteAnswer(session=session, path=clean(entry.path), size=entry.size, uri=uri_of(session, entry.path))
     text = f"{answer.path} has {entry.size} bytes now."
     return success(f"{text}\n[note] {note}" if note else text, answer)
+
+
+async def _whole(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 def _given(given: WriteArguments) -> bytes:
@@ -200,25 +197,24 @@ def _given(given: WriteArguments) -> bytes:
 
 async def listed(visit: Visit, given: ListArguments) -> types.CallToolResult:
     """What is in a folder."""
-    held, _ = await visit.sandbox(given.session)
-    async with held.used() as box:
-        found = await box.files.list(given.path, depth=given.depth)
-    entries = [_entry(held, entry) for entry in found[:MAX_LISTED]]
+    session, _ = await visit.sandbox(given.session)
+    found = await visit.service.files.list(visit.caller, session, given.path, depth=given.depth)
+    entries = [_entry(session, entry) for entry in found[:MAX_LISTED]]
     truncated = found.truncated or len(found) > MAX_LISTED
     lines = [f"{one.path}/" if one.kind == "directory" else f"{one.path} ({size_text(one.size)})" for one in entries]
     if truncated:
         lines.append("… there is more: list a folder below, or less deep.")
-    answer = ListAnswer(session=held.id, path=clean(given.path), entries=entries, truncated=truncated)
+    answer = ListAnswer(session=session, path=clean(given.path), entries=entries, truncated=truncated)
     return success("\n".join(lines) or f"{clean(given.path)} is empty.", answer)
 
 
-def _entry(held: Held, entry: Entry) -> FileAnswer:
+def _entry(session: str, entry: Entry) -> FileAnswer:
     return FileAnswer(
         path=clean(entry.path),
         kind=clean(entry.kind),
         size=entry.size,
         mime="inode/directory" if entry.kind == "directory" else kind_of(entry.path),
-        uri=uri_of(held.id, entry.path),
+        uri=uri_of(session, entry.path),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import mcp_types as types
@@ -13,7 +14,6 @@ from cloche.doors.mcp.tool import Answer, Tool, success
 from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Restored
 from cloche.results.cleaning import clean
-from cloche.service.held import Held
 
 _NO_UNDO = "Go back with checkpoint and restore; session_create with undo=true makes a session that can be undone."
 
@@ -55,49 +55,42 @@ class RestoredAnswer(Answer):
 
 async def checkpoint(visit: Visit, given: CheckpointArguments) -> types.CallToolResult:
     """Remember variables and files as they are now."""
-    held, _ = await visit.sandbox(given.session)
-    async with held.used() as box:
-        taken = await box.checkpoint(given.name)
-    held.happened("checkpoint", {"checkpoint": taken.id, "name": taken.name})
+    session, _ = await visit.sandbox(given.session)
+    taken = await visit.service.sessions.checkpoint(visit.caller, session, given.name)
     text = f'Checkpoint {taken.id} was made. Go back with restore(checkpoint="{taken.name or taken.id}").'
     if taken.lost:
         text += f" It does not have: {clean(str(taken.lost))[:500]}"
-    answer = CheckpointAnswer(session=held.id, checkpoint=taken.id, name=taken.name, lost=_cleaned(taken.lost))
+    answer = CheckpointAnswer(session=session, checkpoint=taken.id, name=taken.name, lost=_cleaned(taken.lost))
     return success(text, answer)
 
 
 async def restore(visit: Visit, given: RestoreArguments) -> types.CallToolResult:
     """Make variables and files what they were."""
-    held, _ = await visit.sandbox(given.session)
-    async with held.used() as box:
-        try:
-            restored = await box.restore(given.checkpoint)
-        except Gone as problem:
-            known = ", ".join(one.name or one.id for one in box.checkpoints.list()[-20:])
-            raise Gone(
-                problem.message, hint=f"There are: {known}." if known else "Make one with `checkpoint`."
-            ) from None
-    held.happened("restore", {"checkpoint": given.checkpoint})
-    return _answer(held, restored, "Variables and files are what they were at the checkpoint.")
+    session, _ = await visit.sandbox(given.session)
+    try:
+        restored = await visit.service.sessions.restore(visit.caller, session, given.checkpoint)
+    except Gone as problem:
+        taken = await visit.service.sessions.checkpoints(visit.caller, session)
+        names = ", ".join(one.name or one.id for one in taken[-20:])
+        raise Gone(problem.message, hint=f"There are: {names}." if names else "Make one with `checkpoint`.") from None
+    return _answer(session, restored, "Variables and files are what they were at the checkpoint.")
 
 
 async def undo(visit: Visit, given: SessionArguments) -> types.CallToolResult:
     """Go back to before the last execution."""
-    held, _ = await visit.sandbox(given.session)
-    async with held.used() as box:
-        try:
-            restored = await box.undo()
-        except InvalidRun as problem:
-            raise InvalidRun(problem.message, hint=_NO_UNDO) from None
-    held.happened("undo", {})
-    return _answer(held, restored, "Variables and files are what they were before the last execution.")
+    session, _ = await visit.sandbox(given.session)
+    try:
+        restored = await visit.service.sessions.undo(visit.caller, session)
+    except InvalidRun as problem:
+        raise InvalidRun(problem.message, hint=_NO_UNDO) from None
+    return _answer(session, restored, "Variables and files are what they were before the last execution.")
 
 
-def _answer(held: Held, restored: Restored, text: str) -> types.CallToolResult:
+def _answer(session: str, restored: Restored, text: str) -> types.CallToolResult:
     if restored.restarted:
         text += f" These start anew, without variables: {', '.join(restored.restarted)}."
     answer = RestoredAnswer(
-        session=held.id,
+        session=session,
         restarted=list(restored.restarted),
         lost=_cleaned(restored.lost),
         files=_cleaned(restored.files),
@@ -105,13 +98,13 @@ def _answer(held: Held, restored: Restored, text: str) -> types.CallToolResult:
     return success(text, answer)
 
 
-def _cleaned(told: Any) -> Any:
-    """What a sandbox said, without what is no Unicode."""
-    if isinstance(told, dict):
-        return {clean(str(name)): _cleaned(value) for name, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [_cleaned(value) for value in told]
-    return clean(told) if isinstance(told, str) else told
+def _cleaned(value: Any) -> Any:
+    """A value from a sandbox, without what is not Unicode."""
+    if isinstance(value, Mapping):
+        return {clean(str(name)): _cleaned(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(one) for one in value]
+    return clean(value) if isinstance(value, str) else value
 
 
 TOOLS = (

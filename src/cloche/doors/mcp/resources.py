@@ -29,19 +29,18 @@ TEMPLATES = [
 
 
 async def listed(visit: Visit) -> list[types.Resource]:
-    """The files that the caller's sessions have left for them."""
-    mine = [held for held in visit.service.sandboxes.alive() if held.owner == visit.caller.owner]
+    """The files that the caller's sessions have left in /sandbox/output."""
     found: list[types.Resource] = []
-    for held in mine[-MAX_SESSIONS:]:
+    for session in [view.id for view in visit.service.sandboxes.living(visit.caller)][-MAX_SESSIONS:]:
         try:
-            entries = await held.box.files.list(OUTPUT, depth=MAX_DEPTH)
-        except ClocheError:  # it has no such folder, or has just ended
+            entries = await visit.service.files.list(visit.caller, session, OUTPUT, depth=MAX_DEPTH)
+        except ClocheError:  # the session has no such folder, or has just ended
             continue
         found += [
             types.Resource(
-                uri=uri_of(held.id, entry.path),
+                uri=uri_of(session, entry.path),
                 name=clean(entry.path).removeprefix(f"{OUTPUT}/"),
-                description=f"Made in session {held.id}.",
+                description=f"Made in session {session}.",
                 mime_type=kind_of(entry.path),
                 size=entry.size,
             )
@@ -55,12 +54,12 @@ async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.Blo
     """The contents of a file."""
     try:
         session, path = file_at(uri)
-        held, _ = await visit.sandbox(session)
-        async with held.used() as box:
-            entry = await box.files.stat(path)
-            if entry.kind == "directory":
-                raise FileProblem(f"{path} is a folder.", hint="files_list lists it.", number=21)
-            data = await box.files.read(path, length=MAX_READ + 1)
+        session, _ = await visit.sandbox(session)
+        entry = await visit.service.files.stat(visit.caller, session, path)
+        if entry.kind == "directory":
+            raise FileProblem(f"{path} is a folder.", hint="files_list lists it.", number=21)
+        async with await visit.service.files.open(visit.caller, session, path, length=MAX_READ + 1) as file:
+            data = await file.read()
     except ClocheError as problem:
         code = types.INVALID_PARAMS if isinstance(problem, ValueError | Gone | FileMissing) else types.INTERNAL_ERROR
         raise MCPError(code, clean(str(problem)), {"uri": uri, "kind": problem.code}) from None
@@ -70,7 +69,6 @@ async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.Blo
             f"The file has more than {MAX_READ} bytes. Read parts of it with files_read.",
             {"uri": uri},
         )
-    visit.service.keyring.meter(visit.caller).use(byte_count=len(data))
     kind = kind_of(path)
     if is_text(kind):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import mcp_types as types
 from pydantic import Field
@@ -11,7 +11,8 @@ from pydantic import Field
 from cloche.doors.mcp.conversation import Visit, create
 from cloche.doors.mcp.tool import Answer, Arguments, Tool, success
 from cloche.results.cleaning import clean
-from cloche.service.held import Held
+from cloche.service.live import SandboxView
+from cloche.service.sandboxes import NewSandbox
 
 MAX_LISTED = 100
 
@@ -72,73 +73,69 @@ class DoneAnswer(Answer):
 
 async def make(visit: Visit, given: CreateArguments) -> types.CallToolResult:
     """A new session, beside the conversation's own."""
-    wish: dict[str, Any] = {
-        name: value
-        for name in ("timeout", "memory", "idle_timeout", "undo")
-        if (value := getattr(given, name)) is not None
-    }
-    held = await create(visit.service, visit.caller, wish, visit.client, given.name)
+    limits = {name: value for name in ("timeout", "memory") if (value := getattr(given, name)) is not None}
+    request = NewSandbox(limits=limits, idle_timeout=given.idle_timeout, undo=given.undo)
+    session = await create(visit.service, visit.caller, request, visit.client, given.name)
+    made = await visit.service.sandboxes.view(visit.caller, session)
     text = (
-        f'New session: {held.id}. Pass session="{held.id}" to use it. It is empty, and ends after '
-        f"{held.idle_timeout:g} seconds without work."
+        f'New session: {session}. Pass session="{session}" to use it. It is empty, and ends after '
+        f"{made.idle_timeout:g} seconds without work."
     )
-    return success(text, _told(visit, held))
+    return success(text, _answer(visit, made))
 
 
 async def listed(visit: Visit, _: Nothing) -> types.CallToolResult:
     """The caller's sessions that are alive."""
     found, following = await visit.service.sandboxes.list(visit.caller, "alive", {}, MAX_LISTED, None)
-    alive = {held.id: held for held in visit.service.sandboxes.alive() if held.owner == visit.caller.owner}
-    told = [_told(visit, alive[record.id]) for record in found if record.id in alive]
+    living = {view.id: view for view in visit.service.sandboxes.living(visit.caller)}
+    answers = [_answer(visit, living[info.record.id]) for info in found if info.record.id in living]
     lines = [
         f"{one.session}{f' ({one.name})' if one.name else ''}, since {one.created}"
         + (", this conversation's own" if one.is_own else "")
-        for one in told
+        for one in answers
     ]
     if following is not None:
         lines.append("… and older ones.")
-    return success("\n".join(lines) or "There are no sessions.", SessionsAnswer(sessions=told))
+    return success("\n".join(lines) or "There are no sessions.", SessionsAnswer(sessions=answers))
 
 
 async def end(visit: Visit, given: SessionArguments) -> types.CallToolResult:
-    """End one, with all that is in it."""
+    """End a session with everything in it."""
     session = given.session or (visit.conversation.session if visit.conversation is not None else "")
     if not session and visit.conversation is not None:
         return success("There was nothing to end.", DoneAnswer(session="", done="nothing"))
-    held, _ = await visit.sandbox(session)
-    await visit.service.sandboxes.kill(visit.caller, held.id)
+    session, _ = await visit.sandbox(session)
+    await visit.service.sandboxes.kill(visit.caller, session)
     return success(
-        f"The session {held.id} has ended; its variables and files are gone.", DoneAnswer(session=held.id, done="ended")
+        f"The session {session} has ended; its variables and files are gone.", DoneAnswer(session=session, done="ended")
     )
 
 
 async def restart(visit: Visit, given: SessionArguments) -> types.CallToolResult:
     """Forget variables, keep files."""
-    held, _ = await visit.sandbox(given.session)
-    async with held.used() as box:
-        await box.restart()
-    held.happened("restart", {"context": None})
-    text = f"The session {held.id} was restarted: variables are gone, files are still there."
-    return success(text, DoneAnswer(session=held.id, done="restarted"))
+    session, _ = await visit.sandbox(given.session)
+    await visit.service.sessions.restart(visit.caller, session)
+    text = f"The session {session} was restarted: variables are gone, files are still there."
+    return success(text, DoneAnswer(session=session, done="restarted"))
 
 
 async def interrupt(visit: Visit, given: SessionArguments) -> types.CallToolResult:
     """Stop what runs."""
-    held, _ = await visit.sandbox(given.session)
-    await held.box.interrupt()
-    text = f"What ran in the session {held.id} was interrupted; variables and files are still there."
-    return success(text, DoneAnswer(session=held.id, done="interrupted"))
+    session, _ = await visit.sandbox(given.session)
+    await visit.service.sessions.interrupt(visit.caller, session)
+    text = f"The code in the session {session} was interrupted; variables and files are still there."
+    return success(text, DoneAnswer(session=session, done="interrupted"))
 
 
-def _told(visit: Visit, held: Held) -> SessionAnswer:
-    record = held.record
+def _answer(visit: Visit, view: SandboxView) -> SessionAnswer:
+    record = view.record
     return SessionAnswer(
-        session=held.id,
+        session=view.id,
         name=clean(record.metadata.get("name", "")),
-        is_own=visit.conversation is not None and visit.conversation.session == held.id,
+        is_own=visit.conversation is not None and visit.conversation.session == view.id,
         created=_time(record.created),
         expires=None if record.expires is None else _time(record.expires),
-        idle_timeout=held.idle_timeout,
+        idle_timeout=view.idle_timeout,
     )
 
 
