@@ -1,8 +1,20 @@
-"""What a busy server answers: a `Refused` that says when to come back."""
+"""Refusals: the caller is unknown or may not do this, a limit is used up, or the server is busy."""
 
 from __future__ import annotations
 
 from cloche.errors import Refused
+
+
+class Unauthorized(Refused):
+    """The request needs a key and has none that this server knows."""
+
+    code = "unauthorized"
+
+
+class Forbidden(Refused):
+    """The caller is known and may not do this."""
+
+    code = "forbidden"
 
 
 class TooMany(Refused):
