@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from cloche.configuration import load
-from cloche.doors.gate import COOKIE
+from cloche.doors.gate.cookies import COOKIE
 from cloche.errors import Misconfigured
 from cloche.policy.keys import Keyring
 from cloche.store.store import Store

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from cloche.doors.gate import COOKIE
+from cloche.doors.gate.cookies import COOKIE
 from cloche.doors.page.files import BUILT
 
 pytestmark = pytest.mark.skipif(not (BUILT / "index.html").is_file(), reason="the page is not built: make page")

@@ -20,7 +20,7 @@ from websockets.typing import Subprotocol
 
 import cloche
 from cloche.doors.forward import http as forward_http
-from cloche.doors.forward.way import Way
+from cloche.doors.forward.address import Way
 from cloche.doors.http.problems import Unwelcome
 
 PATIENCE_S = 30

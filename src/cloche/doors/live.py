@@ -16,9 +16,9 @@ from json import dumps, loads
 from typing import Any
 
 from starlette.requests import HTTPConnection
-from starlette.routing import WebSocketRoute
 
-from cloche.doors.http.given import held_of
+from cloche.doors.http.dependencies import held_of
+from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun
 from cloche.service.events import Happened
@@ -164,4 +164,4 @@ def _brief(happened: Happened) -> str:
     return dumps(told)
 
 
-routes = [WebSocketRoute("/v1/sandboxes/{sandbox_id}/live", Door(_handle), name="live")]
+routes = [SocketRoute("/v1/sandboxes/{sandbox_id}/live", Door(_handle), scope="run", name="live")]

@@ -19,10 +19,11 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from cloche.doors.forward.address import Way
 from cloche.doors.forward.headers import inward
 from cloche.doors.forward.http import Exchange
-from cloche.doors.forward.way import Way
 from cloche.doors.forward.websocket import Relay, Tunnel
+from cloche.doors.gate.cookies import COOKIE
 from cloche.doors.http.problems import Ended, Unwelcome, answer
 from cloche.doors.sockets import Door, Socket
 from cloche.engine.ports import AsyncConnection
@@ -33,7 +34,6 @@ from cloche.service.held import Held
 from cloche.service.service import Service
 
 Teller = Callable[[ClocheError, Scope, Receive, Send], Awaitable[None]]
-COOKIE = "cloche_session"  # as in gate.py
 MAX_CONNECTIONS = 100  # to the servers of one sandbox
 MAX_TOKENS = 200  # of one sandbox
 START_S = 2.0  # that we wait for a server that is just being started
@@ -72,7 +72,7 @@ class Grant:
 
 
 class Ports:
-    """All ways to servers in sandboxes; as an application, those by token."""
+    """All ways to servers in sandboxes."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -95,11 +95,9 @@ class Ports:
         suffix = f":{number}" if separator and number.isdecimal() else ""
         return f"{_scheme(scope)}://{grant.token}.{self._service.configuration.ports_domain}{suffix}/"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what came by a token: in the name of the host, or in the path."""
-        state = scope["state"]
-        grant = self._grants.get(state["ports_token"])
-        prefix: str = state.get("ports_prefix", "")
+    async def by_token(self, scope: Scope, receive: Receive, send: Send, token: str, prefix: str = "") -> None:
+        """Pass on a request whose host name has a token in it, or whose path begins with one (`prefix`)."""
+        grant = self._grants.get(token)
         if grant is None or not grant.is_good:
             problem = Unwelcome(
                 404,

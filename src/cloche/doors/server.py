@@ -12,17 +12,19 @@ from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from cloche.configuration import Configuration
 from cloche.doors.connections import MAX_CONNECTIONS, Connection, Messages
 from cloche.doors.e2b.door import E2bDoor
-from cloche.doors.gate import Gate
+from cloche.doors.gate.gate import Gate
 from cloche.doors.http import app
-from cloche.doors.http.quick import Quick
+from cloche.doors.http.fast_path import FastPath
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import Ports
+from cloche.doors.routing.table import seal
 from cloche.errors import Misconfigured
 from cloche.service.service import Service
 
@@ -37,10 +39,14 @@ STOP_S = 5  # for clients to take what is left for them
 
 def application(service: Service, mcp: McpDoor) -> ASGIApp:
     """All doors of one service, behind the gate."""
-    metrics = Metrics(service)
-    ports = Ports(service)
-    http = Quick(app.build(service, metrics, ports, mcp))
-    return Gate(http, service, metrics, ports, E2bDoor(service, ports))
+    metrics, ports = Metrics(service), Ports(service)
+    return guarded(app.build(service, metrics, ports, mcp), service, metrics, ports)
+
+
+def guarded(http: FastAPI, service: Service, metrics: Metrics, ports: Ports) -> Gate:
+    """The gate in front of an HTTP application, whose routes are complete, and of E2B's door."""
+    table = seal(http)
+    return Gate(FastPath(http), table, service, metrics, ports, E2bDoor(service, ports))
 
 
 async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:

@@ -1,6 +1,6 @@
-"""Who may open what was shared: nobody, browsers on this host, or everybody who has the link.
+"""Who may open shared pages: nobody, browsers on this host, or everybody who has the link.
 
-A proxy on this host makes everybody look local, so whoever was forwarded is not.
+Behind a proxy on this host everybody seems to be local, so a forwarded request counts as coming from elsewhere.
 """
 
 from __future__ import annotations
@@ -10,26 +10,19 @@ from ipaddress import ip_address
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from cloche.doors.http.problems import Unwelcome
+from cloche.policy.refusals import Forbidden
 
 SHARED = "/shared/"
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
-def is_shared(scope: Scope) -> bool:
-    """Is this a visit to something shared, for which the link is the key?"""
-    return scope["type"] == "http" and scope["path"].startswith(SHARED) and scope["method"] in ("GET", "HEAD")
-
-
 def check(scope: Scope, headers: Headers, sharing: str) -> None:
-    """Refuse whoever may not look."""
+    """Refuse a visitor whom the operator's setting does not let in."""
     if sharing == "off":
-        raise Unwelcome(403, "forbidden", "Nothing is shared here.", "The operator has switched it off (`sharing`).")
+        raise Forbidden("Sharing is switched off on this server.", "The operator can allow it: `sharing`.")
     if sharing == "local" and not _is_local(scope, headers):
-        raise Unwelcome(
-            403,
-            "forbidden",
-            "What is shared can be opened on the server's own host only.",
+        raise Forbidden(
+            "Shared pages can be opened on the server's own host only.",
             "The operator can share with everybody who has the link: `sharing = everyone` (CLOCHE_SHARING).",
         )
 

@@ -13,9 +13,9 @@ from json import dumps, loads
 from typing import Any
 
 from starlette.requests import HTTPConnection
-from starlette.routing import WebSocketRoute
 
-from cloche.doors.http.given import held_of
+from cloche.doors.http.dependencies import held_of
+from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
 from cloche.service.commands import Command
@@ -153,4 +153,4 @@ def _last(pieces: list[bytes], most: int) -> list[bytes]:
     return pieces
 
 
-routes = [WebSocketRoute("/v1/sandboxes/{sandbox_id}/terminal", Door(_handle), name="terminal")]
+routes = [SocketRoute("/v1/sandboxes/{sandbox_id}/terminal", Door(_handle), scope="run", name="terminal")]

@@ -16,10 +16,10 @@ from time import monotonic
 from typing import Any
 
 from pydantic_core import from_json
-from starlette.routing import WebSocketRoute
 
-from cloche.doors.gate import caller_of
+from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.bodies import given_bytes
+from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.model.kinds import kind_of
@@ -475,4 +475,4 @@ def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:
     return told
 
 
-routes = [WebSocketRoute("/", Door(_handle), name="websocket")]
+routes = [SocketRoute("/", Door(_handle), scope="run", name="websocket")]

@@ -1,8 +1,20 @@
-"""Refusals of a server: a key that used up its limit, a server without room, a sandbox that has ended."""
+"""Refusals: an unknown caller, a missing scope, a used-up limit, a busy server, a sandbox that has ended."""
 
 from __future__ import annotations
 
 from cloche.errors import Gone, Refused
+
+
+class Unauthorized(Refused):
+    """The request needs a key and has none that this server knows."""
+
+    code = "unauthorized"
+
+
+class Forbidden(Refused):
+    """The caller is known and may not do this."""
+
+    code = "forbidden"
 
 
 class TooMany(Refused):

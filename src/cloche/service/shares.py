@@ -16,8 +16,8 @@ from time import time
 
 from cloche.configuration import Configuration
 from cloche.errors import Gone, InvalidRun, Refused
-from cloche.policy.access import Forbidden
 from cloche.policy.caller import Caller
+from cloche.policy.refusals import Forbidden
 from cloche.service.audit import Audit
 from cloche.service.identity import new_id
 from cloche.service.verbs import verb

@@ -10,12 +10,14 @@ from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.problems import Unwelcome
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
-from cloche.policy.refusals import Busy, TooMany
+from cloche.policy.refusals import Busy, Forbidden, TooMany, Unauthorized
 from cloche.service.shapes import to_json
 
 JSON = b"application/json"
 _FULL = (28, 122)  # ENOSPC, EDQUOT
 _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
+    (Unauthorized, 401),
+    (Forbidden, 403),
     (TooMany, 429),
     (Busy, 503),
     (InvalidRun, 400),

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope
 
 from cloche.doors.e2b.answers import Refusal, header, json_body
+from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.policy.caller import Caller
 
 _PAGE = 100
@@ -66,7 +67,15 @@ class Route(NamedTuple):
     path: str
 
 
-Handler = Callable[[Asked], Awaitable[Reply]]
+class ControlOperation(NamedTuple):
+    """An operation of the control API, with the access that it declares."""
+
+    handler: Callable[[Asked], Awaitable[Reply]]
+    access: Access = UNDECLARED
+
+
+ControlOperations = dict[tuple[str, ...], ControlOperation]
+"""By method and the segments of the path; an empty segment stands for a name."""
 
 
 def paged(

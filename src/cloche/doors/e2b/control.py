@@ -11,12 +11,23 @@ from urllib.parse import parse_qsl, unquote
 from starlette.types import Receive, Scope, Send
 
 from cloche.doors.e2b.answers import Refusal, answer
-from cloche.doors.e2b.asked import Asked, Handler, Reply, Route, moment, paged, seconds, texts
+from cloche.doors.e2b.asked import (
+    Asked,
+    ControlOperation,
+    ControlOperations,
+    Reply,
+    Route,
+    moment,
+    paged,
+    seconds,
+    texts,
+)
 from cloche.doors.e2b.measures import Measures
 from cloche.doors.e2b.network import checked_network
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
+from cloche.doors.routing.access import Access
 from cloche.errors import Gone, Refused
 from cloche.policy.caller import Caller
 from cloche.policy.limits import reduced
@@ -38,29 +49,26 @@ class Control:
         self._service, self._directory = service, directory
         self._templates = Templates()
         self._snapshots = SnapshotRoutes(service, directory, self._fork, TIMEOUT_S)
-        self._handlers: dict[tuple[str, ...], Handler] = {
-            ("POST", "sandboxes"): self._create,
-            ("GET", "sandboxes"): self._list,
-            ("GET", "sandboxes", ""): self._detail,
-            ("DELETE", "sandboxes", ""): self._kill,
-            ("POST", "sandboxes", "", "connect"): self._connect,
-            ("POST", "sandboxes", "", "timeout"): self._set_timeout,
-            ("POST", "sandboxes", "", "refreshes"): self._refresh,
-            ("PUT", "sandboxes", "", "network"): self._set_network,
-            ("POST", "sandboxes", "", "pause"): self._pause,
-            ("POST", "sandboxes", "", "resume"): self._resume,
-            **self._templates.handlers(),
-            **self._snapshots.handlers(),
-            **Measures(directory).handlers(),
+        self.operations: ControlOperations = {
+            ("POST", "sandboxes"): ControlOperation(self._create, Access("run", "json")),
+            ("GET", "sandboxes"): ControlOperation(self._list, Access("read")),
+            ("GET", "sandboxes", ""): ControlOperation(self._detail, Access("read")),
+            ("DELETE", "sandboxes", ""): ControlOperation(self._kill, Access("run", "none")),
+            ("POST", "sandboxes", "", "connect"): ControlOperation(self._connect, Access("run", "json")),
+            ("POST", "sandboxes", "", "timeout"): ControlOperation(self._set_timeout, Access("run", "json")),
+            ("POST", "sandboxes", "", "refreshes"): ControlOperation(self._refresh, Access("run", "json")),
+            ("PUT", "sandboxes", "", "network"): ControlOperation(self._set_network, Access("run", "json")),
+            ("POST", "sandboxes", "", "pause"): ControlOperation(self._pause, Access("run", "json")),
+            ("POST", "sandboxes", "", "resume"): ControlOperation(self._resume, Access("run", "json")),
+            **self._templates.operations(),
+            **self._snapshots.operations(),
+            **Measures(directory).operations(),
         }
-        self._routes = {shape: Route(f"e2b:{'/'.join(('', *shape[1:]))}") for shape in self._handlers}
+        self._routes = {shape: Route(f"e2b:{'/'.join(('', *shape[1:]))}") for shape in self.operations}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        """Answer one request."""
-        raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
-        parts = [unquote(part) for part in raw.decode("latin-1").split("/") if part]
-        if parts[0] in _VERSIONS:
-            del parts[0]
+    def find(self, scope: Scope) -> tuple[ControlOperation | None, str]:
+        """The operation that a request asks for, and the name in its path; None for one that this server lacks."""
+        parts = _parts(scope)
         shape = (scope["method"], *parts)
         name = ""
         if len(parts) > 1 and parts[1] not in _FIXED:
@@ -69,11 +77,18 @@ class Control:
         elif parts[1:2] == ["aliases"] and len(parts) == 3:
             name = parts[2]
             shape = (*shape[:3], "")
-        handler = self._handlers.get(shape)
-        if handler is None:
-            raise _unsupported(parts[0], f"{scope['method']} {scope['path']}")
-        scope["route"] = self._routes[shape]
-        reply = await handler(Asked(scope, receive, caller, name))
+        operation = self.operations.get(shape)
+        if operation is not None:
+            scope["route"] = self._routes[shape]
+        return operation, name
+
+    async def answer(
+        self, scope: Scope, receive: Receive, send: Send, caller: Caller, operation: ControlOperation | None, name: str
+    ) -> None:
+        """Run the operation for a caller that was admitted to it."""
+        if operation is None:
+            raise _unsupported(next(iter(_parts(scope)), ""), f"{scope['method']} {scope['path']}")
+        reply = await operation.handler(Asked(scope, receive, caller, name))
         await answer(send, reply.status, reply.told, reply.headers)
 
     async def wake(self, sandbox: E2bSandbox) -> bool:
@@ -302,6 +317,13 @@ _MISSING = {
     "templates": "Templates cannot be built or tagged on this server: all sandboxes have its one environment.",
 }
 _MISSING["volumecontent"] = _MISSING["volumes"]
+
+
+def _parts(scope: Scope) -> list[str]:
+    """The segments of the path, without the version."""
+    raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
+    parts = [unquote(part) for part in raw.decode("latin-1").split("/") if part]
+    return parts[1:] if parts and parts[0] in _VERSIONS else parts
 
 
 def _unsupported(family: str, request: str) -> Refusal:

@@ -7,17 +7,21 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
+from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from cloche.doors.e2b import envd
 from cloche.doors.e2b.answers import Left, Refusal, header, refusal, refuse
 from cloche.doors.e2b.asked import Route
 from cloche.doors.e2b.control import Control
-from cloche.doors.e2b.envd import envd
 from cloche.doors.e2b.interpreter import Interpreter
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
+from cloche.doors.gate.admission import Admission
+from cloche.doors.gate.identity import Identity
+from cloche.doors.http.problems import Unwelcome
 from cloche.doors.ports import Ports
+from cloche.doors.routing.access import UNKNOWN, BodyKind
 from cloche.errors import ClocheError
-from cloche.policy.caller import ANYBODY, Caller
 from cloche.service.service import Service
 
 log = logging.getLogger("cloche.e2b")
@@ -48,6 +52,7 @@ class E2bDoor:
         self._directory = Directory(service)
         self._control = Control(service, self._directory)
         self._interpreter = Interpreter(service)
+        self._identity, self._admission = Identity(service), Admission(service)
 
     # --- whose it is
 
@@ -125,24 +130,37 @@ class E2bDoor:
             scope["route"] = Route("e2b:/files")
             await self._signed(scope, receive, send)
             return
-        caller = self._caller(scope)
-        await self._control(scope, self._bounded(scope, receive), send, caller)
+        operation, name = self._control.find(scope)
+        access = UNKNOWN if operation is None else operation.access
+        caller = self._identity.by_header(Headers(scope=scope))
+        if caller is None:
+            raise Refusal(401, "Invalid API key: `cloche e2b` prints one that this server knows.")
+        self._admission.admit(scope, caller, access.scope)
+        body = self._bounded(scope, receive, access.body)
+        await self._control.answer(scope, body, send, caller, operation, name)
 
     async def _reach(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
         if port == ENVD:
             if scope["type"] == "http":
                 scope["route"] = Route(f"e2b:{ENVD}")
-                self._admit(scope, sandbox)
-                await envd(scope, self._bounded(scope, receive, upload=True), send, sandbox)
+                await self._ask_envd(scope, receive, send, sandbox)
             return
         if sandbox.traffic_token is not None and header(scope, b"e2b-traffic-access-token") != sandbox.traffic_token:
             raise Refusal(403, "Sandbox is secured with traffic access token. Token header is missing or wrong.")
         if port == INTERPRETER and scope["type"] == "http":
             scope["route"] = Route(f"e2b:{INTERPRETER}")
             self._admit(scope, sandbox)
-            await self._interpreter(scope, self._bounded(scope, receive), send, sandbox)
+            route, name = self._interpreter.find(scope)
+            body = self._bounded(scope, receive, (UNKNOWN if route is None else route.access).body)
+            await self._interpreter.answer(scope, body, send, sandbox, route, name)
             return
         await self._proxy(scope, receive, send, sandbox, port)
+
+    async def _ask_envd(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+        self._admit(scope, sandbox)
+        route = envd.find(scope)
+        body = self._bounded(scope, receive, (UNKNOWN if route is None else route.access).body)
+        await envd.envd(scope, body, send, sandbox, route)
 
     async def _proxy(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
         """A server of the sandbox's own."""
@@ -178,52 +196,27 @@ class E2bDoor:
             raise Refusal(401, "invalid signature")
         if not await self._control.wake(sandbox):
             raise _not_found(sandbox.id)
-        self._admit(scope, sandbox)
-        await envd(scope, self._bounded(scope, receive, upload=True), send, sandbox)
+        await self._ask_envd(scope, receive, send, sandbox)
 
-    # --- who, and how much
-
-    def _caller(self, scope: Scope) -> Caller:
-        """Whose key it is."""
-        service = self._service
-        secret = header(scope, b"x-api-key") or header(scope, b"authorization").removeprefix("Bearer ")
-        found = service.keyring.find(secret.strip()) if secret else None
-        caller = found if service.configuration.auth else ANYBODY
-        if caller is None:
-            raise Refusal(401, "Invalid API key: `cloche e2b` prints one that this server knows.")
-        needed = "read" if scope["method"] in ("GET", "HEAD") else "run"
-        if not caller.may(needed):
-            raise Refusal(403, f"This key may not do that: it wants the scope {needed}.")
-        service.keyring.meter(caller).admit_request()
-        scope.setdefault("state", {})["caller"] = caller
-        return caller
+    # --- admission
 
     def _admit(self, scope: Scope, sandbox: E2bSandbox) -> None:
-        """Count a request to a sandbox as one of the key that made it."""
-        caller = sandbox.caller
-        if caller is None:
-            raise Refusal(401, "The key that has made this sandbox was revoked.")
-        self._service.keyring.meter(caller).admit_request()
-        scope.setdefault("state", {})["caller"] = caller
+        """Count a request to a sandbox as one of the key that made the sandbox."""
+        if sandbox.caller is None:
+            raise Refusal(401, "The key that made this sandbox was revoked.")
+        self._admission.admit(scope, sandbox.caller, "run")
 
-    def _bounded(self, scope: Scope, receive: Receive, *, upload: bool = False) -> Receive:
-        settings = self._service.configuration
-        most = settings.max_upload if upload else settings.max_body
-        told = header(scope, b"content-length")
-        if told.isdecimal() and int(told) > most:
-            raise Refusal(413, f"The body may have at most {most} bytes.")
-        taken = 0
+    def _bounded(self, scope: Scope, receive: Receive, kind: BodyKind) -> Receive:
+        bounded = self._admission.bounded(scope, receive, kind)
 
-        async def bounded() -> Message:
-            nonlocal taken
-            message = await receive()
-            if message["type"] == "http.request":
-                taken += len(message.get("body", b""))
-                if taken > most:
-                    raise Refusal(413, f"The body may have at most {most} bytes.")
-            return message
+        async def translated() -> Message:
+            try:
+                return await bounded()
+            except Unwelcome as problem:
+                # Not as an error of ours: envd would send those inside an answer that is a success to HTTP.
+                raise refusal(problem) from None
 
-        return bounded
+        return translated
 
 
 def _not_found(name: str) -> Refusal:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from starlette.types import Receive, Scope, Send
@@ -12,6 +13,7 @@ from cloche import languages
 from cloche.doors.e2b.answers import Refusal, answer, header, json_body, line, refusal
 from cloche.doors.e2b.results import Telling
 from cloche.doors.e2b.sandboxes import HOME, E2bSandbox
+from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.engine.contexts import AsyncContext
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun
@@ -28,45 +30,77 @@ _FIRST = ("python", "javascript")  # contexts that are there from the start
 _SPOKEN = frozenset(("python", "javascript", "js", "typescript", "ts", "r", "java", "bash"))
 
 
+class InterpreterCall(NamedTuple):
+    """One request to the interpreter of a sandbox."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    sandbox: E2bSandbox
+    name: str  # of the context that the path names, or nothing
+
+
+class InterpreterRoute(NamedTuple):
+    """One address of the interpreter, with the access that it declares."""
+
+    handler: Callable[[InterpreterCall], Awaitable[None]]
+    access: Access = UNDECLARED
+
+
 class Interpreter:
     """What clients ask of port 49999."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self.routes: dict[tuple[str, ...], InterpreterRoute] = {  # an empty segment stands for a context's name
+            ("POST", "execute"): InterpreterRoute(self._execute, Access("sandbox", "json")),
+            ("GET", "health"): InterpreterRoute(self._health, Access("public")),
+            ("GET", "contexts"): InterpreterRoute(self._list, Access("sandbox")),
+            ("POST", "contexts"): InterpreterRoute(self._create, Access("sandbox", "json")),
+            ("POST", "contexts", "", "restart"): InterpreterRoute(self._restart, Access("sandbox", "none")),
+            ("DELETE", "contexts", ""): InterpreterRoute(self._remove, Access("sandbox", "none")),
+        }
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
-        """Answer one request; errors are plain text here."""
+    def find(self, scope: Scope) -> tuple[InterpreterRoute | None, str]:
+        """The route of a request to port 49999, and the context that its path names."""
+        parts = [unquote(part) for part in scope["path"].split("/") if part]
+        name = parts[1] if len(parts) > 1 else ""
+        return self.routes.get(
+            (scope["method"], *("" if place == 1 else part for place, part in enumerate(parts)))
+        ), name
+
+    async def answer(
+        self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, route: InterpreterRoute | None, name: str
+    ) -> None:
+        """Answer a request that was admitted; errors are plain text here."""
         try:
-            await self._answer(scope, receive, send, sandbox)
+            if route is None:
+                raise Refusal(404, "Not Found")
+            await route.handler(InterpreterCall(scope, receive, send, sandbox, name))
         except (ClocheError, Refusal) as problem:
             found = problem if isinstance(problem, Refusal) else refusal(problem)
             await answer(send, found.status, found.message.encode(errors="replace"), found.headers, _TEXT)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
-        method, parts = scope["method"], [unquote(part) for part in scope["path"].split("/") if part]
-        match method, parts:
-            case "POST", ["execute"]:
-                await self._execute(scope, receive, send, sandbox)
-            case "GET", ["health"]:
-                await answer(send, 200, "OK")
-            case "GET", ["contexts"]:
-                await answer(send, 200, [_told(context) for context in _all(sandbox)])
-            case "POST", ["contexts"]:
-                await answer(send, 200, await self._create(receive, sandbox))
-            case "POST", ["contexts", name, "restart"]:
-                async with sandbox.held.used() as box:
-                    await box.restart(_find(sandbox, name))
-                sandbox.held.happened("restart", {"context": name})
-                await answer(send, 200)
-            case "DELETE", ["contexts", name]:
-                async with sandbox.held.used() as box:
-                    await box.contexts.remove(_find(sandbox, name))
-                await answer(send, 200)
-            case _:
-                raise Refusal(404, "Not Found")
+    async def _health(self, call: InterpreterCall) -> None:
+        await answer(call.send, 200, "OK")
 
-    async def _create(self, receive: Receive, sandbox: E2bSandbox) -> dict[str, Any]:
-        told = await json_body(receive)
+    async def _list(self, call: InterpreterCall) -> None:
+        await answer(call.send, 200, [_told(context) for context in _all(call.sandbox)])
+
+    async def _restart(self, call: InterpreterCall) -> None:
+        async with call.sandbox.held.used() as box:
+            await box.restart(_find(call.sandbox, call.name))
+        call.sandbox.held.happened("restart", {"context": call.name})
+        await answer(call.send, 200)
+
+    async def _remove(self, call: InterpreterCall) -> None:
+        async with call.sandbox.held.used() as box:
+            await box.contexts.remove(_find(call.sandbox, call.name))
+        await answer(call.send, 200)
+
+    async def _create(self, call: InterpreterCall) -> None:
+        sandbox = call.sandbox
+        told = await json_body(call.receive)
         language, cwd = _language(told.get("language") or "python"), str(told.get("cwd") or HOME)
         _all(sandbox)  # those that are there from the start come first
         async with sandbox.held.used() as box:
@@ -74,11 +108,12 @@ class Interpreter:
                 await _make_folder(box, cwd)
             context = await box.contexts.create(language=language, cwd=cwd)
         sandbox.held.happened("context", {"context": context.id})
-        return {**_told(context), "cwd": cwd}
+        await answer(call.send, 200, {**_told(context), "cwd": cwd})
 
-    async def _execute(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+    async def _execute(self, call: InterpreterCall) -> None:
+        scope, receive, send, sandbox, _ = call
         if sandbox.traits.is_secured and not sandbox.is_token(header(scope, b"x-access-token")):
-            raise Refusal(401, "Run code with the sandbox's access token: who knows its name alone may only visit it.")
+            raise Refusal(401, "Run code with the sandbox's access token: its name alone lets you visit it only.")
         told = await json_body(receive)
         code, context, language = told.get("code"), told.get("context_id"), told.get("language")
         if not isinstance(code, str):

@@ -6,8 +6,9 @@ from math import ceil
 from time import time
 from typing import Any
 
-from cloche.doors.e2b.asked import Asked, Handler, Reply, moment
+from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply, moment
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
+from cloche.doors.routing.access import Access
 
 _APART_S = 1.0  # two measurements, at least
 _MOST = 1000
@@ -20,12 +21,11 @@ class Measures:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
-    def handlers(self) -> dict[tuple[str, ...], Handler]:
-        """What is answered."""
+    def operations(self) -> ControlOperations:
         return {
-            ("GET", "sandboxes", "", "metrics"): self._of_one,
-            ("GET", "sandboxes", "metrics"): self._of_many,
-            ("GET", "sandboxes", "", "logs"): self._logs,
+            ("GET", "sandboxes", "", "metrics"): ControlOperation(self._of_one, Access("read")),
+            ("GET", "sandboxes", "metrics"): ControlOperation(self._of_many, Access("read")),
+            ("GET", "sandboxes", "", "logs"): ControlOperation(self._logs, Access("read")),
         }
 
     async def _of_one(self, asked: Asked) -> Reply:

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cloche.doors.e2b.answers import Refusal, refusal
-from cloche.doors.e2b.asked import Asked, Handler, Reply, paged, seconds
+from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply, paged, seconds
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox, from_e2b
+from cloche.doors.routing.access import Access
 from cloche.errors import ClocheError
 from cloche.policy.caller import Caller
 from cloche.service.service import Service
@@ -26,13 +27,12 @@ class SnapshotRoutes:
     def __init__(self, service: Service, directory: Directory, make: Make, timeout_s: float) -> None:
         self._snapshots, self._directory, self._make, self._timeout_s = service.snapshots, directory, make, timeout_s
 
-    def handlers(self) -> dict[tuple[str, ...], Handler]:
-        """What is answered."""
+    def operations(self) -> ControlOperations:
         return {
-            ("POST", "sandboxes", "", "snapshots"): self._take,
-            ("POST", "sandboxes", "", "fork"): self._fork,
-            ("GET", "snapshots"): self._list,
-            ("DELETE", "templates", ""): self._remove,
+            ("POST", "sandboxes", "", "snapshots"): ControlOperation(self._take, Access("run", "json")),
+            ("POST", "sandboxes", "", "fork"): ControlOperation(self._fork, Access("run", "json")),
+            ("GET", "snapshots"): ControlOperation(self._list, Access("read")),
+            ("DELETE", "templates", ""): ControlOperation(self._remove, Access("run", "none")),
         }
 
     def find(self, caller: Caller, name: str) -> Snapshot | None:

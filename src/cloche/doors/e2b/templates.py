@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cloche.doors.e2b.answers import Refusal
-from cloche.doors.e2b.asked import Asked, Handler, Reply
+from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply
+from cloche.doors.routing.access import Access
 
 NAMES = ("base", "code-interpreter-v1", "code-interpreter-beta", "code-interpreter")
 
@@ -11,11 +12,10 @@ NAMES = ("base", "code-interpreter-v1", "code-interpreter-beta", "code-interpret
 class Templates:
     """The names, all of them for our one runtime."""
 
-    def handlers(self) -> dict[tuple[str, ...], Handler]:
-        """What is answered."""
+    def operations(self) -> ControlOperations:
         return {
-            ("GET", "templates"): self._list,
-            ("GET", "templates", "aliases", ""): self._by_alias,
+            ("GET", "templates"): ControlOperation(self._list, Access("read")),
+            ("GET", "templates", "aliases", ""): ControlOperation(self._by_alias, Access("read")),
         }
 
     def find(self, name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from starlette.types import Scope
 
-from cloche.doors.forward.way import Way
+from cloche.doors.forward.address import Way
 
 Headers = list[tuple[bytes, bytes]]
 

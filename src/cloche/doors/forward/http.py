@@ -8,8 +8,8 @@ from typing import Any
 import h11
 from starlette.types import Receive, Scope, Send
 
+from cloche.doors.forward.address import Way
 from cloche.doors.forward.headers import Headers, outward
-from cloche.doors.forward.way import Way
 from cloche.doors.http.problems import Unwelcome
 from cloche.engine.ports import AsyncConnection
 from cloche.errors import ClocheError, Gone

@@ -11,9 +11,9 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
+from cloche.doors.forward.address import Way
 from cloche.doors.forward.headers import Headers
 from cloche.doors.forward.http import ANSWER_S
-from cloche.doors.forward.way import Way
 from cloche.doors.http.problems import Unwelcome
 from cloche.doors.sockets import SUBPROTOCOL, Socket
 from cloche.engine.ports import AsyncConnection

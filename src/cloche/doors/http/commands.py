@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cloche import languages
 from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
 from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSandbox, TheService, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import accepted, of_log, outcome, position
+from cloche.doors.routing.routes import Operations
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
@@ -23,19 +24,20 @@ from cloche.service.held import Held
 from cloche.service.runs import Run
 from cloche.service.shapes import result_json
 
-router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}/commands", responses=ALWAYS, tags=["commands"])
+operations = Operations("/v1/sandboxes/{sandbox_id}/commands", responses=ALWAYS, tag="commands")
 
 Id = Annotated[str, Path(max_length=200)]
 
 
-@router.post(
+@operations.post(
     "",
+    scope="run",
+    body="json",
     status_code=201,
     responses={
         200: {"model": ResultAnswer, "description": "with `wait`: what it came to"},
         201: {"model": CommandAnswer},
     },
-    response_class=Response,
 )
 async def start(
     request: Request, held: TheSandbox, body: CommandBody, service: TheService, caller: TheCaller
@@ -104,13 +106,13 @@ async def _start(held: Held, body: CommandBody, stdin: bool, whole: bool = False
     )
 
 
-@router.get("", responses={200: {"model": Page[CommandAnswer]}}, response_class=Response)
+@operations.get("", scope="read", responses={200: {"model": Page[CommandAnswer]}})
 async def listed(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """Those that run, and those that ended lately."""
     return Json(page([_json(command) for command in held.commands.all()], limit, after))
 
 
-@router.get("/{command}", responses={200: {"model": CommandAnswer}}, response_class=Response)
+@operations.get("/{command}", scope="read", responses={200: {"model": CommandAnswer}})
 async def one(held: TheSandbox, command: Id) -> Response:
     """A command, and its result when it has ended."""
     found = held.commands.find(command)
@@ -119,7 +121,7 @@ async def one(held: TheSandbox, command: Id) -> Response:
     return Json(told)
 
 
-@router.get("/{command}/events", responses=EVENTS, response_class=Response)
+@operations.get("/{command}/events", scope="read", responses=EVENTS)
 async def events(
     request: Request,
     held: TheSandbox,
@@ -130,7 +132,7 @@ async def events(
     return of_log(held.commands.find(command).log, position(request, after))
 
 
-@router.post("/{command}/stdin", status_code=204, response_class=Response)
+@operations.post("/{command}/stdin", scope="run", body="input", status_code=204)
 async def write(request: Request, held: TheSandbox, command: Id, eof: bool = False) -> Response:
     """More of its standard input: JSON, or the bytes themselves as the body."""
     process = held.commands.find(command).process
@@ -147,21 +149,21 @@ async def write(request: Request, held: TheSandbox, command: Id, eof: bool = Fal
     return Response(status_code=204)
 
 
-@router.post("/{command}/signal", status_code=204, response_class=Response)
+@operations.post("/{command}/signal", scope="run", body="json", status_code=204)
 async def signal(held: TheSandbox, command: Id, body: SignalBody) -> Response:
     """Send it a signal."""
     await held.commands.find(command).process.signal(body.signal)
     return Response(status_code=204)
 
 
-@router.post("/{command}/resize", status_code=204, response_class=Response)
+@operations.post("/{command}/resize", scope="run", body="json", status_code=204)
 async def resize(held: TheSandbox, command: Id, body: ResizeBody) -> Response:
     """Change the size of its terminal."""
     await held.commands.find(command).process.resize(body.columns, body.rows)
     return Response(status_code=204)
 
 
-@router.delete("/{command}", status_code=204, response_class=Response)
+@operations.delete("/{command}", scope="run", body="none", status_code=204)
 async def kill(held: TheSandbox, command: Id) -> Response:
     """Kill it, with everything it has started."""
     await held.commands.find(command).process.kill()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from cloche.doors.http.given import Json, TheSandbox
+from cloche.doors.http.dependencies import Json, TheSandbox
 from cloche.doors.http.problems import ALWAYS
 from cloche.service import comparison
+from cloche.doors.routing.routes import Operations
+from cloche.service import comparing
 
-router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["sessions"])
+operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="sessions")
 
 Difference = Literal["created", "changed", "removed"]
 
@@ -66,7 +67,7 @@ class ComparedAnswer(BaseModel):
     truncated: bool
 
 
-@router.post("/compare", responses={200: {"model": ComparedAnswer}}, response_class=Response)
+@operations.post("/compare", scope="run", body="json", responses={200: {"model": ComparedAnswer}})
 async def compare(held: TheSandbox, body: CompareBody) -> Response:
     """Which variables (of a Python context) and files differ between two checkpoints, and how."""
     return Json(await comparing.compare(held, body.before, body.after, body.context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,9 +12,10 @@ from starlette.responses import Response
 from cloche import languages
 from cloche.doors.http.answers import Page
 from cloche.doors.http.bodies import Body, Size, Text
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, held_of, page
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, held_of, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.streams import outcome
+from cloche.doors.routing.routes import Operations
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.records import SandboxRecord
@@ -22,7 +23,7 @@ from cloche.model.result import Result
 from cloche.service.held import Held
 from cloche.service.runs import Run
 
-router = APIRouter(prefix="/containers", responses=ALWAYS, tags=["containers"])
+operations = Operations("/containers", responses=ALWAYS, tag="containers")
 
 KIND = "sandbox"
 _TAG = "cloche.container"  # in the metadata of those that were started here
@@ -87,7 +88,7 @@ class StopBody(Body):
     id: str
 
 
-@router.get("", responses={200: {"model": Page[KindAnswer]}}, response_class=Response)
+@operations.get("", scope="read", responses={200: {"model": Page[KindAnswer]}})
 async def kinds(limit: Limit = 100, after: After = None) -> Response:
     """What can be started."""
     about = "Linux under glass: no network, limits on memory, time and disk; files stay until it is stopped."
@@ -95,7 +96,7 @@ async def kinds(limit: Limit = 100, after: After = None) -> Response:
     return Json(page([{"name": KIND, "description": about, "languages": programs}], limit, after))
 
 
-@router.post("/start", status_code=201, responses={201: {"model": ContainerAnswer}}, response_class=Response)
+@operations.post("/start", scope="run", body="json", status_code=201, responses={201: {"model": ContainerAnswer}})
 async def start(body: StartBody, service: TheService, caller: TheCaller) -> Response:
     """Start one."""
     if body.container != KIND:
@@ -104,7 +105,7 @@ async def start(body: StartBody, service: TheService, caller: TheCaller) -> Resp
     return Json(_json(await service.sandboxes.create(caller, wish)), 201)
 
 
-@router.post("/exec", responses={200: {"model": ExecAnswer}}, response_class=Response)
+@operations.post("/exec", scope="run", body="json", responses={200: {"model": ExecAnswer}})
 async def execute(request: Request, body: ExecBody, service: TheService, caller: TheCaller) -> Response:
     """Run a command in one, and wait for its end; who leaves ends it."""
     if (body.command is None) == (body.code is None):
@@ -141,14 +142,14 @@ async def _start(held: Held, body: ExecBody) -> AsyncProcess:
     return await held.box.commands.start(body.command, stdin=False, timeout=timeout, stop_at_output_limit=True)
 
 
-@router.post("/stop", responses={200: {"model": StoppedAnswer}}, response_class=Response)
+@operations.post("/stop", scope="run", body="json", responses={200: {"model": StoppedAnswer}})
 async def stop(body: StopBody, service: TheService, caller: TheCaller) -> Response:
     """End one, with all that is in it; one that has ended already is fine."""
     await service.sandboxes.kill(caller, body.id)
     return Json({"stopped": [body.id]})
 
 
-@router.get("/status", responses={200: {"model": Page[ContainerAnswer]}}, response_class=Response)
+@operations.get("/status", scope="read", responses={200: {"model": Page[ContainerAnswer]}})
 async def status(
     service: TheService,
     caller: TheCaller,
@@ -162,7 +163,7 @@ async def status(
     return Json(page([_json(held.record) for held in _started(service, caller)], limit, after))
 
 
-@router.post("/cleanup", responses={200: {"model": StoppedAnswer}}, response_class=Response)
+@operations.post("/cleanup", scope="run", body="none", responses={200: {"model": StoppedAnswer}})
 async def cleanup(service: TheService, caller: TheCaller) -> Response:
     """End all that were started here."""
     ended = _started(service, caller)

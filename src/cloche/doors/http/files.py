@@ -7,26 +7,26 @@ from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
-from starlette.convertors import PathConvertor, register_url_convertor
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from cloche.doors.http.answers import Created, DiskAnswer, EntryAnswer, Page
 from cloche.doors.http.archive import tar, zip_archive
 from cloche.doors.http.bodies import FolderBody, RenameBody
-from cloche.doors.http.given import Json, TheCaller, TheSandbox, TheService, page, path_asked, path_in
+from cloche.doors.http.dependencies import Json, TheCaller, TheSandbox, TheService, page, path_asked, path_in
 from cloche.doors.http.multipart import parts
 from cloche.doors.http.problems import ALWAYS, Unsatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
+from cloche.doors.routing.routes import Operations
 from cloche.engine.transfers import AsyncReading
 from cloche.model.files import Entry
 from cloche.policy.meter import Meter
 from cloche.service.held import Held
 from cloche.service.shapes import entry_json
 
-router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["files"])
+operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="files")
 
 # What a sandbox made is shown by no browser in our name: it is downloaded, not typed by guess, and can do nothing.
 INERT = {
@@ -48,21 +48,12 @@ _HEARTBEAT_S = 15.0
 _ANY = 1 << 30  # bytes of a file whose size the kernel does not tell
 
 
-class _AnyPath(PathConvertor):
-    """A path as a file may have it: with line breaks, too."""
-
-    regex = r"[\s\S]*"
-
-
-register_url_convertor("file", _AnyPath())
-
-
-@router.get(
+@operations.get(
     "/files/{path:file}",
+    scope="read",
     responses={200: {"content": _BYTES}, 206: {"content": _BYTES, "description": "a part of it"}, 304: {}},
-    response_class=Response,
 )
-@router.head("/files/{path:file}", include_in_schema=False)
+@operations.head("/files/{path:file}", scope="read")
 async def read(request: Request, held: TheSandbox, service: TheService, caller: TheCaller, path: str) -> Response:
     """A file's contents, or a range of them."""
     name = path_in(request, "/files/") or path
@@ -126,7 +117,9 @@ def _range(request: Request, size: int, tag: str) -> tuple[int, int, int]:
     return start, end - start + 1, 206
 
 
-@router.put("/files/{path:file}", responses={200: {"model": EntryAnswer}}, response_class=Response, openapi_extra=_BODY)
+@operations.put(
+    "/files/{path:file}", scope="run", body="upload", responses={200: {"model": EntryAnswer}}, openapi_extra=_BODY
+)
 async def write(
     request: Request,
     held: TheSandbox,
@@ -166,7 +159,7 @@ async def _store(
     return entry
 
 
-@router.delete("/files/{path:file}", status_code=204, response_class=Response)
+@operations.delete("/files/{path:file}", scope="run", body="none", status_code=204)
 async def remove(request: Request, held: TheSandbox, path: str) -> Response:
     """Remove a file, or a folder with all that is in it."""
     name = path_in(request, "/files/") or path
@@ -176,7 +169,7 @@ async def remove(request: Request, held: TheSandbox, path: str) -> Response:
     return Response(status_code=204)
 
 
-@router.patch("/files/{path:file}", responses={200: {"model": EntryAnswer}}, response_class=Response)
+@operations.patch("/files/{path:file}", scope="run", body="json", responses={200: {"model": EntryAnswer}})
 async def rename(request: Request, held: TheSandbox, path: str, body: RenameBody) -> Response:
     """Rename or move a file or folder."""
     name = path_in(request, "/files/") or path
@@ -192,9 +185,7 @@ class Listed(Page[EntryAnswer]):
     truncated: bool
 
 
-@router.get(
-    "/files", responses={200: {"model": Listed}}, response_class=Response, openapi_extra={"parameters": [_PATH]}
-)
+@operations.get("/files", scope="read", responses={200: {"model": Listed}}, openapi_extra={"parameters": [_PATH]})
 async def listed(
     request: Request,
     held: TheSandbox,
@@ -209,21 +200,19 @@ async def listed(
     return Json({**told, "truncated": found.truncated})
 
 
-@router.get(
-    "/stat", responses={200: {"model": EntryAnswer}}, response_class=Response, openapi_extra={"parameters": [_PATH]}
-)
+@operations.get("/stat", scope="read", responses={200: {"model": EntryAnswer}}, openapi_extra={"parameters": [_PATH]})
 async def stat(request: Request, held: TheSandbox) -> Response:
     """What is at a path; a link is told as a link."""
     return Json(entry_json(await held.box.files.stat(path_asked(request))))
 
 
-@router.get("/disk", responses={200: {"model": DiskAnswer}}, response_class=Response)
+@operations.get("/disk", scope="read", responses={200: {"model": DiskAnswer}})
 async def disk(held: TheSandbox) -> Response:
     """The workspace's file system."""
     return Json(await held.box.files.disk())
 
 
-@router.post("/folders", responses={200: {"model": Created}}, response_class=Response)
+@operations.post("/folders", scope="run", body="json", responses={200: {"model": Created}})
 async def make_folder(held: TheSandbox, body: FolderBody) -> Response:
     """Make a folder, and those on the way."""
     async with held.used() as box:
@@ -235,10 +224,11 @@ class Uploaded(Page[EntryAnswer]):
     """The files that were written."""
 
 
-@router.post(
+@operations.post(
     "/files",
+    scope="run",
+    body="upload",
     responses={200: {"model": Uploaded}},
-    response_class=Response,
     openapi_extra={**_MULTIPART, "parameters": [_PATH]},
 )
 async def upload(request: Request, held: TheSandbox, service: TheService, caller: TheCaller) -> Response:
@@ -252,10 +242,10 @@ async def upload(request: Request, held: TheSandbox, service: TheService, caller
     return Json({"items": written, "next": None})
 
 
-@router.get(
+@operations.get(
     "/archive",
+    scope="read",
     responses={200: {"content": {"application/zip": {}, "application/x-tar": {}, "application/gzip": {}}}},
-    response_class=Response,
     openapi_extra={"parameters": [_PATH]},
 )
 async def archive(request: Request, held: TheSandbox, format: Literal["zip", "tar", "tar.gz"] = "zip") -> Response:
@@ -273,7 +263,7 @@ async def archive(request: Request, held: TheSandbox, format: Literal["zip", "ta
     return StreamingResponse(tar(held, root, found, format == "tar.gz"), 200, headers, media_type=kind)
 
 
-@router.get("/watch", responses=EVENTS, response_class=Response, openapi_extra={"parameters": [_PATH]})
+@operations.get("/watch", scope="read", responses=EVENTS, openapi_extra={"parameters": [_PATH]})
 async def watch(request: Request, held: TheSandbox, recursive: bool = False) -> Response:
     """What changes in a folder, as server-sent events: `ready`, then `change` after `change`."""
     watching = await held.box.files.watch(path_asked(request), recursive=recursive)

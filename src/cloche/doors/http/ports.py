@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.answers import Listening, Page, PortAddress, PortAnswer
 from cloche.doors.http.bodies import PortBody
-from cloche.doors.http.given import After, Json, Limit, TheSandbox, held_of, page
+from cloche.doors.http.dependencies import After, Json, Limit, TheSandbox, held_of, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.ports import Ports
+from cloche.doors.routing.routes import ApplicationRoute, Operations, SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.engine.ports import checked_port
 from cloche.errors import Gone, InvalidRun
 from cloche.service.held import Held
 from cloche.service.shapes import plain
 
-router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}/ports", responses=ALWAYS, tags=["ports"])
+operations = Operations("/v1/sandboxes/{sandbox_id}/ports", responses=ALWAYS, tag="ports")
 
 Number = Annotated[int, Path(ge=1, le=65535)]
 LONGEST_WAIT_S = 300.0
 _FIXED = 6  # parts of the path in front of the server's own
 
 
-@router.get("", responses={200: {"model": Page[PortAnswer]}}, response_class=Response)
+@operations.get("", scope="read", responses={200: {"model": Page[PortAnswer]}})
 async def listed(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """The ports on which something listens."""
     async with held.used() as box:
         return Json(page([plain(port) for port in await box.ports.list()], limit, after))
 
 
-@router.get("/{port}", responses={200: {"model": Listening}}, response_class=Response)
+@operations.get("/{port}", scope="run", responses={200: {"model": Listening}})
 async def listening(
     held: TheSandbox,
     port: Number,
@@ -52,7 +52,7 @@ async def listening(
     return Json({"port": port, "listening": there})
 
 
-@router.post("/{port}", responses={200: {"model": PortAddress}}, response_class=Response)
+@operations.post("/{port}", scope="run", body="json", responses={200: {"model": PortAddress}})
 async def address(request: Request, held: TheSandbox, port: Number, body: PortBody | None = None) -> Response:
     """An address for a port, with a token of its own in it: whoever has it needs no key."""
     ports: Ports = request.app.state.ports
@@ -103,9 +103,24 @@ async def _tunnel(socket: Socket) -> None:
     await ports.tunnel(socket, held, port)
 
 
+class _ByToken:
+    """Requests and WebSockets to /ports/TOKEN/…: the token in the address opens one port of one sandbox."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        ports: Ports = scope["app"].state.ports
+        # As it was sent: a token has no characters that need to be escaped.
+        parts = scope["raw_path"].partition(b"?")[0].split(b"/", 3)
+        token = parts[2].decode("ascii", "replace") if parts[1] == b"ports" else ""
+        await ports.by_token(scope, receive, send, token, prefix=f"/ports/{token}")
+
+
+_by_token = _ByToken()
+_BY_TOKEN = ("/ports/{token}", "/ports/{token}/{path:file}")
 _PROXIED = "/v1/sandboxes/{sandbox_id}/ports/{port}/{path:path}"
 routes = [
-    Route(_PROXIED, _Proxied(), include_in_schema=False, name="proxied"),
-    WebSocketRoute(_PROXIED, _Proxied(), name="proxied_websocket"),
-    WebSocketRoute("/v1/sandboxes/{sandbox_id}/tunnel", Door(_tunnel), name="tunnel"),
+    ApplicationRoute(_PROXIED, _Proxied(), scope="run", body="stream", name="proxied"),
+    SocketRoute(_PROXIED, _Proxied(), scope="run", name="proxied_websocket"),
+    SocketRoute("/v1/sandboxes/{sandbox_id}/tunnel", Door(_tunnel), scope="run", name="tunnel"),
+    *(ApplicationRoute(path, _by_token, scope="port", body="stream", name="port") for path in _BY_TOKEN),
+    *(SocketRoute(path, _by_token, scope="port", name="port_websocket") for path in _BY_TOKEN),
 ]

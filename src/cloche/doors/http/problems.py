@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from cloche.doors.http.answers import ProblemAnswer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed
-from cloche.policy.refusals import Busy, TooMany
+from cloche.policy.refusals import Busy, Forbidden, TooMany, Unauthorized
 from cloche.store.database import DatabaseAway
 from cloche.store.segments import Unrecorded
 
@@ -25,6 +25,8 @@ log = logging.getLogger("cloche.http")
 _AWAY_S = "5"  # when to try again, while what happens cannot be recorded
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
+    (Unauthorized, 401),
+    (Forbidden, 403),
     (TooMany, 429),
     (Busy, 503),
     (DatabaseAway, 503),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from cloche.doors.http.given import Json, TheService
+from cloche.doors.http.dependencies import Json, TheService
 from cloche.doors.http.problems import ALWAYS
+from cloche.doors.routing.routes import Operations
 
-router = APIRouter(responses=ALWAYS, tags=["server"])
+operations = Operations(responses=ALWAYS, tag="server")
 
 
 class RatesAnswer(BaseModel):
@@ -20,7 +20,7 @@ class RatesAnswer(BaseModel):
     currency: str
 
 
-@router.get("/v1/rates", responses={200: {"model": RatesAnswer}}, response_class=Response)
+@operations.get("/v1/rates", scope="read", responses={200: {"model": RatesAnswer}})
 async def rates(service: TheService) -> Response:
     """What an hour of CPU time and of a GB of memory cost."""
     settings = service.configuration

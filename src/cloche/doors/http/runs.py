@@ -5,15 +5,16 @@ from __future__ import annotations
 from json import loads
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, visit
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, visit
 from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
+from cloche.doors.routing.routes import Operations
 from cloche.errors import Gone
 from cloche.model.records import RunRecord
 from cloche.model.result import Result
@@ -21,7 +22,7 @@ from cloche.service.programs import run_program
 from cloche.service.runs import Run
 from cloche.service.shapes import model_json
 
-router = APIRouter(responses=ALWAYS, tags=["runs"])
+operations = Operations(responses=ALWAYS, tag="runs")
 
 _FORMS = {**JSON_OR_STREAMED, "text/plain": {"schema": {"type": "string"}}}
 RESULT: dict[int | str, dict[str, Any]] = {
@@ -32,7 +33,7 @@ View = Annotated[Literal["full", "model"] | None, Query(description="`model`: wh
 RunId = Annotated[str, Path(max_length=200)]
 
 
-@router.post("/v1/run", responses=RESULT, response_class=Response)
+@operations.post("/v1/run", scope="run", body="json", responses=RESULT)
 async def run(request: Request, body: RunBody, view: View = None) -> Response:
     """Run a program in a sandbox of its own; as server-sent events when the client accepts those."""
     service, caller = visit(request)  # not by FastAPI's dependencies: they take longer than all the rest here
@@ -62,7 +63,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
     return await answer(request, started, body, view, ends=True)
 
 
-@router.get("/v1/runs", responses={200: {"model": Page[RunAnswer]}}, response_class=Response)
+@operations.get("/v1/runs", scope="read", responses={200: {"model": Page[RunAnswer]}})
 async def runs(
     service: TheService,
     caller: TheCaller,
@@ -77,7 +78,7 @@ async def runs(
     return Json({"items": [record_json(record) for record in found], "next": following})
 
 
-@router.get("/v1/runs/{run_id}", responses={200: {"model": RunAnswer}}, response_class=Response)
+@operations.get("/v1/runs/{run_id}", scope="read", responses={200: {"model": RunAnswer}})
 async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
     """A run and its outcome."""
     known = service.runs.find(caller.owner, run_id)
@@ -90,7 +91,7 @@ async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response
     return Json(record_json(record))
 
 
-@router.get("/v1/runs/{run_id}/events", responses=EVENTS, response_class=Response)
+@operations.get("/v1/runs/{run_id}/events", scope="read", responses=EVENTS)
 async def events(
     request: Request,
     run_id: RunId,
@@ -108,7 +109,7 @@ async def events(
     return of_log(known.log, position(request, after))
 
 
-@router.post("/v1/runs/{run_id}/cancel", status_code=202, response_class=Response)
+@operations.post("/v1/runs/{run_id}/cancel", scope="run", body="none", status_code=202)
 async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
     """Have a run stop; its outcome says so.  One that is over is left as it is."""
     known = service.runs.find(caller.owner, run_id)
@@ -119,14 +120,14 @@ async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Respo
     return Response(status_code=202)
 
 
-@router.post("/v1/runs/{run_id}/input", status_code=204, response_class=Response)
+@operations.post("/v1/runs/{run_id}/input", scope="run", body="json", status_code=204)
 async def write(run_id: RunId, body: InputBody, service: TheService, caller: TheCaller) -> Response:
     """Input for a run that was started as interactive."""
     await _living(service, caller, run_id).write(body.bytes(), body.eof)
     return Response(status_code=204)
 
 
-@router.post("/v1/runs/{run_id}/calls/{call}", status_code=204, response_class=Response)
+@operations.post("/v1/runs/{run_id}/calls/{call}", scope="run", body="json", status_code=204)
 async def respond(
     run_id: RunId,
     call: Annotated[int, Path(ge=0, le=1 << 50)],

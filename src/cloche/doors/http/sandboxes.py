@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cloche.doors.http.answers import Page, SandboxAnswer, UsageAnswer
 from cloche.doors.http.bodies import SandboxBody, SandboxChanges
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSandbox, TheService
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
+from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError
 from cloche.model.records import SandboxRecord
 from cloche.model.limits import BY_NAME, Limits
@@ -23,13 +24,13 @@ from cloche.service.held import Held
 from cloche.service.service import Service
 from cloche.service.shapes import plain
 
-router = APIRouter(prefix="/v1/sandboxes", responses=ALWAYS, tags=["sandboxes"])
+operations = Operations("/v1/sandboxes", responses=ALWAYS, tag="sandboxes")
 
 _FILTER = "metadata."
 _NOT_RECORDED = ("limits", "idle_timeout", "paused")
 
 
-@router.post("", status_code=201, responses={201: {"model": SandboxAnswer}}, response_class=Response)
+@operations.post("", scope="run", body="json", status_code=201, responses={201: {"model": SandboxAnswer}})
 async def create(
     body: SandboxBody,
     service: TheService,
@@ -44,7 +45,7 @@ async def create(
     return Json(_json(service, record), 201)
 
 
-@router.get("", responses={200: {"model": Page[SandboxAnswer]}}, response_class=Response)
+@operations.get("", scope="read", responses={200: {"model": Page[SandboxAnswer]}})
 async def listed(
     request: Request,
     service: TheService,
@@ -61,34 +62,34 @@ async def listed(
     return Json({"items": [_json(service, record) for record in found], "next": following})
 
 
-@router.get("/{sandbox_id}", responses={200: {"model": SandboxAnswer}}, response_class=Response)
+@operations.get("/{sandbox_id}", scope="read", responses={200: {"model": SandboxAnswer}})
 async def one(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
     """A sandbox, also one that has ended."""
     return Json(_json(service, await service.sandboxes.record(caller, sandbox_id)))
 
 
-@router.patch("/{sandbox_id}", responses={200: {"model": SandboxAnswer}}, response_class=Response)
+@operations.patch("/{sandbox_id}", scope="run", body="json", responses={200: {"model": SandboxAnswer}})
 async def change(held: TheSandbox, body: SandboxChanges, service: TheService, caller: TheCaller) -> Response:
     """Give it more time, or other metadata."""
     record = service.sandboxes.change(caller, held.id, body.model_dump(exclude_unset=True))
     return Json(_json(service, record))
 
 
-@router.delete("/{sandbox_id}", status_code=204, response_class=Response)
+@operations.delete("/{sandbox_id}", scope="run", body="none", status_code=204)
 async def kill(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
     """End it, with all that is in it."""
     await service.sandboxes.kill(caller, sandbox_id)
     return Response(status_code=204)
 
 
-@router.post("/{sandbox_id}/pause", status_code=204, response_class=Response)
+@operations.post("/{sandbox_id}/pause", scope="run", body="none", status_code=204)
 async def pause(held: TheSandbox, service: TheService) -> Response:
     """Have nothing in it run, and its time stand still; variables, programs and files stay as they are."""
     await service.sandboxes.pause(held)
     return Response(status_code=204)
 
 
-@router.post("/{sandbox_id}/resume", status_code=204, response_class=Response)
+@operations.post("/{sandbox_id}/resume", scope="run", body="none", status_code=204)
 async def resume(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
     """Have it go on where it was; one that runs already is fine."""
     held = service.sandboxes.find(caller, sandbox_id, paused=True)
@@ -97,10 +98,10 @@ async def resume(sandbox_id: str, service: TheService, caller: TheCaller) -> Res
     return Response(status_code=204)
 
 
-@router.get(
+@operations.get(
     "/{sandbox_id}/usage",
+    scope="read",
     responses={200: {"model": UsageAnswer, "content": JSON_OR_STREAMED}},
-    response_class=Response,
 )
 async def usage(
     request: Request,
@@ -125,7 +126,7 @@ async def usage(
     return EventStream(lines())
 
 
-@router.get("/{sandbox_id}/events", responses=EVENTS, response_class=Response)
+@operations.get("/{sandbox_id}/events", scope="read", responses=EVENTS)
 async def events(
     request: Request,
     held: TheSandbox,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,21 +28,22 @@ from cloche.doors.http.bodies import (
     ForkBody,
     given_bytes,
 )
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, held_of, page, visit
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSandbox, TheService, held_of, page, visit
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
+from cloche.doors.routing.routes import Operations
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
 from cloche.service import attempts
 from cloche.service.shapes import moment_json, plain, restored_json, result_json
 
-router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["sessions"])
+operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="sessions")
 
 Name = Annotated[str, Path(max_length=300)]
 
 
-@router.post("/run", responses=RESULT, response_class=Response)
+@operations.post("/run", scope="run", body="json", responses=RESULT)
 async def run(request: Request, sandbox_id: str, body: CellBody, view: View = None) -> Response:
     """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
     (service, caller), held = visit(request), await held_of(request, sandbox_id)
@@ -66,14 +67,14 @@ async def run(request: Request, sandbox_id: str, body: CellBody, view: View = No
     return await answer(request, started, body, view)
 
 
-@router.post("/interrupt", status_code=204, response_class=Response)
+@operations.post("/interrupt", scope="run", body="json", status_code=204)
 async def interrupt(held: TheSandbox, body: ContextChoice | None = None) -> Response:
     """Have what runs stop, in one context or in all; variables stay."""
     await held.box.interrupt(None if body is None else body.context)
     return Response(status_code=204)
 
 
-@router.post("/restart", status_code=204, response_class=Response)
+@operations.post("/restart", scope="run", body="json", status_code=204)
 async def restart(held: TheSandbox, body: ContextChoice | None = None) -> Response:
     """End the kernel of one context, or of all: variables are gone, files stay."""
     async with held.used() as box:
@@ -82,7 +83,7 @@ async def restart(held: TheSandbox, body: ContextChoice | None = None) -> Respon
     return Response(status_code=204)
 
 
-@router.post("/contexts", status_code=201, responses={201: {"model": ContextAnswer}}, response_class=Response)
+@operations.post("/contexts", scope="run", body="json", status_code=201, responses={201: {"model": ContextAnswer}})
 async def create_context(held: TheSandbox, body: ContextBody) -> Response:
     """A new context, with no variables."""
     async with held.used() as box:
@@ -91,13 +92,13 @@ async def create_context(held: TheSandbox, body: ContextBody) -> Response:
     return Json(_context(context), 201)
 
 
-@router.get("/contexts", responses={200: {"model": Page[ContextAnswer]}}, response_class=Response)
+@operations.get("/contexts", scope="read", responses={200: {"model": Page[ContextAnswer]}})
 async def contexts(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """Its contexts, in the order in which they were made."""
     return Json(page([_context(context) for context in held.box.contexts.list()], limit, after))
 
 
-@router.delete("/contexts/{context}", status_code=204, response_class=Response)
+@operations.delete("/contexts/{context}", scope="run", body="none", status_code=204)
 async def remove_context(held: TheSandbox, context: Name) -> Response:
     """End a context for good."""
     async with held.used() as box:
@@ -105,7 +106,9 @@ async def remove_context(held: TheSandbox, context: Name) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/checkpoints", status_code=201, responses={201: {"model": CheckpointAnswer}}, response_class=Response)
+@operations.post(
+    "/checkpoints", scope="run", body="json", status_code=201, responses={201: {"model": CheckpointAnswer}}
+)
 async def create_checkpoint(held: TheSandbox, body: CheckpointBody | None = None) -> Response:
     """Remember variables and files as they are now."""
     async with held.used() as box:
@@ -114,13 +117,13 @@ async def create_checkpoint(held: TheSandbox, body: CheckpointBody | None = None
     return Json(_checkpoint(taken), 201)
 
 
-@router.get("/checkpoints", responses={200: {"model": Page[CheckpointAnswer]}}, response_class=Response)
+@operations.get("/checkpoints", scope="read", responses={200: {"model": Page[CheckpointAnswer]}})
 async def checkpoints(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """Its checkpoints, oldest first."""
     return Json(page([_checkpoint(known) for known in held.box.checkpoints.list()], limit, after))
 
 
-@router.delete("/checkpoints/{checkpoint}", status_code=204, response_class=Response)
+@operations.delete("/checkpoints/{checkpoint}", scope="run", body="none", status_code=204)
 async def remove_checkpoint(held: TheSandbox, checkpoint: Name) -> Response:
     """Forget one."""
     async with held.used() as box:
@@ -128,7 +131,9 @@ async def remove_checkpoint(held: TheSandbox, checkpoint: Name) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/checkpoints/{checkpoint}/restore", responses={200: {"model": RestoredAnswer}}, response_class=Response)
+@operations.post(
+    "/checkpoints/{checkpoint}/restore", scope="run", body="none", responses={200: {"model": RestoredAnswer}}
+)
 async def restore(held: TheSandbox, checkpoint: Name) -> Response:
     """Make variables and files what they were."""
     async with held.used() as box:
@@ -137,7 +142,7 @@ async def restore(held: TheSandbox, checkpoint: Name) -> Response:
     return Json(restored_json(restored))
 
 
-@router.post("/fork", status_code=201, responses={201: {"model": ContextAnswer}}, response_class=Response)
+@operations.post("/fork", scope="run", body="json", status_code=201, responses={201: {"model": ContextAnswer}})
 async def fork(held: TheSandbox, body: ForkBody | None = None) -> Response:
     """A new context that goes on from a checkpoint's variables, or from the live ones."""
     wish = body or ForkBody()
@@ -147,18 +152,19 @@ async def fork(held: TheSandbox, body: ForkBody | None = None) -> Response:
     return Json(_context(branch), 201)
 
 
-@router.post(
+@operations.post(
     "/checkpoints/{checkpoint}/fork",
+    scope="run",
+    body="json",
     status_code=201,
     responses={201: {"model": ContextAnswer}},
-    response_class=Response,
 )
 async def fork_from(held: TheSandbox, checkpoint: Name, body: ForkBody | None = None) -> Response:
     """The same from one checkpoint."""
     return await fork(held, (body or ForkBody()).model_copy(update={"checkpoint": checkpoint}))
 
 
-@router.post("/undo", responses={200: {"model": RestoredAnswer}}, response_class=Response)
+@operations.post("/undo", scope="run", body="none", responses={200: {"model": RestoredAnswer}})
 async def undo(held: TheSandbox) -> Response:
     """Go back to before the last run, in a sandbox that was made with `undo`."""
     async with held.used() as box:
@@ -167,17 +173,18 @@ async def undo(held: TheSandbox) -> Response:
     return Json(restored_json(restored))
 
 
-@router.get("/history", responses={200: {"model": Page[MomentAnswer]}}, response_class=Response)
+@operations.get("/history", scope="read", responses={200: {"model": Page[MomentAnswer]}})
 async def history(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """Runs, checkpoints, restores … in order."""
     return Json(page([moment_json(moment) for moment in held.box.history()], limit, after))
 
 
-@router.post(
+@operations.post(
     "/attempts",
+    scope="run",
+    body="json",
     status_code=201,
     responses={201: {"model": AttemptAnswer}, 200: {"content": STREAMED, "description": "the same as events"}},
-    response_class=Response,
 )
 async def attempt(
     request: Request, held: TheSandbox, body: AttemptBody, service: TheService, caller: TheCaller
@@ -190,14 +197,14 @@ async def attempt(
     return Json(tried[0], 201)
 
 
-@router.post("/attempts/{attempt}/keep", responses={200: {"model": ResultAnswer}}, response_class=Response)
+@operations.post("/attempts/{attempt}/keep", scope="run", body="none", responses={200: {"model": ResultAnswer}})
 async def keep(held: TheSandbox, attempt: Name) -> Response:
     """Let the session go on from there."""
     async with held.used():
         return Json(result_json(await attempts.find(held, attempt).keep()))
 
 
-@router.post("/attempts/{attempt}/discard", status_code=204, response_class=Response)
+@operations.post("/attempts/{attempt}/discard", scope="run", body="none", status_code=204)
 async def discard(held: TheSandbox, attempt: Name) -> Response:
     """As if it had never run."""
     async with held.used():
@@ -205,10 +212,11 @@ async def discard(held: TheSandbox, attempt: Name) -> Response:
     return Response(status_code=204)
 
 
-@router.post(
+@operations.post(
     "/best_of",
+    scope="run",
+    body="json",
     responses={200: {"model": BestAnswer, "content": JSON_OR_STREAMED}},
-    response_class=Response,
 )
 async def best_of(
     request: Request, held: TheSandbox, body: BestBody, service: TheService, caller: TheCaller

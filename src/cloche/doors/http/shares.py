@@ -6,23 +6,25 @@ import re
 from time import time
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cloche.doors.http.answers import ErrorAnswer, Page
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.page import files as page_files
+from cloche.doors.routing.routes import Operations
 from cloche.doors.sharing import SHARED
 from cloche.errors import Gone
 from cloche.model.records import AuditRecord
+from cloche.policy.refusals import Forbidden
 from cloche.service.identity import new_id
 from cloche.service.shapes import to_json
 from cloche.service.shares import Share
 
-router = APIRouter(responses=ALWAYS, tags=["shares"])
+operations = Operations(responses=ALWAYS, tag="shares")
 
 Token = Annotated[str, Path(max_length=200)]
 _NAME = re.compile(r"[\w.-]+(?::\d+)?", re.ASCII)
@@ -92,23 +94,23 @@ class SharedDocument(ShareBody):
     created: float
 
 
-@router.post("/v1/shares", status_code=201, responses={201: {"model": ShareAnswer}}, response_class=Response)
+@operations.post("/v1/shares", scope="run", body="json", status_code=201, responses={201: {"model": ShareAnswer}})
 async def share(body: ShareBody, service: TheService, caller: TheCaller) -> Response:
     """Freeze code and outputs, and have a link to them; whoever has it can look, and nothing else."""
     if service.configuration.sharing == "off":
-        raise Unwelcome(403, "forbidden", "Nothing is shared here.", "The operator has switched it off (`sharing`).")
+        raise Forbidden("Sharing is switched off on this server.", "The operator can allow it: `sharing`.")
     made = await service.shares.add(caller.owner, body.title, to_json(body.model_dump()).encode())
     _audit(service, caller, "share.create", made.id, {"title": made.title, "bytes": made.bytes})
     return Json(_json(made), 201)
 
 
-@router.get("/v1/shares", responses={200: {"model": Page[ShareAnswer]}}, response_class=Response)
+@operations.get("/v1/shares", scope="read", responses={200: {"model": Page[ShareAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """What the caller has shared, newest first."""
     return Json(page([_json(one) for one in service.shares.of(caller.owner)], limit, after))
 
 
-@router.delete("/v1/shares/{share_id}", status_code=204, response_class=Response)
+@operations.delete("/v1/shares/{share_id}", scope="run", body="none", status_code=204)
 async def revoke(share_id: Token, service: TheService, caller: TheCaller) -> Response:
     """Have its link lead nowhere, at once."""
     await service.shares.revoke(caller.owner, share_id)
@@ -116,7 +118,8 @@ async def revoke(share_id: Token, service: TheService, caller: TheCaller) -> Res
     return Response(status_code=204)
 
 
-@router.get(SHARED + "{token}", include_in_schema=False)
+@operations.get(SHARED + "{token}", scope="share", linked=True, include_in_schema=False)
+@operations.head(SHARED + "{token}", scope="share")
 async def shown(request: Request, token: Token, service: TheService) -> Response:
     """The page that shows it; it says itself when there is nothing to show."""
     try:
@@ -134,9 +137,8 @@ async def shown(request: Request, token: Token, service: TheService) -> Response
     return Response(contents, status, headers, media_type="text/html")
 
 
-@router.get(
-    SHARED + "{token}/document", responses={200: {"model": SharedDocument}}, response_class=Response, tags=["shares"]
-)
+@operations.get(SHARED + "{token}/document", scope="share", responses={200: {"model": SharedDocument}})
+@operations.head(SHARED + "{token}/document", scope="share")
 async def document(token: Token, service: TheService) -> Response:
     """What was shared, for whoever has the link."""
     found = service.shares.by_token(token)

@@ -6,9 +6,9 @@ from asyncio import to_thread
 from time import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from cloche import __version__, environment, languages, settings
 from cloche.doors.http import documentation
@@ -22,15 +22,16 @@ from cloche.doors.http.answers import (
     VersionAnswer,
 )
 from cloche.doors.http.bodies import KeyBody
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, page
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS, told
 from cloche.doors.page import files as page_files
+from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
 from cloche.languages.state import State, look
 from cloche.model.records import AuditRecord, KeyRecord
 from cloche.service.identity import new_id
 
-router = APIRouter(responses=ALWAYS, tags=["server"])
+operations = Operations(responses=ALWAYS, tag="server")
 
 _HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
@@ -41,28 +42,34 @@ _HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 _PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
 
 
-@router.get("/", include_in_schema=False)
+@operations.get("/", scope="page", linked=True, include_in_schema=False)
+@operations.head("/", scope="page")
 async def home(request: Request) -> Response:
     """The playground, or where it was never built, a page that says where things are."""
     built = page_files.page(known=request.headers.get("if-none-match", ""))
     return built or HTMLResponse(_HOME, headers=_PAGE)
 
 
-@router.get("/docs", include_in_schema=False)
+@operations.get("/docs", scope="read", include_in_schema=False)
 async def docs(request: Request) -> Response:
     """What there is, for people."""
     return HTMLResponse(documentation.page(request.app.openapi()), headers=_PAGE)
 
 
-@router.get("/v1/health", responses={200: {"model": StatusAnswer}}, response_class=Response)
-@router.head("/v1/health", include_in_schema=False)
+@operations.get("/openapi.json", scope="read", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    return JSONResponse(request.app.openapi())
+
+
+@operations.get("/v1/health", scope="public", responses={200: {"model": StatusAnswer}})
+@operations.head("/v1/health", scope="public")
 async def health() -> Response:
     """The process answers."""
     return Json({"status": "ok"})
 
 
-@router.get("/v1/ready", responses={200: {"model": StatusAnswer}}, response_class=Response)
-@router.head("/v1/ready", include_in_schema=False)
+@operations.get("/v1/ready", scope="public", responses={200: {"model": StatusAnswer}})
+@operations.head("/v1/ready", scope="public")
 async def ready(service: TheService) -> Response:
     """It takes work: sandboxes can be started, the database answers, and it is not stopping."""
     if service.stopping:
@@ -78,20 +85,20 @@ async def ready(service: TheService) -> Response:
     return Json({"status": "ok"})
 
 
-@router.get("/v1/version", responses={200: {"model": VersionAnswer}}, response_class=Response)
+@operations.get("/v1/version", scope="read", responses={200: {"model": VersionAnswer}})
 async def version() -> Response:
     """Which Cloche this is."""
     return Json({"name": "cloche", "version": __version__, "api": "v1"})
 
 
-@router.get("/v1/languages", responses={200: {"model": Page[LanguageAnswer]}}, response_class=Response)
+@operations.get("/v1/languages", scope="read", responses={200: {"model": Page[LanguageAnswer]}})
 async def known_languages(limit: Limit = 100, after: After = None) -> Response:
     """What can be run: as programs, in sessions, or both; in which version, and what it takes where it cannot."""
     states = await to_thread(_states)  # the first time, programs are asked for their versions
     return Json(page([_language(state) for state in states], limit, after))
 
 
-@router.get("/v1/usage", responses={200: {"model": UsedAnswer}}, response_class=Response)
+@operations.get("/v1/usage", scope="read", responses={200: {"model": UsedAnswer}})
 async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
     """What the caller has used, day by day."""
     await service.journal.flush()
@@ -101,7 +108,7 @@ async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Que
     return Json({"owner": caller.owner, "sandboxes": alive, "days": by_day})
 
 
-@router.post("/v1/keys", status_code=201, responses={201: {"model": KeyAnswer}}, response_class=Response)
+@operations.post("/v1/keys", scope="admin", body="json", status_code=201, responses={201: {"model": KeyAnswer}})
 async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
     """A new key; this answer is the only place where it is ever shown."""
     record, secret = await service.keyring.create(body.owner, body.name, body.scopes, _policy(body))
@@ -110,13 +117,13 @@ async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> R
     return Json({**_key(record), "key": secret}, 201)
 
 
-@router.get("/v1/keys", responses={200: {"model": Page[KeyAnswer]}}, response_class=Response)
+@operations.get("/v1/keys", scope="admin", responses={200: {"model": Page[KeyAnswer]}})
 async def keys(service: TheService, limit: Limit = 100, after: After = None) -> Response:
     """All keys, without their secrets."""
     return Json(page([_key(record) for record in service.keyring.list()], limit, after))
 
 
-@router.delete("/v1/keys/{key_id}", status_code=204, response_class=Response)
+@operations.delete("/v1/keys/{key_id}", scope="admin", body="none", status_code=204)
 async def revoke(key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller) -> Response:
     """End a key, at once."""
     await service.keyring.revoke(key_id)
@@ -124,7 +131,7 @@ async def revoke(key_id: Annotated[str, Path(max_length=200)], service: TheServi
     return Response(status_code=204)
 
 
-@router.get("/v1/audit", responses={200: {"model": Page[AuditAnswer]}}, response_class=Response)
+@operations.get("/v1/audit", scope="admin", responses={200: {"model": Page[AuditAnswer]}})
 async def audit(
     service: TheService,
     owner: Annotated[str | None, Query(max_length=100)] = None,
@@ -138,7 +145,7 @@ async def audit(
     return Json({"items": items, "next": following})
 
 
-@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+@operations.get("/metrics", scope="admin", responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from starlette.responses import Response
 
 from cloche import templates
 from cloche.doors.http.answers import Page, TemplateAnswer, TemplateSummary
-from cloche.doors.http.given import After, Json, Limit, page
+from cloche.doors.http.dependencies import After, Json, Limit, page
 from cloche.doors.http.problems import ALWAYS
+from cloche.doors.routing.routes import Operations
 
-router = APIRouter(responses=ALWAYS, tags=["server"])
+operations = Operations(responses=ALWAYS, tag="server")
 
 
-@router.get("/v1/templates", responses={200: {"model": Page[TemplateSummary]}}, response_class=Response)
+@operations.get("/v1/templates", scope="read", responses={200: {"model": Page[TemplateSummary]}})
 async def all_templates(limit: Limit = 100, after: After = None) -> Response:
     """All templates, without what is in their files."""
     return Json(page([template.summary() for template in templates.everything()], limit, after))
 
 
-@router.get("/v1/templates/{name}", responses={200: {"model": TemplateAnswer}}, response_class=Response)
+@operations.get("/v1/templates/{name}", scope="read", responses={200: {"model": TemplateAnswer}})
 async def one_template(name: Annotated[str, Path(max_length=200)]) -> Response:
     """A template with its files, as `POST /v1/run` takes them."""
     return Json(templates.find(name).as_dict())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from cloche.doors.http.answers import Page
-from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS
 from cloche.service.workspaces.workspaces import Workspace
+from cloche.doors.routing.routes import Operations
+from cloche.service.workspaces import Workspace
 
-router = APIRouter(prefix="/v1/workspaces", responses=ALWAYS, tags=["workspaces"])
+operations = Operations("/v1/workspaces", responses=ALWAYS, tag="workspaces")
 
 Id = Annotated[str, Path(max_length=200)]
 
@@ -30,20 +32,20 @@ class WorkspaceAnswer(BaseModel):
     open: bool
 
 
-@router.get("", responses={200: {"model": Page[WorkspaceAnswer]}}, response_class=Response)
+@operations.get("", scope="read", responses={200: {"model": Page[WorkspaceAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """Workspaces, newest first."""
     found, following = service.workspaces.list(caller.owner, limit, after)
     return Json({"items": [_json(workspace) for workspace in found], "next": following})
 
 
-@router.get("/{workspace}", responses={200: {"model": WorkspaceAnswer}}, response_class=Response)
+@operations.get("/{workspace}", scope="read", responses={200: {"model": WorkspaceAnswer}})
 async def one(workspace: Id, service: TheService, caller: TheCaller) -> Response:
     """A workspace; POST /v1/sandboxes opens it."""
     return Json(_json(service.workspaces.find(caller.owner, workspace)))
 
 
-@router.delete("/{workspace}", status_code=204, response_class=Response)
+@operations.delete("/{workspace}", scope="run", body="none", status_code=204)
 async def remove(workspace: Id, service: TheService, caller: TheCaller) -> Response:
     """Remove it with all its files, unless it is open."""
     await service.workspaces.remove(caller.owner, workspace)

@@ -13,7 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from sse_starlette.sse import AppStatus
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.gate import caller_of
+from cloche.doors.gate.identity import caller_of
 from cloche.doors.mcp.server import build
 from cloche.policy.caller import Caller
 from cloche.service.service import Service

@@ -10,13 +10,13 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from cloche.doors.http.problems import Unwelcome
+from cloche.doors.routing.routes import Operations
 
-router = APIRouter(include_in_schema=False)
+operations = Operations(include_in_schema=False)
 
 BUILT = Path(__file__).parent / "built"
 ASSETS = "/assets/"
@@ -64,8 +64,8 @@ def page(status: int = 200, headers: dict[str, str] | None = None, known: str = 
     return Response(contents, status, told, media_type=_TYPES[".html"])
 
 
-@router.get(ASSETS + "{name}")
-@router.head(ASSETS + "{name}")
+@operations.get(ASSETS + "{name}", scope="public")
+@operations.head(ASSETS + "{name}", scope="public")
 async def asset(request: Request, name: str) -> Response:
     """A script, a style, a font … of the page."""
     kind = _TYPES.get(Path(name).suffix)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from time import monotonic, time
+from typing import Any, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
@@ -11,66 +14,63 @@ from cloche.doors.e2b.envd import filesystem, processes, transfers, watching
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem, Stream, fail, message, parsed, problem_of, reply
 from cloche.doors.e2b.sandboxes import E2bSandbox
+from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.errors import ClocheError
 
 _PROCESS, _FILESYSTEM = "/process.Process/", "/filesystem.Filesystem/"
-_CALLS = {
-    **{_PROCESS + name: handler for name, handler in processes.CALLS.items()},
-    **{_FILESYSTEM + name: handler for name, handler in filesystem.CALLS.items()},
-    **{_FILESYSTEM + name: handler for name, handler in watching.CALLS.items()},
-}
-_STREAMS = {
-    **{_PROCESS + name: handler for name, handler in processes.STREAMS.items()},
-    **{_FILESYSTEM + name: handler for name, handler in watching.STREAMS.items()},
-}
 _NOTE = "e2b.metrics"
-_STREAM_INPUT = _PROCESS + "StreamInput"
 
 
-async def envd(scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
-    """Answer a request to port 49983."""
+class EnvdRoute(NamedTuple):
+    """One address of envd, with the access that it declares."""
+
+    handler: Callable[[Call], Awaitable[None]]
+    access: Access = UNDECLARED
+    is_signed: bool = False
+    """Whether the handler itself checks the token, or a signature instead."""
+
+
+def find(scope: Scope) -> EnvdRoute | None:
+    """The route of a request to port 49983."""
+    path: str = scope["path"]
+    return ROUTES.get((scope["method"], path)) or ROUTES.get(("*", path))
+
+
+async def envd(scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, route: EnvdRoute | None) -> None:
+    """Answer a request that was admitted."""
     call = Call(scope, receive, send, sandbox)
-    path, method = scope["path"], scope["method"]
-    if path == "/health":
-        await answer(send, 204)
-        return
-    if path == "/files":
-        await transfers.files(call)
-        return
-    if not sandbox.is_token(call.headers.get(b"x-access-token", "")):
+    needs_token = route is None or (route.access.scope != "public" and not route.is_signed)
+    if needs_token and not sandbox.is_token(call.headers.get(b"x-access-token", "")):
         raise Refusal(401, "unauthorized access, please provide a valid access token or method signing if supported")
-    if method == "POST" and path in _CALLS:
-        await _call(call, path)
-    elif method == "POST" and path in _STREAMS:
-        await _stream(call, path)
-    elif method == "POST" and path == _STREAM_INPUT:
-        await _stream_input(call)
-    elif method == "POST" and path == "/files/compose":
-        await transfers.compose(call)
-    elif method == "GET" and path == "/metrics":
-        await _metrics(call)
-    elif method == "GET" and path == "/envs":
-        await answer(send, 200, dict(call.box.env))
-    else:
+    if route is None:
         raise Refusal(404, "There is nothing at this address.")
+    await route.handler(call)
 
 
-async def _call(call: Call, path: str) -> None:
+async def _health(call: Call) -> None:
+    await answer(call.send, 204)
+
+
+async def _envs(call: Call) -> None:
+    await answer(call.send, 200, dict(call.box.env))
+
+
+async def _call(run: Callable[[Call, dict[str, Any]], Awaitable[Any]], call: Call) -> None:
     try:
-        told = await _CALLS[path](call, parsed(await body(call.receive)))
+        result = await run(call, parsed(await body(call.receive)))
     except Problem as problem:
         await fail(call.send, problem)
     except ClocheError as error:
         await fail(call.send, _problem(call, error))
     else:
-        await reply(call.send, told)
+        await reply(call.send, result)
 
 
-async def _stream(call: Call, path: str) -> None:
-    """Run a call whose answer is a stream; what goes wrong is told at its end, unless the sandbox is gone."""
+async def _stream(run: Callable[[Call, Stream], Awaitable[None]], call: Call) -> None:
+    """Run a call whose answer is a stream: a failure is its last message, unless the sandbox itself is gone."""
     stream = Stream(call.receive, call.send)
     try:
-        await _STREAMS[path](call, stream)
+        await run(call, stream)
     except Problem as problem:
         await stream.finish(problem=problem)
     except ClocheError as error:
@@ -82,13 +82,13 @@ async def _stream(call: Call, path: str) -> None:
 async def _stream_input(call: Call) -> None:
     stream = Stream(call.receive, call.send)
     try:
-        told = await processes.stream_input(call)
+        result = await processes.stream_input(call)
     except Problem as problem:
         await stream.finish(problem=problem)
     except ClocheError as error:
         await stream.finish(problem=_problem(call, error))
     else:
-        await stream.finish(message(told))
+        await stream.finish(message(result))
 
 
 def _problem(call: Call, error: ClocheError) -> Problem:
@@ -121,3 +121,23 @@ async def _metrics(call: Call) -> None:
             "disk_total": disk["total"],
         },
     )
+
+
+ROUTES: dict[tuple[str, str], EnvdRoute] = {
+    ("*", "/health"): EnvdRoute(_health, Access("public")),
+    ("*", "/files"): EnvdRoute(transfers.files, Access("sandbox", "encoded"), is_signed=True),
+    ("POST", "/files/compose"): EnvdRoute(transfers.compose, Access("sandbox", "json")),
+    ("GET", "/metrics"): EnvdRoute(_metrics, Access("sandbox")),
+    ("GET", "/envs"): EnvdRoute(_envs, Access("sandbox")),
+    ("POST", f"{_PROCESS}StreamInput"): EnvdRoute(_stream_input, Access("sandbox", "upload")),
+    **{
+        ("POST", prefix + name): EnvdRoute(partial(_call, run), Access("sandbox", "json"))
+        for prefix, calls in ((_PROCESS, processes.CALLS), (_FILESYSTEM, {**filesystem.CALLS, **watching.CALLS}))
+        for name, run in calls.items()
+    },
+    **{
+        ("POST", prefix + name): EnvdRoute(partial(_stream, run), Access("sandbox", "json"))
+        for prefix, streams in ((_PROCESS, processes.STREAMS), (_FILESYSTEM, watching.STREAMS))
+        for name, run in streams.items()
+    },
+}

@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from cloche.doors.gate import caller_of
+from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.problems import Ended
 from cloche.errors import Gone
 from cloche.policy.caller import Caller

@@ -1,0 +1,1 @@
+"""The gate: every request passes it before any route runs (gate.py shows the journey)."""

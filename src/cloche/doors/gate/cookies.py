@@ -1,0 +1,42 @@
+"""Browser sessions: a cookie stands for a key, so that the key itself stays out of the browser."""
+
+from __future__ import annotations
+
+from http.cookies import CookieError, SimpleCookie
+from secrets import token_urlsafe
+from time import time
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+COOKIE = "cloche_session"
+SESSION_S = 30 * 86400.0
+MAX_SESSIONS = 1000
+
+
+class BrowserSessions:
+    """The sessions of all browsers, in memory: after a restart, people sign in again."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, tuple[str, float]] = {}  # key id and end, by cookie
+
+    def begin(self, key_id: str, response: Response, *, secure: bool) -> None:
+        """Open a session for this key and set its cookie."""
+        token = token_urlsafe(32)
+        self._sessions[token] = (key_id, time() + SESSION_S)
+        while len(self._sessions) > MAX_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)))
+        response.set_cookie(COOKIE, token, int(SESSION_S), path="/", secure=secure, httponly=True, samesite="strict")
+
+    def key_id(self, headers: Headers) -> str:
+        """The id of the key that the request's cookie stands for, or nothing."""
+        key_id, until = self._sessions.get(_cookie(headers), ("", 0.0))
+        return key_id if time() < until else ""
+
+
+def _cookie(headers: Headers) -> str:
+    try:
+        found: SimpleCookie = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    return found[COOKIE].value if COOKIE in found else ""

@@ -1,0 +1,100 @@
+"""The gate in front of all doors: `Gate.__call__` is the journey of a request, on HTTP and WebSocket alike.
+
+The gate finds the route of a request first, and then decides by the access that the route declares
+(routing/access.py).  Nothing is decided by the text of a path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cloche.doors import sharing
+from cloche.doors.gate.admission import Admission
+from cloche.doors.gate.answering import PREFLIGHT, Answering
+from cloche.doors.gate.identity import Identity
+from cloche.doors.gate.origins import Origins, host_of
+from cloche.doors.gate.sign_in import sign_in
+from cloche.doors.http.problems import answer
+from cloche.doors.metrics import Metrics
+from cloche.doors.ports import Ports
+from cloche.doors.routing.access import UNKNOWN, Access
+from cloche.doors.routing.table import RouteTable
+from cloche.errors import ClocheError
+from cloche.service.service import Service
+
+if TYPE_CHECKING:
+    from cloche.doors.e2b.door import E2bDoor
+
+
+class Gate:
+    """Admits requests to the application; the routes find the caller in `scope["state"]["caller"]`."""
+
+    def __init__(
+        self, app: ASGIApp, routes: RouteTable, service: Service, metrics: Metrics, ports: Ports, e2b: E2bDoor
+    ) -> None:
+        self._app, self._routes, self._metrics, self._ports, self._e2b = app, routes, metrics, ports, e2b
+        self._origins = Origins(service.configuration)
+        self._identity = Identity(service)
+        self._admission = Admission(service)
+        self._sharing = service.configuration.sharing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host, name = host_of(headers)
+        if name not in self._origins.names and await self._reach_by_host(scope, receive, send, name):
+            return
+        answering = Answering(send, self._metrics, scope)
+        try:
+            self._origins.check_host(name)
+            visit = self._e2b.visit(scope)
+            access = UNKNOWN if visit is not None else self._routes.resolve(scope)
+            if access.scope == "port":
+                self._origins.check_port_visitor(headers, host)
+            else:
+                self._origins.check(scope, headers, host, access)
+                answering.origin = self._origins.allowed(headers)
+                if answering.origin and scope.get("method") == "OPTIONS":
+                    await Response(status_code=204, headers=PREFLIGHT)(scope, receive, answering)
+                    return
+            if visit is not None:
+                await self._e2b(scope, receive, answering, visit)
+                return
+            if access.scope == "page" and (response := sign_in(scope, headers, self._identity)) is not None:
+                await response(scope, receive, answering)
+                return
+            self._admit(scope, headers, access)
+            bounded = self._admission.bounded(scope, receive, access.body)
+        except ClocheError as problem:
+            # A WebSocket that is refused before it is accepted gets an HTTP answer to its handshake.
+            await answer(problem)(scope, receive, answering)
+            return
+        await self._app(scope, bounded, answering)
+
+    async def _reach_by_host(self, scope: Scope, receive: Receive, send: Send, name: str) -> bool:
+        """Pass on a request whose host name stands for a port of a sandbox."""
+        visit = self._e2b.visit_by_host(name, self._origins.names_with_ports)
+        if visit is not None:
+            await self._e2b(scope, receive, send, visit)
+            return True
+        if token := self._origins.port_token(name):
+            await self._ports.by_token(scope, receive, send, token)
+            return True
+        return False
+
+    def _admit(self, scope: Scope, headers: Headers, access: Access) -> None:
+        match access.scope:
+            case "public" | "port":
+                pass  # a port's token is looked up by the route
+            case "share":
+                sharing.check(scope, headers, self._sharing)
+            case "page":
+                self._admission.admit(scope, self._identity.caller(scope, headers), "read")
+            case needed:
+                self._admission.admit(scope, self._identity.caller(scope, headers), needed)

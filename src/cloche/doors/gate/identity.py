@@ -1,0 +1,57 @@
+"""Finds out whose request it is: by the key in its headers, in a WebSocket's subprotocol, or behind a cookie."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from cloche.doors.gate.cookies import BrowserSessions
+from cloche.policy.caller import ANYBODY, Caller
+from cloche.service.service import Service
+
+_KEY_PROTOCOL = "cloche-key."
+
+
+class Identity:
+    """Knows the server's keys and the sessions of browsers."""
+
+    def __init__(self, service: Service) -> None:
+        self._keyring, self._needs_keys = service.keyring, service.configuration.auth
+        self.sessions = BrowserSessions()
+
+    def caller(self, scope: Scope, headers: Headers) -> Caller | None:
+        """The caller; None when the request has no key that is known here."""
+        found = self._by_subprotocol(scope) or self.by_header(headers) or self._by_cookie(headers)
+        return found if self._needs_keys else ANYBODY
+
+    def by_header(self, headers: Headers) -> Caller | None:
+        """The caller, for clients that are not browsers."""
+        if not self._needs_keys:
+            return ANYBODY
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        secrets = (headers.get("x-api-key", ""), token if kind.lower() == "bearer" else "")
+        callers = (self._keyring.find(secret.strip()) for secret in secrets if secret)
+        return next((caller for caller in callers if caller is not None), None)
+
+    def by_secret(self, secret: str) -> Caller | None:
+        return self._keyring.find(secret)
+
+    def _by_subprotocol(self, scope: Scope) -> Caller | None:
+        """A browser's WebSocket cannot have headers of its own: the key comes as `cloche-key.KEY`, beside `cloche`."""
+        if scope["type"] != "websocket":
+            return None
+        offered = scope.get("subprotocols", [])
+        secrets = [one.removeprefix(_KEY_PROTOCOL) for one in offered if one.startswith(_KEY_PROTOCOL)]
+        # Routes and servers in sandboxes must not see the key.
+        scope["subprotocols"] = [one for one in offered if not one.startswith(_KEY_PROTOCOL)]
+        return self._keyring.find(secrets[0]) if len(secrets) == 1 and secrets[0] else None
+
+    def _by_cookie(self, headers: Headers) -> Caller | None:
+        key_id = self.sessions.key_id(headers)
+        return self._keyring.holder(key_id) if key_id else None
+
+
+def caller_of(scope: Scope) -> Caller:
+    """The caller that the gate has admitted."""
+    caller: Caller = scope["state"]["caller"]
+    return caller

@@ -1,0 +1,1 @@
+"""How requests find their routes, and the access that each route declares."""

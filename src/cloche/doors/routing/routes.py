@@ -1,0 +1,120 @@
+"""Routes that carry the declaration of their access: HTTP operations, ASGI applications and WebSockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp
+
+from cloche.doors.routing.access import UNDECLARED, Access, AccessScope, BodyKind
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+class _AnyPath(PathConvertor):
+    """Matches the path of a file, which may contain line breaks."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("file", _AnyPath())
+
+
+class OperationRoute(APIRoute):
+    """One operation of the HTTP interface."""
+
+    access: Access = UNDECLARED
+
+
+class ApplicationRoute(Route):
+    """An ASGI application that answers every method at its address."""
+
+    def __init__(self, path: str, app: ASGIApp, *, scope: AccessScope, body: BodyKind, name: str) -> None:
+        super().__init__(path, app, include_in_schema=False, name=name)
+        self.access = Access(scope, body)
+
+
+class SocketRoute(WebSocketRoute):
+    """A WebSocket; its messages have a limit of their own (server.py)."""
+
+    def __init__(self, path: str, app: ASGIApp, *, scope: AccessScope, name: str) -> None:
+        super().__init__(path, app, name=name)
+        self.access = Access(scope)
+
+
+class Operations:
+    """The HTTP operations of one module: `@operations.get(path, scope="read")` declares and registers one.
+
+    FastAPI's own router would wrap the routes when they are included, and their declarations would be lost.
+    """
+
+    def __init__(
+        self,
+        prefix: str = "",
+        *,
+        tag: str = "",
+        responses: dict[int | str, dict[str, Any]] | None = None,
+        include_in_schema: bool = True,
+    ) -> None:
+        self._prefix, self._tags, self._responses = prefix, [tag] if tag else [], responses or {}
+        self._include_in_schema = include_in_schema
+        self._declared: list[tuple[str, str, Callable[..., Any], Access, dict[str, Any]]] = []
+
+    def install(self, app: FastAPI) -> None:
+        """Register the operations with the application, in the order of their definition."""
+        for method, path, endpoint, access, options in self._declared:
+            options = {"response_class": Response, "include_in_schema": self._include_in_schema, **options}
+            options["responses"] = {**self._responses, **options.get("responses", {})}
+            app.router.add_api_route(
+                self._prefix + path,
+                endpoint,
+                methods=[method],
+                tags=[*self._tags],
+                route_class_override=OperationRoute,
+                **options,
+            )
+            route = app.router.routes[-1]
+            assert isinstance(route, OperationRoute)
+            route.access = access
+
+    def get(self, path: str, **declared: Any) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("GET", path, **declared)
+
+    def head(self, path: str, **declared: Any) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("HEAD", path, include_in_schema=False, **declared)
+
+    def post(self, path: str, **declared: Any) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("POST", path, **declared)
+
+    def put(self, path: str, **declared: Any) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("PUT", path, **declared)
+
+    def patch(self, path: str, **declared: Any) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("PATCH", path, **declared)
+
+    def delete(self, path: str, **declared: Any) -> Callable[[Endpoint], Endpoint]:
+        return self._declare("DELETE", path, **declared)
+
+    def _declare(
+        self,
+        method: str,
+        path: str,
+        *,
+        scope: AccessScope | None = None,
+        body: BodyKind = "none",
+        linked: bool = False,
+        **options: Any,  # FastAPI's: status_code, responses, openapi_extra …
+    ) -> Callable[[Endpoint], Endpoint]:
+        access = UNDECLARED if scope is None else Access(scope, body, linked)
+
+        def register(endpoint: Endpoint) -> Endpoint:
+            self._declared.append((method, path, endpoint, access, options))
+            return endpoint
+
+        return register
