@@ -7,6 +7,7 @@
         FileMissing   neither is the file
       FileProblem     the caller or the program: a file operation inside the sandbox failed
       SandboxFailed   us: the wall could not be built, the agent was lost
+      Unavailable     us, for a while: a server cannot record what happens
       Misconfigured   the operator: something is not installed or not permitted on this host
 
 The failure of a program that was run is none of these: it is a field of its `Result`.
@@ -68,6 +69,12 @@ class SandboxFailed(ClocheError):
     """The sandbox could not be built, or was lost."""
 
     code = "failed"
+
+
+class Unavailable(ClocheError):
+    """A server cannot record what happens, for now; the same request may succeed later."""
+
+    code = "unavailable"
 
 
 class Misconfigured(ClocheError):

@@ -6,14 +6,10 @@ What such a server says is as little trusted as the code that wrote it.  With a 
 
 from __future__ import annotations
 
-from base64 import b32encode
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html import escape
-from secrets import token_bytes
-from time import time
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -24,20 +20,14 @@ from cloche.doors.forward.headers import inward
 from cloche.doors.forward.http import Exchange
 from cloche.doors.forward.websocket import Relay, Tunnel
 from cloche.doors.gate.cookies import COOKIE
-from cloche.doors.http.problems import Ended, Unwelcome, answer
+from cloche.doors.http.problems import Unwelcome, answer
 from cloche.doors.sockets import Door, Socket
-from cloche.engine.ports import AsyncConnection
-from cloche.engine.sandbox import AsyncSandbox
-from cloche.errors import ClocheError, Gone, Refused
-from cloche.policy.refusals import Busy
-from cloche.service.held import Held
+from cloche.errors import ClocheError
+from cloche.policy.caller import Caller
+from cloche.service.ports import Grant, NotListening, PortConnection
 from cloche.service.service import Service
 
 Teller = Callable[[ClocheError, Scope, Receive, Send], Awaitable[None]]
-MAX_CONNECTIONS = 100  # to the servers of one sandbox
-MAX_TOKENS = 200  # of one sandbox
-START_S = 2.0  # that we wait for a server that is just being started
-_TOKEN_BYTES = 20  # 160 bits, 32 characters
 _PASSIVE = frozenset(("", "document", "empty", "iframe", "frame", "image", "audio", "video", "font", "track"))
 _PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em"><h1>{title}</h1><p>{hint}</p>"""
@@ -50,43 +40,19 @@ _PAGE_HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """What a token is good for."""
+class Place:
+    """A port of a sandbox, and the caller on whose behalf it is reached."""
 
-    token: str
-    held: Held
+    caller: Caller
+    sandbox: str
     port: int
-    until: float | None
-    """None: for as long as the sandbox lives."""
-
-    @property
-    def expires(self) -> float:
-        """When it ends at the latest."""
-        lifetime = self.held.record.expires or float("inf")
-        return lifetime if self.until is None else min(self.until, lifetime)
-
-    @property
-    def is_good(self) -> bool:
-        """Does it still open anything?"""
-        return is_alive(self.held) and time() < self.expires
 
 
-class Ports:
-    """All ways to servers in sandboxes."""
+class PortDoor:
+    """Passes requests, WebSockets and tunnels on to servers inside sandboxes."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._grants: dict[str, Grant] = {}
-        self._open: Counter[str] = Counter()  # connections, by sandbox
-
-    def grant(self, held: Held, port: int, ttl: float | None) -> Grant:
-        """A token for a port of a sandbox."""
-        self._grants = {token: grant for token, grant in self._grants.items() if grant.is_good}
-        if sum(grant.held is held for grant in self._grants.values()) >= MAX_TOKENS:
-            raise Refused(f"This sandbox has {MAX_TOKENS} addresses already.", hint="Use one of them.")
-        token = b32encode(token_bytes(_TOKEN_BYTES)).decode().lower()
-        grant = self._grants[token] = Grant(token, held, port, None if ttl is None else time() + ttl)
-        return grant
 
     def url(self, grant: Grant, scope: Scope) -> str:
         """The address of an origin of its own, as the one who asked for it can reach it."""
@@ -97,8 +63,8 @@ class Ports:
 
     async def by_token(self, scope: Scope, receive: Receive, send: Send, token: str, prefix: str = "") -> None:
         """Pass on a request whose host name has a token in it, or whose path begins with one (`prefix`)."""
-        grant = self._grants.get(token)
-        if grant is None or not grant.is_good:
+        grant = self._service.ports.granted(token)
+        if grant is None:
             problem = Unwelcome(
                 404,
                 "gone",
@@ -112,15 +78,15 @@ class Ports:
             await RedirectResponse(f"{prefix}/", 307)(scope, receive, send)
             return
         path = raw.removeprefix(prefix.encode()) if prefix else raw
-        await self.reach(scope, receive, send, grant.held, grant.port, prefix, path, needs_key=False)
+        place = Place(grant.caller, grant.sandbox, grant.port)
+        await self.reach(scope, receive, send, place, prefix, path, needs_key=False)
 
     async def reach(
         self,
         scope: Scope,
         receive: Receive,
         send: Send,
-        held: Held,
-        port: int,
+        place: Place,
         prefix: str,
         path: bytes,
         *,
@@ -130,18 +96,14 @@ class Ports:
     ) -> None:
         """Pass a request or a WebSocket on to a server; `tell` says what is wrong in another door's words."""
         headers = Headers(scope=scope)
-        way = Way(port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
+        way = Way(place.port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
         query = scope["query_string"]
         target = (path if path.startswith(b"/") else b"/" + path) + (b"?" + query if query else b"")
         inner = inward(scope, way, COOKIE, lambda secret: self._service.keyring.find(secret) is not None)
 
         async def relay(socket: Socket) -> None:
-            async with self.connected(held, port) as connection:
-                passing = Relay(socket, connection, way)
-                try:
-                    await passing.carry_out(target, inner)
-                finally:
-                    held.meter.use(0.0, passing.moved)
+            async with self._connected(place) as connection:
+                await Relay(socket, connection, way).carry_out(target, inner)
 
         if scope["type"] == "websocket":
             await Door(relay)(scope, receive, send)
@@ -151,60 +113,24 @@ class Ports:
                 raise Unwelcome(405, "invalid", "This method is not passed on.")
             if way.is_shared and _is_part_of_ours(headers):
                 raise Unwelcome(403, "forbidden", "Our own pages use nothing of a server in a sandbox.")
-            async with self.connected(held, port) as connection:
-                exchange = Exchange(scope, receive, send, connection, way)
-                try:
-                    await exchange.carry_out(target, inner)
-                finally:
-                    held.meter.use(0.0, exchange.moved)
+            async with self._connected(place) as connection:
+                await Exchange(scope, receive, send, connection, way).carry_out(target, inner)
         except ClocheError as problem:
             await (tell or _tell)(problem, scope, receive, send)
 
-    async def tunnel(self, socket: Socket, held: Held, port: int) -> None:
-        """Raw bytes, to and from a server."""
-        async with self.connected(held, port) as connection:
+    async def tunnel(self, socket: Socket, place: Place) -> None:
+        """Carry raw bytes to and from a server."""
+        async with self._connected(place) as connection:
             await socket.accept()
-            passing = Tunnel(socket, connection)
-            try:
-                await passing.carry_out()
-            finally:
-                held.meter.use(0.0, passing.moved)
+            await Tunnel(socket, connection).carry_out()
 
     @asynccontextmanager
-    async def connected(self, held: Held, port: int) -> AsyncIterator[AsyncConnection]:
-        """A connection to a server; the sandbox is not idle while there is one."""
-        if self._open[held.id] >= MAX_CONNECTIONS:
-            raise Busy(
-                f"There are {MAX_CONNECTIONS} connections to this sandbox.",
-                "Close some of them, or try again in a moment.",
-                retry_after=1.0,
-            )
-        held.meter.check_day()
-        self._open[held.id] += 1
+    async def _connected(self, place: Place) -> AsyncIterator[PortConnection]:
         try:
-            async with held.used() as box, await self._connect(held, box, port) as connection:
+            async with self._service.ports.connect(place.caller, place.sandbox, place.port) as connection:
                 yield connection
-        finally:
-            self._open[held.id] -= 1
-            if not self._open[held.id]:
-                del self._open[held.id]
-
-    async def _connect(self, held: Held, box: AsyncSandbox, port: int) -> AsyncConnection:
-        try:
-            try:
-                return await box.ports.connect(port)
-            except Gone:
-                await box.ports.wait(port, START_S)
-                return await box.ports.connect(port)
-        except Gone as problem:
-            if not is_alive(held):
-                raise Ended("The sandbox has ended.", hint="Make a new one.") from None
+        except NotListening as problem:
             raise Unwelcome(502, "failed", problem.message, problem.hint) from None
-
-
-def is_alive(held: Held) -> bool:
-    """Has the sandbox not ended yet?"""
-    return held.record.state == "alive" and not held.feed.over
 
 
 def _is_part_of_ours(headers: Headers) -> bool:

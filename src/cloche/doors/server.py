@@ -23,7 +23,7 @@ from cloche.doors.http import app
 from cloche.doors.http.fast_path import FastPath
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
-from cloche.doors.ports import Ports
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.table import seal
 from cloche.errors import Misconfigured
 from cloche.service.service import Service
@@ -39,11 +39,11 @@ STOP_S = 5  # for clients to take what is left for them
 
 def application(service: Service, mcp: McpDoor) -> ASGIApp:
     """All doors of one service, behind the gate."""
-    metrics, ports = Metrics(service), Ports(service)
+    metrics, ports = Metrics(service), PortDoor(service)
     return guarded(app.build(service, metrics, ports, mcp), service, metrics, ports)
 
 
-def guarded(http: FastAPI, service: Service, metrics: Metrics, ports: Ports) -> Gate:
+def guarded(http: FastAPI, service: Service, metrics: Metrics, ports: PortDoor) -> Gate:
     """The gate in front of an HTTP application, whose routes are complete, and of E2B's door."""
     table = seal(http)
     return Gate(FastPath(http), table, service, metrics, ports, E2bDoor(service, ports))

@@ -175,8 +175,17 @@ class Files:
         live.happened("file.remove", {"path": path})
 
     @verb("run")
-    async def rename(self, caller: Caller, sandbox: str, path: str, new_path: str) -> Details:
+    async def rename(self, caller: Caller, sandbox: str, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder; the entry at its new place."""
+        live = await self._lifecycle.find(caller, sandbox)
+        async with live.used() as box:
+            moved = await box.files.rename(path, new_path)
+        live.happened("file.rename", {"path": path, "new_path": moved.path})
+        return moved
+
+    @verb("run")
+    async def rename_described(self, caller: Caller, sandbox: str, path: str, new_path: str) -> Details:
+        """The same; the new entry as `describe` has it."""
         live = await self._lifecycle.find(caller, sandbox)
         async with live.used() as box:
             moved = await details.move(box, path, new_path)

@@ -57,7 +57,7 @@ class Shares:
     async def create(self, caller: Caller, title: str, document: bytes) -> Share:
         """Freeze a document and make a link to it.  It cannot be changed, only revoked."""
         if self._configuration.sharing == "off":
-            raise Forbidden("This server does not share anything.", "The operator has switched sharing off (`sharing`).")
+            raise Forbidden("Sharing is switched off on this server.", "The operator can allow it: `sharing`.")
         if len(document) > MAX_BYTES:
             raise InvalidRun(
                 f"A shared document is limited to {MAX_BYTES >> 20} MB, and this one has {len(document) >> 20} MB.",

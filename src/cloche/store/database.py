@@ -14,7 +14,7 @@ from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from cloche.errors import ClocheError, Misconfigured
+from cloche.errors import ClocheError, Misconfigured, Unavailable
 from cloche.store.quick_json import json_to_keep
 
 _CONNECT_S = 10.0
@@ -40,10 +40,8 @@ _FAILURES = (
 _UNFIT = (ValueError, TypeError, OverflowError, asyncpg.DataError, asyncpg.IntegrityConstraintViolationError)
 
 
-class DatabaseAway(ClocheError):
+class DatabaseAway(Unavailable):
     """The database does not answer, for now."""
-
-    code = "unavailable"
 
 
 class Unstorable(ClocheError):

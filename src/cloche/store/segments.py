@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from cloche.errors import Misconfigured, Refused
+from cloche.errors import Misconfigured, Unavailable
 from cloche.model.records import Fact
 from cloche.store.lines import decode
 
@@ -117,10 +117,8 @@ def lock(folder: Path) -> int:
     return fd
 
 
-class Unrecorded(Refused):
-    """What was to be recorded is not, for now, and so must not be done."""
-
-    code = "unavailable"
+class Unrecorded(Unavailable):
+    """An action was not recorded, and so must not be done."""
 
 
 def _refused(path: Path, problem: OSError) -> Unrecorded:

@@ -19,7 +19,7 @@ from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.gate.admission import Admission
 from cloche.doors.gate.identity import Identity
 from cloche.doors.http.problems import Unwelcome
-from cloche.doors.ports import Ports
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.access import UNKNOWN, BodyKind
 from cloche.errors import ClocheError
 from cloche.service.service import Service
@@ -47,7 +47,7 @@ class Visit(NamedTuple):
 class E2bDoor:
     """Everything that E2B's clients ask for."""
 
-    def __init__(self, service: Service, ports: Ports) -> None:
+    def __init__(self, service: Service, ports: PortDoor) -> None:
         self._service, self._ports = service, ports
         self._directory = Directory(service)
         self._control = Control(service, self._directory)

@@ -1,11 +1,10 @@
-"""A sandbox as E2B's clients know it: its name, its token, and what they said of it that others do not ask for."""
+"""A sandbox as E2B's clients know it: its name, its token, and the properties that only they ask for."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
@@ -13,151 +12,165 @@ from time import time
 from typing import Any
 
 from cloche.errors import Gone
-from cloche.policy.caller import ANYBODY, Caller
-from cloche.service.held import Held
+from cloche.policy.caller import Caller
+from cloche.service.live import SandboxView
 from cloche.service.service import Service
 
-_OURS, _THEIRS = "sbx_", "sbx"  # a name of theirs is part of a host's name, which has no underscore
-_NOTE = "e2b"
-HOME = "/home/user"  # what E2B's clients call our /sandbox
-VERSION = "0.6.13"  # of envd, E2B's agent: what clients may expect of ours
+_OURS, _THEIRS = "sbx_", "sbx"  # E2B's name becomes part of a host name, which has no underscore
+HOME = "/home/user"  # E2B's name for our /sandbox
+VERSION = "0.6.13"  # the version of envd, E2B's agent, whose interface ours has
 
 
 def to_e2b(identity: str) -> str:
-    """An id of ours, as E2B's clients know it."""
+    """Our id in E2B's form."""
     return identity.replace(_OURS, _THEIRS, 1)
 
 
 def from_e2b(name: str) -> str:
-    """The other way; an id of ours stays what it is."""
+    """E2B's id in our form; our own id stays as it is."""
     return name if name.startswith(_OURS) or not name.startswith(_THEIRS) else name.replace(_THEIRS, _OURS, 1)
 
 
 @dataclass
 class Traits:
-    """What an E2B client has said of a sandbox, and nobody else knows of."""
+    """The properties of a sandbox that only E2B's clients set."""
 
     template: str = "base"
-    timeout_s: float = 300.0  # that it was made with
-    auto_resume: bool = False  # with the next request to it
-    forgets: bool = False  # what it had in memory, when it was paused
-    is_secured: bool = True  # code wants the access token, which clients before version 2 do not send
-    is_public: bool = True  # its ports, to whoever knows its name
-    mask_host: str = ""  # what a server inside reads as the Host header
+    timeout_s: float = 300.0  # given when it was made
+    auto_resume: bool = False  # when the next request comes
+    forgets: bool = False  # its memory, when it is paused
+    is_secured: bool = True  # running code needs the access token, which clients before version 2 do not send
+    is_public: bool = True  # its ports, for everyone who knows its name
+    mask_host: str = ""  # the Host header that a server inside sees
     internet: bool | None = None
     network: dict[str, Any] = field(default_factory=dict)
-    user: str = "user"  # who runs what no user is named for
+    user: str = "user"  # the user of requests that name none
 
 
 class E2bSandbox:
-    """A sandbox that is alive; the same object for as long as it is."""
+    """A living sandbox as E2B's clients see it; the same object for as long as the sandbox lives."""
 
-    def __init__(self, service: Service, held: Held, token: str, traffic_token: str) -> None:
-        self.service, self.held, self.token = service, held, token
-        self.id = to_e2b(held.id)
+    def __init__(self, service: Service, view: SandboxView, token: str, traffic_token: str) -> None:
+        self.service, self.view, self.token = service, view, token
+        self.id = to_e2b(view.id)
         self.traits = Traits()
-        self.turn = asyncio.Lock()  # to pause it, or have it go on
-        self.measured: list[tuple[dict[str, Any], float, float]] = []  # what it used; when, and its CPU time by then
+        self.turn = asyncio.Lock()  # for pausing and resuming
+        self.measured: list[tuple[dict[str, Any], float, float]] = []  # usage, when it was measured, CPU time by then
+        self.programs: Any = None  # the processes and watchers that envd's clients have started
+        self.watchers: dict[str, Any] = {}
+        self.last_metrics: tuple[float, float] | None = None  # when envd's metrics were read, and the CPU time by then
         self._traffic_token = traffic_token
 
     @property
     def caller(self) -> Caller | None:
-        """On whose behalf something is done in it; None when the key that made it was revoked."""
-        key = self.held.record.key
-        return ANYBODY if key == ANYBODY.key_id else self.service.keyring.holder(key)
+        """The caller whose key made the sandbox; None when that key was revoked."""
+        return self.service.sandboxes.owner_of(self.view.id)
+
+    @property
+    def acting_caller(self) -> Caller:
+        """The same for a request whose token was checked."""
+        caller = self.caller
+        if caller is None:
+            raise Gone(f"Sandbox {self.id} not found.")
+        return caller
 
     @property
     def traffic_token(self) -> str | None:
-        """What its ports want to see, unless they are public."""
+        """The token that requests to the ports must carry, unless the ports are public."""
         return None if self.traits.is_public else self._traffic_token
 
     @property
     def ends(self) -> float:
-        """When its time is up."""
-        return self.held.record.expires or time()
+        return self.view.record.expires or time()
 
     @property
     def is_over(self) -> bool:
-        """Has it ended, or is its time up?"""
-        return self.held.box.closed or time() >= self.ends
+        """Whether the sandbox has ended, or its time is up."""
+        return self.view.ended or time() >= self.ends
 
     @property
     def is_there(self) -> bool:
-        """Can clients find it?  One whose time is up is as good as ended, unless it will be paused."""
-        return not self.is_over or (self.held.pauses and not self.held.box.closed)
+        """Whether clients can find it.  A sandbox whose time is up counts as ended, unless it will be paused."""
+        return not self.is_over or (self.view.pauses and not self.view.ended)
 
     @property
     def state(self) -> str:
-        """In E2B's words."""
-        return "paused" if self.held.box.paused else "running"
+        """The state in E2B's words."""
+        return "paused" if self.view.paused else "running"
 
-    async def forget(self) -> None:
-        """End all that runs in it: what would be gone after a start from its disk alone."""
-        for command in self.held.commands.running():
-            await command.process.kill()
-        await self.held.box.restart()
+    async def forget(self, caller: Caller) -> None:
+        """End every process in it: what a start from the disk alone would not have."""
+        await self.service.commands.kill_all(caller, self.view.id)
+        await self.service.sessions.restart(caller, self.view.id)
 
     def is_token(self, given: str) -> bool:
-        """Is this its access token?  One whose key was revoked has none."""
+        """Whether this is the access token.  A sandbox whose key was revoked has none."""
         return hmac.compare_digest(given.encode(), self.token.encode()) and self.caller is not None
 
     def signature(self, path: str, operation: str, user: str, expiration: str) -> str:
-        """What a signed address of a file has to carry; `operation` is "read" or "write"."""
+        """The signature in the signed address of a file; `operation` is "read" or "write"."""
         parts = [path, operation, user, self.token, *([expiration] if expiration else [])]
         digest = sha256(":".join(parts).encode("utf-8", "surrogateescape")).digest()
         return "v1_" + b64encode(digest).decode().rstrip("=")
 
 
 class Directory:
-    """All sandboxes of the server, by the names that E2B's clients have for them."""
+    """The living sandboxes, by the names that E2B's clients have for them."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._secret = token_bytes(32)  # tokens are derived from it: sandboxes end with the server, and they with them
+        self._secret = token_bytes(32)  # tokens are derived from it, and end with the server like the sandboxes
+        self._known: dict[str, E2bSandbox] = {}
+        service.sandboxes.when_ended(lambda identity: self._known.pop(identity, None))
 
-    def of(self, held: Held) -> E2bSandbox:
-        """A sandbox of ours as one of E2B's."""
-        known = held.notes.get(_NOTE)
+    def of(self, view: SandboxView) -> E2bSandbox:
+        """The E2B form of a sandbox."""
+        known = self._known.get(view.id)
         if known is None:
-            token, traffic = self._token("envd", held.id), self._token("traffic", held.id)
-            known = held.notes[_NOTE] = E2bSandbox(self._service, held, token, traffic)
-        assert isinstance(known, E2bSandbox)
+            token, traffic = self._token("envd", view.id), self._token("traffic", view.id)
+            known = self._known[view.id] = E2bSandbox(self._service, view, token, traffic)
         return known
 
-    def living(self, name: str) -> E2bSandbox | None:
-        """The sandbox of this name, whoever it belongs to: its token says who may use it."""
+    async def living(self, name: str) -> E2bSandbox | None:
+        """The sandbox of this name, whoever owns it: its token says who may use it."""
         identity = from_e2b(name)
-        held = self._service.sandboxes.living(identity)
-        return None if held is None else self.of(held)
+        owner = self._service.sandboxes.owner_of(identity)
+        if owner is None:
+            return None
+        try:
+            return self.of(await self._service.sandboxes.view(owner, identity))
+        except Gone:
+            return None
 
     def with_token(self, token: str) -> E2bSandbox | None:
-        """The sandbox whose access token this is."""
-        return next((sandbox for sandbox in self.all() if sandbox.is_token(token)), None)
+        """The sandbox with this access token.  Only sandboxes that were asked for here have given theirs out."""
+        return next((sandbox for sandbox in self._there() if sandbox.is_token(token)), None)
 
-    def find(self, caller: Caller, name: str) -> E2bSandbox:
+    async def find(self, caller: Caller, name: str) -> E2bSandbox:
         """A sandbox of the caller's; raises Gone."""
         try:
-            found = self.of(self._service.sandboxes.find(caller, from_e2b(name), paused=True))
+            found = self.of(await self._service.sandboxes.view(caller, from_e2b(name)))
         except Gone:
             found = None
         if found is None or not found.is_there:
             raise Gone(f"Sandbox {name} not found.")
         return found
 
-    def all(self, owner: str | None = None) -> Iterator[E2bSandbox]:
-        """Those that are alive."""
-        for held in self._service.sandboxes.alive():
-            found = self.of(held)
-            if owner in (None, held.owner) and found.is_there:
-                yield found
+    def all(self, caller: Caller) -> list[E2bSandbox]:
+        """The caller's living sandboxes."""
+        found = [self.of(view) for view in self._service.sandboxes.living(caller)]
+        return [sandbox for sandbox in found if sandbox.is_there]
 
     def signed(self, path: str, operation: str, user: str, expiration: str, signature: str) -> E2bSandbox | None:
-        """The sandbox that a signed address is for, which does not say so: the one whose signature it is."""
+        """The sandbox that a signed address is for.  The address does not name it; the signature does."""
         given = signature.encode()
-        for sandbox in self.all():
+        for sandbox in self._there():
             if hmac.compare_digest(sandbox.signature(path, operation, user, expiration).encode(), given):
                 return sandbox
         return None
+
+    def _there(self) -> list[E2bSandbox]:
+        return [sandbox for sandbox in self._known.values() if sandbox.is_there]
 
     def _token(self, kind: str, identity: str) -> str:
         return hmac.new(self._secret, f"{kind}:{identity}".encode(), sha256).hexdigest()

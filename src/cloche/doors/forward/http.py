@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.forward.address import Way
 from cloche.doors.forward.headers import Headers, outward
 from cloche.doors.http.problems import Unwelcome
-from cloche.engine.ports import AsyncConnection
+from cloche.service.ports import PortConnection
 from cloche.errors import ClocheError, Gone
 
 ANSWER_S = 30.0  # for a server to begin its answer, once it has the request
@@ -23,14 +23,13 @@ _WITHOUT_BODY = (204, 304)
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, connection: AsyncConnection, way: Way) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, connection: PortConnection, way: Way) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._connection, self._way = connection, way
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._alarm: asyncio.TimerHandle | None = None
         self._begun = False
-        self.moved = 0  # bytes, both ways
 
     async def carry_out(self, target: bytes, headers: Headers) -> None:
         """Pass it on; raises what is wrong until the answer has begun, and breaks off after."""
@@ -92,7 +91,6 @@ class Exchange:
                 continue
             self._expect()
             body = message.get("body", b"")
-            self.moved += len(body)
             is_more = message.get("more_body", False)
             if is_taken:
                 is_taken = await self._pass_body(body, is_more)
@@ -141,7 +139,6 @@ class Exchange:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             while isinstance(event := await self._next(), h11.Data):
-                self.moved += len(event.data)
                 await self._send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
         except h11.RemoteProtocolError:
             return  # less than it promised, or not what it promised: break off, so that the client sees it, too

@@ -16,7 +16,7 @@ from cloche.doors.forward.headers import Headers
 from cloche.doors.forward.http import ANSWER_S
 from cloche.doors.http.problems import Unwelcome
 from cloche.doors.sockets import SUBPROTOCOL, Socket
-from cloche.engine.ports import AsyncConnection
+from cloche.service.ports import PortConnection
 from cloche.errors import ClocheError, Gone
 
 MAX_MESSAGE = 16 << 20
@@ -28,12 +28,11 @@ _TELLABLE = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 101
 class Relay:
     """One WebSocket of a client, and one of the server's."""
 
-    def __init__(self, socket: Socket, connection: AsyncConnection, way: Way) -> None:
+    def __init__(self, socket: Socket, connection: PortConnection, way: Way) -> None:
         self._socket, self._connection, self._way = socket, connection, way
         self._sending = asyncio.Lock()
         self._message: list[bytes] = []
         self._is_text = False
-        self.moved = 0  # bytes, both ways
 
     async def carry_out(self, target: bytes, headers: Headers) -> None:
         """Connect both, and pass on until one of them closes."""
@@ -87,7 +86,6 @@ class Relay:
     async def _there(self) -> None:
         """What the client sends."""
         while (message := await self._socket.receive()) is not None:
-            self.moved += len(message)
             if self._protocol.state is not State.OPEN:
                 continue  # the other task is about to close it
             if isinstance(message, str):
@@ -137,7 +135,6 @@ class Relay:
         self._message.append(bytes(frame.data))
         if frame.fin:
             data, self._message = b"".join(self._message), []
-            self.moved += len(data)
             try:
                 await self._socket.send(data.decode() if self._is_text else data)
             except UnicodeDecodeError:
@@ -174,10 +171,9 @@ def _is_tellable(code: int) -> bool:
 class Tunnel:
     """Bytes both ways, as binary messages; the text "eof" is the end of one direction."""
 
-    def __init__(self, socket: Socket, connection: AsyncConnection) -> None:
+    def __init__(self, socket: Socket, connection: PortConnection) -> None:
         self._socket, self._connection = socket, connection
         self._said_all = asyncio.Event()  # the client has sent all that it will
-        self.moved = 0  # bytes, both ways
 
     async def carry_out(self) -> None:
         """Pass on until both have said all, or the client leaves."""
@@ -197,7 +193,6 @@ class Tunnel:
                 await self._connection.send_eof()
                 self._said_all.set()
             elif isinstance(message, bytes) and not self._said_all.is_set():
-                self.moved += len(message)
                 try:
                     async with asyncio.timeout(STALLED_S):
                         await self._connection.send(message)
@@ -207,7 +202,6 @@ class Tunnel:
     async def _back(self) -> None:
         try:
             async for data in self._connection:
-                self.moved += len(data)
                 await self._socket.send(data)
         except Gone:
             self._said_all.set()  # it was cut off

@@ -20,7 +20,7 @@ from cloche.doors.gate.origins import Origins, host_of
 from cloche.doors.gate.sign_in import sign_in
 from cloche.doors.http.problems import answer
 from cloche.doors.metrics import Metrics
-from cloche.doors.ports import Ports
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.access import UNKNOWN, Access
 from cloche.doors.routing.table import RouteTable
 from cloche.errors import ClocheError
@@ -34,7 +34,7 @@ class Gate:
     """Admits requests to the application; the routes find the caller in `scope["state"]["caller"]`."""
 
     def __init__(
-        self, app: ASGIApp, routes: RouteTable, service: Service, metrics: Metrics, ports: Ports, e2b: E2bDoor
+        self, app: ASGIApp, routes: RouteTable, service: Service, metrics: Metrics, ports: PortDoor, e2b: E2bDoor
     ) -> None:
         self._app, self._routes, self._metrics, self._ports, self._e2b = app, routes, metrics, ports, e2b
         self._origins = Origins(service.configuration)

@@ -8,7 +8,7 @@ from cloche import __version__
 from cloche.doors import live, terminal, websocket
 from cloche.doors.http import (
     commands,
-    comparing,
+    comparison,
     containers,
     files,
     problems,
@@ -25,7 +25,7 @@ from cloche.doors.http import ports as ports_http
 from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.page import files as page_files
-from cloche.doors.ports import Ports
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.routes import ApplicationRoute
 from cloche.service.service import Service
 
@@ -33,7 +33,7 @@ _ABOUT = """Runs code under glass. Every request needs a key: `Authorization: Be
 Errors have one shape: `{"error": {"kind", "message", "hint", "details"}}`."""
 
 
-def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> FastAPI:
+def build(service: Service, metrics: Metrics, ports: PortDoor, mcp: McpDoor) -> FastAPI:
     """The application for one service."""
     app = FastAPI(
         title="Cloche",
@@ -55,7 +55,7 @@ def build(service: Service, metrics: Metrics, ports: Ports, mcp: McpDoor) -> Fas
         containers,
         workspaces,
         templates,
-        comparing,
+        comparison,
         shares,
         rates,
         ports_http,

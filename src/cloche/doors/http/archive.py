@@ -1,4 +1,4 @@
-"""A folder of a sandbox as a zip or tar file, made while it is sent: nothing of it is kept here.
+"""A folder of a sandbox as a zip or tar file, made while it is sent.
 
 Names come from inside the sandbox and are only ever written into the archive: relative, without `..`, as UTF-8.
 """
@@ -10,18 +10,18 @@ import stat
 import tarfile
 import time
 import zipfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from posixpath import normpath, relpath
 
-from cloche.errors import ClocheError
 from cloche.model.files import Entry
-from cloche.service.held import Held
 
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can tell
+Contents = Callable[[Entry], AsyncIterator[bytes]]  # reads a file of the folder
+
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file
 
 
 class _Outbox(io.RawIOBase):
-    """Takes what an archiver writes until it is sent."""
+    """Collects the output of an archiver until it is sent."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -35,13 +35,12 @@ class _Outbox(io.RawIOBase):
         return len(part)
 
     def take(self) -> bytes:
-        """All that has come since the last time."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
 
-async def zip_archive(held: Held, root: str, entries: Iterable[Entry]) -> AsyncIterator[bytes]:
-    """A zip file of a folder; links are left out, since a zip has no good way to tell them."""
+async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -> AsyncIterator[bytes]:
+    """A zip file of a folder.  Links are left out: a zip file has no good form for them."""
     outbox = _Outbox()
     with zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for entry in entries:
@@ -52,14 +51,16 @@ async def zip_archive(held: Held, root: str, entries: Iterable[Entry]) -> AsyncI
             elif entry.kind == "file":
                 info.compress_type = zipfile.ZIP_DEFLATED
                 with archive.open(info, "w", force_zip64=entry.size > 1 << 30) as member:
-                    async for chunk in _contents(held, entry):
+                    async for chunk in contents(entry):
                         member.write(chunk)
                         yield outbox.take()
             yield outbox.take()
     yield outbox.take()
 
 
-async def tar(held: Held, root: str, entries: Iterable[Entry], compressed: bool) -> AsyncIterator[bytes]:
+async def tar(
+    root: str, entries: Iterable[Entry], contents: Contents, *, compressed: bool
+) -> AsyncIterator[bytes]:
     """A tar file of a folder."""
     outbox = _Outbox()
     mode = "w|gz" if compressed else "w|"
@@ -78,7 +79,7 @@ async def tar(held: Held, root: str, entries: Iterable[Entry], compressed: bool)
             archive.addfile(info)
             if entry.kind == "file":
                 left = entry.size  # as promised in the header, whatever became of the file since
-                async for chunk in _contents(held, entry):
+                async for chunk in contents(entry):
                     archive.fileobj.write(chunk[:left])
                     left -= len(chunk[:left])
                     yield outbox.take()
@@ -86,17 +87,6 @@ async def tar(held: Held, root: str, entries: Iterable[Entry], compressed: bool)
                 archive.offset += entry.size + -entry.size % tarfile.BLOCKSIZE
             yield outbox.take()
     yield outbox.take()
-
-
-async def _contents(held: Held, entry: Entry) -> AsyncIterator[bytes]:
-    left = entry.size
-    try:
-        async with held.used(saves=False) as box, box.files.read_stream(entry.path, length=entry.size) as reading:
-            async for chunk in reading:
-                yield chunk[:left]
-                left -= len(chunk)
-    except ClocheError:
-        return  # it went away meanwhile
 
 
 def _name(root: str, entry: Entry) -> str:
@@ -108,8 +98,8 @@ def _text(name: str) -> str:
 
 
 def _date(entry: Entry) -> tuple[int, int, int, int, int, int]:
-    told = time.gmtime(min(max(entry.modified, 0), 4e9))
-    return max(_EARLIEST, (told[0], told[1], told[2], told[3], told[4], told[5]))
+    date = time.gmtime(min(max(entry.modified, 0), 4e9))
+    return max(_EARLIEST, (date[0], date[1], date[2], date[3], date[4], date[5]))
 
 
 def _attributes(entry: Entry) -> int:

@@ -1,4 +1,4 @@
-"""Files of a sandbox: read, written, listed, archived, watched.  Every path is resolved inside the wall, never here."""
+"""Files of a sandbox: read, write, list, archive and watch them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from starlette.responses import Response, StreamingResponse
 from cloche.doors.http.answers import Created, DiskAnswer, EntryAnswer, Page
 from cloche.doors.http.archive import tar, zip_archive
 from cloche.doors.http.bodies import FolderBody, RenameBody
-from cloche.doors.http.dependencies import Json, TheCaller, TheSandbox, TheService, page, path_asked, path_in
+from cloche.doors.http.dependencies import Json, SandboxId, TheCaller, TheService, page, path_in, path_in_query
 from cloche.doors.http.multipart import parts
 from cloche.doors.http.problems import ALWAYS, Unsatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
 from cloche.doors.routing.routes import Operations
-from cloche.engine.transfers import AsyncReading
+from cloche.errors import ClocheError
 from cloche.model.files import Entry
-from cloche.policy.meter import Meter
-from cloche.service.held import Held
+from cloche.policy.caller import Caller
+from cloche.service.files import OpenFile
+from cloche.service.service import Service
 from cloche.service.shapes import entry_json
 
 operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="files")
 
-# What a sandbox made is shown by no browser in our name: it is downloaded, not typed by guess, and can do nothing.
+# A browser must not show content from a sandbox under our origin: it downloads it, does not guess its type, and runs
+# nothing in it.
 INERT = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -45,7 +47,7 @@ _MULTIPART = {
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _PATH = {"name": "path", "in": "query", "schema": {"type": "string", "default": "."}, "description": "in the sandbox"}
 _HEARTBEAT_S = 15.0
-_ANY = 1 << 30  # bytes of a file whose size the kernel does not tell
+_ANY = 1 << 30  # bytes of a file whose size the kernel does not know
 
 
 @operations.get(
@@ -54,46 +56,45 @@ _ANY = 1 << 30  # bytes of a file whose size the kernel does not tell
     responses={200: {"content": _BYTES}, 206: {"content": _BYTES, "description": "a part of it"}, 304: {}},
 )
 @operations.head("/files/{path:file}", scope="read")
-async def read(request: Request, held: TheSandbox, service: TheService, caller: TheCaller, path: str) -> Response:
-    """A file's contents, or a range of them."""
+async def read(
+    request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str
+) -> Response:
+    """The contents of a file, or a range of them."""
     name = path_in(request, "/files/") or path
-    meter = service.keyring.meter(caller)
-    meter.check_day()
-    entry = await held.box.files.stat(name)
-    if entry.kind not in ("file", "symlink"):
-        await _size(held, name)  # raises what is wrong with it
-    size = await _size(held, name) if entry.kind == "symlink" else entry.size
-    # A link does not tell when what it points to was changed, so it has no tag.
-    tag = "" if entry.kind == "symlink" else f'"{size:x}-{int(entry.modified * 1e6):x}"'
+    entry = await service.files.stat(caller, sandbox_id, name)
+    is_plain = entry.kind == "file"
+    size = entry.size if is_plain else await _size(service, caller, sandbox_id, name)
+    # The entry of a link does not tell when its target was changed, so a link has no tag.
+    tag = f'"{size:x}-{int(entry.modified * 1e6):x}"' if is_plain else ""
     headers = {**INERT, "Accept-Ranges": "bytes", **({"ETag": tag} if tag else {})}
     if tag and _is_known(request, tag):
         return Response(status_code=304, headers=headers)
     if not size and entry.path.startswith(("/proc/", "/sys/")):
-        reading = held.box.files.read_stream(name)
-        return StreamingResponse(_contents(held, reading, _ANY), 200, headers, media_type="application/octet-stream")
+        file = await service.files.open(caller, sandbox_id, name)
+        return StreamingResponse(_contents(file, _ANY), 200, headers, media_type="application/octet-stream")
     start, length, status = _range(request, size, tag)
     if status == 206:
         headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{size}"
     headers["Content-Length"] = str(length)
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers, media_type="application/octet-stream")
-    # Opened before anything is answered: what cannot be read is an error, not an answer that breaks off.
-    reading = await held.box.files.read_stream(name, offset=start, length=length).begin()
-    meter.use(byte_count=length)
-    return StreamingResponse(_contents(held, reading, length), status, headers, media_type="application/octet-stream")
+    # Opened before the answer begins: a file that cannot be read is an error, not an answer that breaks off.
+    file = await service.files.open(caller, sandbox_id, name, offset=start, length=length)
+    return StreamingResponse(_contents(file, length), status, headers, media_type="application/octet-stream")
 
 
-async def _contents(held: Held, reading: AsyncReading, length: int) -> AsyncIterator[bytes]:
+async def _contents(file: OpenFile, length: int) -> AsyncIterator[bytes]:
     left = length
-    async with held.used(saves=False), reading:
-        async for chunk in reading:
+    async with file:
+        async for chunk in file:
             yield chunk[:left]  # never more than was promised, though the file may grow
             left -= len(chunk)
 
 
-async def _size(held: Held, name: str) -> int:
-    async with held.box.files.read_stream(name, length=0) as reading:
-        return reading.size
+async def _size(service: Service, caller: Caller, sandbox_id: str, name: str) -> int:
+    """The size of the file that a link leads to; raises when the path leads to no file."""
+    async with await service.files.open(caller, sandbox_id, name, length=0) as file:
+        return file.size
 
 
 def _is_known(request: Request, tag: str) -> bool:
@@ -122,65 +123,41 @@ def _range(request: Request, size: int, tag: str) -> tuple[int, int, int]:
 )
 async def write(
     request: Request,
-    held: TheSandbox,
+    sandbox_id: SandboxId,
     service: TheService,
     caller: TheCaller,
     path: str,
     mode: Annotated[str | None, Query(pattern="^[0-7]{1,3}$", description="permissions, octal: 644")] = None,
     append: bool = False,
 ) -> Response:
-    """Write a file, all or nothing: an upload that breaks off leaves what was there."""
+    """Write a file, all or nothing: an upload that breaks off leaves the old file."""
     name = path_in(request, "/files/") or path
-    meter = service.keyring.meter(caller)
-    entry = await _store(held, meter, name, request.stream(), None if mode is None else int(mode, 8), append)
+    permissions = None if mode is None else int(mode, 8)
+    chunks = request.stream()
+    entry = await service.files.write(caller, sandbox_id, name, chunks, mode=permissions, append=append)
     return Json(entry_json(entry))
 
 
-async def _store(
-    held: Held,
-    meter: Meter,
-    name: str,
-    chunks: AsyncIterator[bytes],
-    mode: int | None = None,
-    append: bool = False,
-    saves: bool = True,
-) -> Entry:
-    meter.check_day()
-    async with (
-        held.used(saves=saves) as box,
-        box.files.write_stream(name, mode=mode, append=append) as writing,
-    ):
-        async for chunk in chunks:
-            if chunk:
-                meter.use(byte_count=len(chunk))
-                await writing.write(chunk)
-        entry = await writing.finish()
-    held.happened("file.write", {"path": entry.path, "size": entry.size})
-    return entry
-
-
 @operations.delete("/files/{path:file}", scope="run", body="none", status_code=204)
-async def remove(request: Request, held: TheSandbox, path: str) -> Response:
-    """Remove a file, or a folder with all that is in it."""
-    name = path_in(request, "/files/") or path
-    async with held.used() as box:
-        await box.files.remove(name)
-    held.happened("file.remove", {"path": name})
+async def remove(
+    request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str
+) -> Response:
+    """Remove a file, or a folder and everything below it."""
+    await service.files.remove(caller, sandbox_id, path_in(request, "/files/") or path)
     return Response(status_code=204)
 
 
 @operations.patch("/files/{path:file}", scope="run", body="json", responses={200: {"model": EntryAnswer}})
-async def rename(request: Request, held: TheSandbox, path: str, body: RenameBody) -> Response:
+async def rename(
+    request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str, body: RenameBody
+) -> Response:
     """Rename or move a file or folder."""
     name = path_in(request, "/files/") or path
-    async with held.used() as box:
-        entry = await box.files.rename(name, body.new_path)
-    held.happened("file.rename", {"path": name, "new_path": entry.path})
-    return Json(entry_json(entry))
+    return Json(entry_json(await service.files.rename(caller, sandbox_id, name, body.new_path)))
 
 
 class Listed(Page[EntryAnswer]):
-    """What is in a folder; `truncated`: there is more than can be listed at once."""
+    """The entries of a folder; `truncated`: there are more than can be listed at once."""
 
     truncated: bool
 
@@ -188,35 +165,36 @@ class Listed(Page[EntryAnswer]):
 @operations.get("/files", scope="read", responses={200: {"model": Listed}}, openapi_extra={"parameters": [_PATH]})
 async def listed(
     request: Request,
-    held: TheSandbox,
+    sandbox_id: SandboxId,
+    service: TheService,
+    caller: TheCaller,
     depth: Annotated[int, Query(ge=1, le=1000)] = 1,
     limit: Annotated[int, Query(ge=1, le=100_000)] = 10_000,
     after: Annotated[str | None, Query(max_length=20)] = None,
 ) -> Response:
-    """What is in a folder, and in the folders below it as deep as wanted."""
-    async with held.used(saves=False) as box:
-        found = await box.files.list(path_asked(request), depth=depth)
-    told = page([entry_json(entry) for entry in found], limit, after)
-    return Json({**told, "truncated": found.truncated})
+    """The entries of a folder, and of the folders below it to a depth."""
+    found = await service.files.list(caller, sandbox_id, path_in_query(request), depth=depth)
+    return Json({**page([entry_json(entry) for entry in found], limit, after), "truncated": found.truncated})
 
 
 @operations.get("/stat", scope="read", responses={200: {"model": EntryAnswer}}, openapi_extra={"parameters": [_PATH]})
-async def stat(request: Request, held: TheSandbox) -> Response:
-    """What is at a path; a link is told as a link."""
-    return Json(entry_json(await held.box.files.stat(path_asked(request))))
+async def stat(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """The entry at a path; a link is not followed."""
+    return Json(entry_json(await service.files.stat(caller, sandbox_id, path_in_query(request))))
 
 
 @operations.get("/disk", scope="read", responses={200: {"model": DiskAnswer}})
-async def disk(held: TheSandbox) -> Response:
-    """The workspace's file system."""
-    return Json(await held.box.files.disk())
+async def disk(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """The size and the use of the workspace's file system."""
+    return Json(await service.files.disk(caller, sandbox_id))
 
 
 @operations.post("/folders", scope="run", body="json", responses={200: {"model": Created}})
-async def make_folder(held: TheSandbox, body: FolderBody) -> Response:
-    """Make a folder, and those on the way."""
-    async with held.used() as box:
-        created = await box.files.mkdir(body.path)
+async def make_folder(
+    sandbox_id: SandboxId, body: FolderBody, service: TheService, caller: TheCaller
+) -> Response:
+    """Make a folder and its parents."""
+    created, _ = await service.files.make_folder(caller, sandbox_id, body.path)
     return Json({"created": created})
 
 
@@ -231,14 +209,14 @@ class Uploaded(Page[EntryAnswer]):
     responses={200: {"model": Uploaded}},
     openapi_extra={**_MULTIPART, "parameters": [_PATH]},
 )
-async def upload(request: Request, held: TheSandbox, service: TheService, caller: TheCaller) -> Response:
-    """Write many files at once: each file part's name is its path, below `?path=`."""
-    folder = path_asked(request)
+async def upload(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """Write many files at once: the name of each file part is its path, below `?path=`."""
+    folder = path_in_query(request)
     written: list[dict[str, Any]] = []
     async for name, chunks in parts(request):
-        entry = await _store(held, service.keyring.meter(caller), f"{folder}/{name}", chunks, saves=False)
+        entry = await service.files.write(caller, sandbox_id, f"{folder}/{name}", chunks, saves=False)
         written.append(entry_json(entry))
-    await held.save()
+    await service.files.save(caller, sandbox_id)
     return Json({"items": written, "next": None})
 
 
@@ -248,30 +226,48 @@ async def upload(request: Request, held: TheSandbox, service: TheService, caller
     responses={200: {"content": {"application/zip": {}, "application/x-tar": {}, "application/gzip": {}}}},
     openapi_extra={"parameters": [_PATH]},
 )
-async def archive(request: Request, held: TheSandbox, format: Literal["zip", "tar", "tar.gz"] = "zip") -> Response:
+async def archive(
+    request: Request,
+    sandbox_id: SandboxId,
+    service: TheService,
+    caller: TheCaller,
+    format: Literal["zip", "tar", "tar.gz"] = "zip",
+) -> Response:
     """A folder as one file, made while it is sent."""
-    folder = path_asked(request)
-    found = await held.box.files.list(folder, depth=1000)
-    root = (await held.box.files.stat(folder)).path
+    folder = path_in_query(request)
+    found = await service.files.list(caller, sandbox_id, folder, depth=1000)
+    root = (await service.files.stat(caller, sandbox_id, folder)).path
     name = re.sub(r"[^A-Za-z0-9._-]", "_", root.rpartition("/")[2]) or "files"
     headers = {**INERT, "Content-Disposition": f'attachment; filename="{name}.{format}"'}
     if found.truncated:
         headers["X-Cloche-Truncated"] = "true"
+
+    async def contents(entry: Entry) -> AsyncIterator[bytes]:
+        try:
+            file = await service.files.open(caller, sandbox_id, entry.path, length=entry.size)
+            async for chunk in _contents(file, entry.size):
+                yield chunk
+        except ClocheError:
+            return  # the file was removed meanwhile
+
     if format == "zip":
-        return StreamingResponse(zip_archive(held, root, found), 200, headers, media_type="application/zip")
+        return StreamingResponse(zip_archive(root, found, contents), 200, headers, media_type="application/zip")
     kind = "application/gzip" if format == "tar.gz" else "application/x-tar"
-    return StreamingResponse(tar(held, root, found, format == "tar.gz"), 200, headers, media_type=kind)
+    lines = tar(root, found, contents, compressed=format == "tar.gz")
+    return StreamingResponse(lines, 200, headers, media_type=kind)
 
 
 @operations.get("/watch", scope="read", responses=EVENTS, openapi_extra={"parameters": [_PATH]})
-async def watch(request: Request, held: TheSandbox, recursive: bool = False) -> Response:
-    """What changes in a folder, as server-sent events: `ready`, then `change` after `change`."""
-    watching = await held.box.files.watch(path_asked(request), recursive=recursive)
+async def watch(
+    request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, recursive: bool = False
+) -> Response:
+    """The changes in a folder, as server-sent events: `ready`, then one `change` after another."""
+    watching = await service.files.watch(caller, sandbox_id, path_in_query(request), recursive=recursive)
 
     async def lines() -> AsyncIterator[bytes]:
         number = 1
         yield event(number, "ready", {})
-        while not held.feed.over:
+        while not watching.sandbox_ended:
             begin = monotonic()
             change = await watching.next_change(_HEARTBEAT_S)
             if change is not None:

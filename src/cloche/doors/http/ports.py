@@ -1,4 +1,4 @@
-"""Servers inside a sandbox: which there are, addresses for them, and they themselves, with a key."""
+"""Servers inside a sandbox: which ports listen, addresses for them, and requests passed on to them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.answers import Listening, Page, PortAddress, PortAnswer
 from cloche.doors.http.bodies import PortBody
-from cloche.doors.http.dependencies import After, Json, Limit, TheSandbox, held_of, page
+from cloche.doors.gate.identity import caller_of
+from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS
-from cloche.doors.ports import Ports
+from cloche.doors.ports import Place, PortDoor
 from cloche.doors.routing.routes import ApplicationRoute, Operations, SocketRoute
 from cloche.doors.sockets import Door, Socket
-from cloche.engine.ports import checked_port
-from cloche.errors import Gone, InvalidRun
-from cloche.service.held import Held
+from cloche.errors import InvalidRun
 from cloche.service.shapes import plain
 
 operations = Operations("/v1/sandboxes/{sandbox_id}/ports", responses=ALWAYS, tag="ports")
@@ -29,42 +28,46 @@ _FIXED = 6  # parts of the path in front of the server's own
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[PortAnswer]}})
-async def listed(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
-    """The ports on which something listens."""
-    async with held.used() as box:
-        return Json(page([plain(port) for port in await box.ports.list()], limit, after))
+async def listed(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
+) -> Response:
+    """The ports on which a server listens."""
+    return Json(page([plain(port) for port in await service.ports.list(caller, sandbox_id)], limit, after))
 
 
 @operations.get("/{port}", scope="run", responses={200: {"model": Listening}})
 async def listening(
-    held: TheSandbox,
+    sandbox_id: SandboxId,
     port: Number,
+    service: TheService,
+    caller: TheCaller,
     wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="seconds to wait for it")] = 0.0,
 ) -> Response:
-    """Does anything listen there, now or within a while?"""
-    there = True
-    async with held.used() as box:
-        try:
-            await box.ports.wait(port, wait)
-        except Gone:
-            await box.ports.list()  # raises when it is the sandbox that is gone
-            there = False
-    return Json({"port": port, "listening": there})
+    """Whether a server listens on a port, now or within `wait` seconds."""
+    return Json({"port": port, "listening": await service.ports.wait(caller, sandbox_id, port, wait)})
 
 
 @operations.post("/{port}", scope="run", body="json", responses={200: {"model": PortAddress}})
-async def address(request: Request, held: TheSandbox, port: Number, body: PortBody | None = None) -> Response:
-    """An address for a port, with a token of its own in it: whoever has it needs no key."""
-    ports: Ports = request.app.state.ports
-    grant = ports.grant(held, port, None if body is None else body.ttl)
-    told = {
-        "port": port,
-        "url": ports.url(grant, request.scope),
-        "path": f"/ports/{grant.token}/",
-        "token": grant.token,
-        "expires": grant.expires,
-    }
-    return Json(told)
+async def address(
+    request: Request,
+    sandbox_id: SandboxId,
+    port: Number,
+    service: TheService,
+    caller: TheCaller,
+    body: PortBody | None = None,
+) -> Response:
+    """Make an address for a port, with a token in it: a visitor who has the address needs no key."""
+    door: PortDoor = request.app.state.ports
+    grant = await service.ports.grant(caller, sandbox_id, port, None if body is None else body.ttl)
+    return Json(
+        {
+            "port": port,
+            "url": door.url(grant, request.scope),
+            "path": f"/ports/{grant.token}/",
+            "token": grant.token,
+            "expires": grant.expires,
+        }
+    )
 
 
 class _Proxied:
@@ -82,36 +85,34 @@ class _Proxied:
             await self._reach(scope, receive, send)
 
     async def _reach(self, scope: Scope, receive: Receive, send: Send) -> None:
-        held, port = await _place(scope, scope["path_params"]["port"])
+        place = _place(scope, scope["path_params"]["port"])
         rest = scope["raw_path"].split(b"/", _FIXED)[_FIXED:]
-        prefix = f"/v1/sandboxes/{held.id}/ports/{port}"
-        ports: Ports = scope["app"].state.ports
-        await ports.reach(scope, receive, send, held, port, prefix, b"/" + b"".join(rest), needs_key=True)
+        prefix = f"/v1/sandboxes/{place.sandbox}/ports/{place.port}"
+        door: PortDoor = scope["app"].state.ports
+        await door.reach(scope, receive, send, place, prefix, b"/" + b"".join(rest), needs_key=True)
 
 
-async def _place(scope: Scope, number: Any) -> tuple[Held, int]:
-    held = await held_of(HTTPConnection(scope), scope["path_params"]["sandbox_id"])
-    text = str(number)
-    if not text.isdecimal() or len(text) > 5:
+def _place(scope: Scope, port: Any) -> Place:
+    text = str(port)
+    if not text.isdecimal() or len(text) > 5 or not 1 <= int(text) <= 65535:
         raise InvalidRun("A port is a number from 1 to 65535.")
-    return held, checked_port(int(text))
+    return Place(caller_of(scope), scope["path_params"]["sandbox_id"], int(text))
 
 
 async def _tunnel(socket: Socket) -> None:
-    held, port = await _place(socket.scope, HTTPConnection(socket.scope).query_params.get("port", ""))
-    ports: Ports = socket.scope["app"].state.ports
-    await ports.tunnel(socket, held, port)
+    door: PortDoor = socket.scope["app"].state.ports
+    await door.tunnel(socket, _place(socket.scope, HTTPConnection(socket.scope).query_params.get("port", "")))
 
 
 class _ByToken:
     """Requests and WebSockets to /ports/TOKEN/…: the token in the address opens one port of one sandbox."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        ports: Ports = scope["app"].state.ports
+        door: PortDoor = scope["app"].state.ports
         # As it was sent: a token has no characters that need to be escaped.
         parts = scope["raw_path"].partition(b"?")[0].split(b"/", 3)
         token = parts[2].decode("ascii", "replace") if parts[1] == b"ports" else ""
-        await ports.by_token(scope, receive, send, token, prefix=f"/ports/{token}")
+        await door.by_token(scope, receive, send, token, prefix=f"/ports/{token}")
 
 
 _by_token = _ByToken()

@@ -15,10 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from cloche.doors.http.answers import ProblemAnswer
-from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed
-from cloche.policy.refusals import Busy, Forbidden, TooMany, Unauthorized
-from cloche.store.database import DatabaseAway
-from cloche.store.segments import Unrecorded
+from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed, Unavailable
+from cloche.policy.refusals import Busy, Ended, Forbidden, TooMany, Unauthorized
 
 log = logging.getLogger("cloche.http")
 
@@ -29,8 +27,8 @@ _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (Forbidden, 403),
     (TooMany, 429),
     (Busy, 503),
-    (DatabaseAway, 503),
-    (Unrecorded, 503),
+    (Unavailable, 503),
+    (Ended, 410),
     (FileMissing, 404),
     (Gone, 404),
     (FileProblem, 409),
@@ -63,12 +61,6 @@ class Unsatisfiable(Unwelcome):
         self.size = size
 
 
-class Ended(Gone):
-    """A sandbox of the caller's that is not alive any more."""
-
-    status = 410
-
-
 def answer(problem: ClocheError) -> Response:
     """An error as a response."""
     status = 500
@@ -78,7 +70,7 @@ def answer(problem: ClocheError) -> Response:
         if isinstance(problem, kind):
             status = number
             break
-    if isinstance(problem, Unwelcome | Ended):
+    if isinstance(problem, Unwelcome):
         status = problem.status
     if isinstance(problem, FileProblem):
         details["errno"] = problem.errno
@@ -86,7 +78,7 @@ def answer(problem: ClocheError) -> Response:
     if isinstance(problem, TooMany | Busy):
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
         details["retry_after"] = problem.retry_after
-    if isinstance(problem, DatabaseAway | Unrecorded):
+    if isinstance(problem, Unavailable):
         headers["Retry-After"] = _AWAY_S
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -1,4 +1,4 @@
-"""`/v1/sandboxes`: made, listed, extended, ended; what they use and what happens in them."""
+"""`/v1/sandboxes`: make, list, extend and end sandboxes; what they use and what happens in them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from starlette.responses import Response
 
 from cloche.doors.http.answers import Page, SandboxAnswer, UsageAnswer
 from cloche.doors.http.bodies import SandboxBody, SandboxChanges
-from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSandbox, TheService
+from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError
-from cloche.model.records import SandboxRecord
-from cloche.model.limits import BY_NAME, Limits
-from cloche.service.held import Held
-from cloche.service.service import Service
+from cloche.model.limits import Limits
+from cloche.model.result import Usage
+from cloche.service.sandboxes import NewSandbox, SandboxInfo
 from cloche.service.shapes import plain
 
 operations = Operations("/v1/sandboxes", responses=ALWAYS, tag="sandboxes")
@@ -37,12 +36,23 @@ async def create(
     caller: TheCaller,
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
 ) -> Response:
-    """A new sandbox; asked for again with the same Idempotency-Key, it is the same one."""
+    """Make a sandbox.  A second request with the same Idempotency-Key gets the same sandbox."""
     body.check_network()
-    wish = {**body.model_dump(exclude={"network", *BY_NAME}), **body.limits()}
-    wish["mounts"] = body.checked_mounts()
-    record = await service.sandboxes.create(caller, wish, idempotency_key)
-    return Json(_json(service, record), 201)
+    request = NewSandbox(
+        limits=body.limits(),
+        env=body.env or {},
+        mounts=body.checked_mounts(),
+        isolation=body.isolation,
+        metadata=body.metadata,
+        ttl=body.ttl,
+        idle_timeout=body.idle_timeout,
+        tools=body.tools or (),
+        undo=body.undo,
+        checkpoints=body.checkpoints,
+        persistent=body.persistent,
+        workspace=body.workspace,
+    )
+    return Json(_json(await service.sandboxes.create(caller, request, idempotency_key)), 201)
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[SandboxAnswer]}})
@@ -59,42 +69,39 @@ async def listed(
         name.removeprefix(_FILTER): value for name, value in request.query_params.items() if name.startswith(_FILTER)
     }
     found, following = await service.sandboxes.list(caller, state, wanted, limit, after)
-    return Json({"items": [_json(service, record) for record in found], "next": following})
+    return Json({"items": [_json(info) for info in found], "next": following})
 
 
 @operations.get("/{sandbox_id}", scope="read", responses={200: {"model": SandboxAnswer}})
-async def one(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
-    """A sandbox, also one that has ended."""
-    return Json(_json(service, await service.sandboxes.record(caller, sandbox_id)))
+async def one(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """A sandbox, living or ended."""
+    return Json(_json(await service.sandboxes.info(caller, sandbox_id)))
 
 
 @operations.patch("/{sandbox_id}", scope="run", body="json", responses={200: {"model": SandboxAnswer}})
-async def change(held: TheSandbox, body: SandboxChanges, service: TheService, caller: TheCaller) -> Response:
-    """Give it more time, or other metadata."""
-    record = service.sandboxes.change(caller, held.id, body.model_dump(exclude_unset=True))
-    return Json(_json(service, record))
+async def change(sandbox_id: SandboxId, body: SandboxChanges, service: TheService, caller: TheCaller) -> Response:
+    """Change a sandbox's time, idle time or metadata."""
+    return Json(_json(await service.sandboxes.change(caller, sandbox_id, body.model_dump(exclude_unset=True))))
 
 
 @operations.delete("/{sandbox_id}", scope="run", body="none", status_code=204)
-async def kill(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
-    """End it, with all that is in it."""
+async def kill(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """End a sandbox and everything in it."""
     await service.sandboxes.kill(caller, sandbox_id)
     return Response(status_code=204)
 
 
 @operations.post("/{sandbox_id}/pause", scope="run", body="none", status_code=204)
-async def pause(held: TheSandbox, service: TheService) -> Response:
-    """Have nothing in it run, and its time stand still; variables, programs and files stay as they are."""
-    await service.sandboxes.pause(held)
+async def pause(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """Stop everything in a sandbox, and its clock; variables, programs and files stay as they are."""
+    await service.sandboxes.pause(caller, sandbox_id)
     return Response(status_code=204)
 
 
 @operations.post("/{sandbox_id}/resume", scope="run", body="none", status_code=204)
-async def resume(sandbox_id: str, service: TheService, caller: TheCaller) -> Response:
-    """Have it go on where it was; one that runs already is fine."""
-    held = service.sandboxes.find(caller, sandbox_id, paused=True)
-    if held.box.paused:
-        await service.sandboxes.resume(held)
+async def resume(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
+    """Let a paused sandbox continue.  A running one is fine."""
+    await service.sandboxes.resume(caller, sandbox_id)
     return Response(status_code=204)
 
 
@@ -105,23 +112,26 @@ async def resume(sandbox_id: str, service: TheService, caller: TheCaller) -> Res
 )
 async def usage(
     request: Request,
-    held: TheSandbox,
+    sandbox_id: SandboxId,
+    service: TheService,
+    caller: TheCaller,
     interval: Annotated[float, Query(ge=0.1, le=3600, description="seconds between two events")] = 1.0,
 ) -> Response:
-    """What it uses now; as server-sent events, again and again."""
+    """The resources that a sandbox uses now; as server-sent events, again and again."""
+    first = _usage(await service.sandboxes.usage(caller, sandbox_id))
     if not wants_events(request):
-        return Json(await _usage(held))
+        return Json(first)
 
     async def lines() -> AsyncIterator[bytes]:
-        number = 0
-        while not held.feed.over:
-            number += 1
-            try:
-                now = await _usage(held)
-            except ClocheError:
-                return  # it has ended
+        number, now = 1, first
+        while True:
             yield event(number, "usage", now)
             await asyncio.sleep(interval)
+            number += 1
+            try:
+                now = _usage(await service.sandboxes.usage(caller, sandbox_id))
+            except ClocheError:
+                return  # the sandbox has ended
 
     return EventStream(lines())
 
@@ -129,30 +139,33 @@ async def usage(
 @operations.get("/{sandbox_id}/events", scope="read", responses=EVENTS)
 async def events(
     request: Request,
-    held: TheSandbox,
+    sandbox_id: SandboxId,
+    service: TheService,
+    caller: TheCaller,
     after: Annotated[int | None, Query(ge=0, le=1 << 50, description="the last event that was seen")] = None,
 ) -> Response:
-    """Everything that happens in it, whoever caused it; without `after`, from now on."""
-    start = held.feed.last if after is None and "last-event-id" not in request.headers else position(request, after)
-    following = held.followed()
-    await following.__aenter__()
+    """Everything that happens in a sandbox, whoever caused it; without `after`, from now on."""
+    following = await service.sandboxes.follow(caller, sandbox_id)
+    feed = await following.__aenter__()
+    start = feed.last if after is None and "last-event-id" not in request.headers else position(request, after)
 
     async def leave() -> None:
         await following.__aexit__(None, None, None)
 
-    return of_log(held.feed, start, leave)
+    return of_log(feed, start, leave)
 
 
-async def _usage(held: Held) -> dict[str, Any]:
-    told: dict[str, Any] = plain(await held.box.usage())
-    told["network"] = {"sent": 0, "received": 0}  # there is none
-    return told
+def _usage(used: Usage) -> dict[str, Any]:
+    answer: dict[str, Any] = plain(used)
+    answer["network"] = {"sent": 0, "received": 0}  # a sandbox has no network yet
+    return answer
 
 
-def _json(service: Service, record: SandboxRecord) -> dict[str, Any]:
+def _json(info: SandboxInfo) -> dict[str, Any]:
+    record = info.record
     return {
         **{name: getattr(record, name) for name in SandboxAnswer.model_fields if name not in _NOT_RECORDED},
         "limits": Limits.from_fields(record.limits).by_name(),
-        "idle_timeout": service.sandboxes.idle_timeout(record.id),
-        "paused": service.sandboxes.is_paused(record.id),
+        "idle_timeout": info.idle_timeout,
+        "paused": info.paused,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from time import time
 from typing import Annotated, Any
 
 from fastapi import Path, Query
@@ -28,8 +27,7 @@ from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
 from cloche.languages.state import State, look
-from cloche.model.records import AuditRecord, KeyRecord
-from cloche.service.identity import new_id
+from cloche.model.records import KeyRecord
 
 operations = Operations(responses=ALWAYS, tag="server")
 
@@ -77,9 +75,7 @@ async def ready(service: TheService) -> Response:
             503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"}
         )
     try:
-        await service.store.ping()
-        if service.trouble is not None:
-            raise service.trouble
+        await service.check_ready()
     except ClocheError as problem:
         return told(503, "misconfigured", problem.message, problem.hint, None, {"Retry-After": "5"})
     return Json({"status": "ok"})
@@ -100,47 +96,44 @@ async def known_languages(limit: Limit = 100, after: After = None) -> Response:
 
 @operations.get("/v1/usage", scope="read", responses={200: {"model": UsedAnswer}})
 async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
-    """What the caller has used, day by day."""
-    await service.journal.flush()
-    used = await service.store.usage_by_day(caller.owner, days)
-    by_day = {day: {"runs": one.runs, "cpu_time": one.cpu_time, "bytes": one.bytes_moved} for day, one in used.items()}
-    alive = sum(held.owner == caller.owner for held in service.sandboxes.alive())
-    return Json({"owner": caller.owner, "sandboxes": alive, "days": by_day})
+    """The runs, CPU time and bytes of the caller's owner, day by day."""
+    used = await service.usage.of_owner(caller, days)
+    by_day = {
+        day: {"runs": one.runs, "cpu_time": one.cpu_time, "bytes": one.bytes_moved} for day, one in used.days.items()
+    }
+    return Json({"owner": used.owner, "sandboxes": used.sandboxes, "days": by_day})
 
 
 @operations.post("/v1/keys", scope="admin", body="json", status_code=201, responses={201: {"model": KeyAnswer}})
 async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
     """A new key; this answer is the only place where it is ever shown."""
-    record, secret = await service.keyring.create(body.owner, body.name, body.scopes, _policy(body))
-    details = {"owner": record.owner, "scopes": list(record.scopes)}
-    _audit(service, caller, "key.create", record.id, details)
+    record, secret = await service.keys.create(caller, body.owner, body.name, body.scopes, _policy(body))
     return Json({**_key(record), "key": secret}, 201)
 
 
 @operations.get("/v1/keys", scope="admin", responses={200: {"model": Page[KeyAnswer]}})
-async def keys(service: TheService, limit: Limit = 100, after: After = None) -> Response:
+async def keys(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """All keys, without their secrets."""
-    return Json(page([_key(record) for record in service.keyring.list()], limit, after))
+    return Json(page([_key(record) for record in service.keys.list(caller)], limit, after))
 
 
 @operations.delete("/v1/keys/{key_id}", scope="admin", body="none", status_code=204)
 async def revoke(key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller) -> Response:
     """End a key, at once."""
-    await service.keyring.revoke(key_id)
-    _audit(service, caller, "key.revoke", key_id, {})
+    await service.keys.revoke(caller, key_id)
     return Response(status_code=204)
 
 
 @operations.get("/v1/audit", scope="admin", responses={200: {"model": Page[AuditAnswer]}})
 async def audit(
     service: TheService,
+    caller: TheCaller,
     owner: Annotated[str | None, Query(max_length=100)] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
     """Who did what, newest first."""
-    await service.journal.flush()
-    found, following = await service.store.audit(owner=owner, limit=limit, after=after)
+    found, following = await service.audit.list(caller, owner=owner, limit=limit, after=after)
     items = [{name: getattr(record, name) for name in AuditAnswer.model_fields} for record in found]
     return Json({"items": items, "next": following})
 
@@ -149,10 +142,6 @@ async def audit(
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def _audit(service: TheService, caller: TheCaller, action: str, target: str, details: dict[str, Any]) -> None:
-    service.journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
 
 
 def _states() -> list[State]:

@@ -13,7 +13,6 @@ from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSer
 from cloche.doors.http.problems import ALWAYS
 from cloche.service.workspaces.workspaces import Workspace
 from cloche.doors.routing.routes import Operations
-from cloche.service.workspaces import Workspace
 
 operations = Operations("/v1/workspaces", responses=ALWAYS, tag="workspaces")
 
@@ -35,24 +34,24 @@ class WorkspaceAnswer(BaseModel):
 @operations.get("", scope="read", responses={200: {"model": Page[WorkspaceAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """Workspaces, newest first."""
-    found, following = service.workspaces.list(caller.owner, limit, after)
+    found, following = service.workspaces.list(caller, limit, after)
     return Json({"items": [_json(workspace) for workspace in found], "next": following})
 
 
 @operations.get("/{workspace}", scope="read", responses={200: {"model": WorkspaceAnswer}})
 async def one(workspace: Id, service: TheService, caller: TheCaller) -> Response:
     """A workspace; POST /v1/sandboxes opens it."""
-    return Json(_json(service.workspaces.find(caller.owner, workspace)))
+    return Json(_json(service.workspaces.find(caller, workspace)))
 
 
 @operations.delete("/{workspace}", scope="run", body="none", status_code=204)
 async def remove(workspace: Id, service: TheService, caller: TheCaller) -> Response:
-    """Remove it with all its files, unless it is open."""
-    await service.workspaces.remove(caller.owner, workspace)
+    """Remove a workspace and its files, unless a sandbox has it open."""
+    await service.workspaces.remove(caller, workspace)
     return Response(status_code=204)
 
 
 def _json(workspace: Workspace) -> dict[str, Any]:
     about = workspace.about
-    told = {name: getattr(about, name) for name in WorkspaceAnswer.model_fields if name != "open"}
-    return {**told, "open": workspace.sandbox is not None}
+    fields = {name: getattr(about, name) for name in WorkspaceAnswer.model_fields if name != "open"}
+    return {**fields, "open": workspace.sandbox is not None}

@@ -1,4 +1,4 @@
-"""Two moments of a session side by side."""
+"""Compares two checkpoints of a session."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from cloche.doors.http.dependencies import Json, TheSandbox
+from cloche.doors.http.dependencies import Json, SandboxId, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS
-from cloche.service import comparison
 from cloche.doors.routing.routes import Operations
-from cloche.service import comparing
 
 operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="sessions")
 
@@ -19,7 +17,7 @@ Difference = Literal["created", "changed", "removed"]
 
 
 class CompareBody(BaseModel):
-    """Two checkpoints, by id or name; null is how things are now."""
+    """Two checkpoints, by id or name; null is the present."""
 
     model_config = ConfigDict(extra="forbid")
     before: str | None = Field(default=None, max_length=300)
@@ -28,7 +26,7 @@ class CompareBody(BaseModel):
 
 
 class ValueAnswer(BaseModel):
-    """A variable's value, as far as it can be told in a line."""
+    """The value of a variable, in one line."""
 
     type: str
     shown: str
@@ -44,7 +42,7 @@ class ComparedVariable(BaseModel):
 
 
 class FileAnswer(BaseModel):
-    """A file's contents; no text when it has none, or too much."""
+    """The contents of a file; no text for a binary or a very large file."""
 
     size: int
     text: str | None
@@ -60,7 +58,7 @@ class ComparedFile(BaseModel):
 
 
 class ComparedAnswer(BaseModel):
-    """What differs between two moments; `truncated`: in more files than are listed."""
+    """The differences between two checkpoints; `truncated`: more files differ than are listed."""
 
     variables: list[ComparedVariable]
     files: list[ComparedFile]
@@ -68,6 +66,6 @@ class ComparedAnswer(BaseModel):
 
 
 @operations.post("/compare", scope="run", body="json", responses={200: {"model": ComparedAnswer}})
-async def compare(held: TheSandbox, body: CompareBody) -> Response:
+async def compare(sandbox_id: SandboxId, body: CompareBody, service: TheService, caller: TheCaller) -> Response:
     """Which variables (of a Python context) and files differ between two checkpoints, and how."""
-    return Json(await comparing.compare(held, body.before, body.after, body.context))
+    return Json(await service.sessions.compare(caller, sandbox_id, body.before, body.after, body.context))
