@@ -8,7 +8,6 @@ look at one shell, and the shell waits for those who are slow.
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode
 from json import dumps, loads
 from typing import Any
 
@@ -19,7 +18,8 @@ from cloche.doors.http.given import held_of
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
 from cloche.service.commands import Command
-from cloche.service.events import Happened
+from cloche.service.event_log import LogEntry
+from cloche.service.events import Printed
 from cloche.service.held import Held
 
 MAX_REPLAY = 256 << 10  # bytes of what was shown before, for a client that comes back
@@ -84,7 +84,7 @@ class _Terminal:
     async def _show(self) -> None:
         is_first = True
         async for batch in self._command.log.batches():
-            pieces = [_shown(happened) for happened in batch]
+            pieces = [_shown(entry) for entry in batch]
             shown = b"".join(_last(pieces, MAX_REPLAY) if is_first else pieces)
             is_first = False
             for start in range(0, len(shown), _PIECE):
@@ -137,11 +137,8 @@ class _Terminal:
         await self._socket.send(dumps(told, separators=(",", ":")))
 
 
-def _shown(happened: Happened) -> bytes:
-    if happened.kind not in ("stdout", "stderr"):
-        return b""
-    told = loads(happened.data)
-    return b64decode(told["data"]) if "data" in told else told["text"].encode()
+def _shown(entry: LogEntry) -> bytes:
+    return entry.event.data if isinstance(entry.event, Printed) else b""
 
 
 def _last(pieces: list[bytes], most: int) -> list[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 from cloche.engine.attempts import AsyncAttempt
@@ -14,7 +14,8 @@ from cloche.errors import ClocheError, Gone
 from cloche.model.limits import Limits
 from cloche.model.result import Result
 from cloche.service.commands import Commands
-from cloche.service.events import EventLog
+from cloche.service.event_log import EventLog
+from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, Printed
 from cloche.service.keeping import Keeping
 from cloche.service.meter import Meter
 from cloche.store.records import SandboxRecord
@@ -99,11 +100,15 @@ class Held:
             self._followers -= 1
             self._followed = monotonic()
 
-    def happened(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
-        """Have those who follow it know; what programs print only if there is somebody.  `size` as in EventLog.add."""
-        if kind.endswith((".stdout", ".stderr")) and not self._followers and monotonic() > self._followed + FOLLOWED_S:
-            return
-        self.feed.add(kind, {"kind": kind, "time": time(), **told}, size)
+    def happened(self, kind: str, fields: dict[str, Any]) -> None:
+        """Add something small that happened to the feed: "file.write", "sandbox.paused" …"""
+        self.publish(Notice(kind, fields))
+
+    def publish(self, event: LoggedEvent, size: int = 0) -> None:
+        """Add an event to the feed; output of programs only while somebody follows.  `size` as in EventLog.add."""
+        printed = event.event if isinstance(event, OfRun | OfCommand) and isinstance(event.event, Printed) else None
+        if printed is None or (printed.whole and (self._followers or monotonic() < self._followed + FOLLOWED_S)):
+            self.feed.add(event, size)
 
     async def is_idle(self) -> bool:
         """Has nothing been done with it, nor by it, for its time?"""

@@ -73,7 +73,7 @@ async def run_program(
                 await process.feed(stdin)
             while (event := await process.next_event()) is not None:
                 if listened:
-                    run.tell(event)
+                    run.publish(event)
                     await run.log.keep_pace()
             assert process.result is not None
             return process.result

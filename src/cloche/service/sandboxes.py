@@ -16,6 +16,8 @@ from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.result import Result
 from cloche.service.errors import Busy
+from cloche.service.event_log import LogEntry
+from cloche.service.events import OfRun
 from cloche.service.held import Held
 from cloche.service.identity import new_id
 from cloche.service.keeping import Keeping
@@ -352,7 +354,7 @@ class Sandboxes:
                     if event.kind == "end":
                         assert events.result is not None
                         await held.save_after(events.result)
-                    run.tell(event)
+                    run.publish(event)
                     await run.log.keep_pace()
                 assert events.result is not None
                 return events.result
@@ -380,11 +382,9 @@ class Sandboxes:
     ) -> Run:
         """Do something in a sandbox that counts as a run."""
 
-        def feed(kind: str, told: dict[str, Any], size: int) -> None:
-            if kind == "started":
-                told["code"] = code[:10_000]
-                size += len(told["code"])
-            held.happened(f"run.{kind}", told, size)
+        def feed(run_id: str, entry: LogEntry) -> None:
+            shown = code[:10_000] if entry.kind == "started" else ""
+            held.publish(OfRun(run_id, entry.event, shown), entry.size + len(shown))
 
         return await self._runs.start(
             caller,

@@ -12,6 +12,7 @@ from cloche.engine import default
 from cloche.errors import InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.limits import Limits, within
+from cloche.service.events import ToolRequested
 from cloche.service.runs import current
 
 TYPE_CHECKING = False
@@ -86,6 +87,6 @@ def tool_of_caller(name: str) -> Callable[..., Awaitable[Any]]:
         run = current.get(None)
         if run is None:
             raise RuntimeError("nobody follows this code")
-        return await run.ask("tool", {"name": name, "args": list(args), "kwargs": kwargs})
+        return await run.ask(lambda call: ToolRequested(call, name, list(args), kwargs))
 
     return call

@@ -6,7 +6,7 @@ import json
 from operator import attrgetter
 from typing import Any, get_args
 
-from cloche.store.quick_json import json_to_keep
+from cloche.json_text import json_to_keep
 from cloche.store.records import AuditRecord, Fact, RunRecord, SandboxRecord
 from cloche.store.upserts import NAMES
 

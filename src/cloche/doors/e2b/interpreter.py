@@ -10,12 +10,12 @@ from starlette.types import Receive, Scope, Send
 
 from cloche import languages
 from cloche.doors.e2b.answers import Refusal, answer, header, json_body, line, refusal
-from cloche.doors.e2b.results import Telling
+from cloche.doors.e2b.results import ExecutionLines
 from cloche.doors.e2b.sandboxes import HOME, E2bSandbox
 from cloche.engine.contexts import AsyncContext
 from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun
-from cloche.service.events import Happened
+from cloche.service.event_log import LogEntry
 from cloche.service.runs import Run
 from cloche.service.service import Service
 
@@ -29,7 +29,7 @@ _SPOKEN = frozenset(("python", "javascript", "js", "typescript", "ts", "r", "jav
 
 
 class Interpreter:
-    """What clients ask of port 49999."""
+    """Answers the requests to port 49999."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -101,23 +101,23 @@ class Interpreter:
             env=told.get("env_vars") or None,
             keep=0,
         )
-        await _tell(run, receive, send, sandbox)
+        await _stream(run, receive, send, sandbox)
 
 
-async def _tell(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
-    """Send what happens as it happens; a client that leaves interrupts its code."""
+async def _stream(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+    """Send the events as they happen; a client that leaves interrupts its code."""
     await send({"type": "http.response.start", "status": 200, "headers": _NDJSON})
-    leaving, telling = asyncio.ensure_future(_left(receive)), Telling()
+    leaving, lines = asyncio.ensure_future(_left(receive)), ExecutionLines()
     leaving.add_done_callback(lambda _: None if leaving.cancelled() else asyncio.ensure_future(run.cancel()))
     try:
         async for batch in run.log.batches(0, _KEEPALIVE_S):
             if sandbox.is_over:
-                return  # without an end: the client then looks whether the sandbox is there
-            told = telling.tell(batch) if batch else line({"type": "keepalive"})
-            if telling.is_unfinished:
-                told += await _rest(run, telling, batch)
-            if told and not leaving.done():
-                await send({"type": "http.response.body", "body": told, "more_body": True})
+                return  # without an end: the client then checks whether the sandbox is still there
+            body = lines.of(batch) if batch else line({"type": "keepalive"})
+            if lines.is_unfinished:
+                body += await _rest(run, lines, batch)
+            if body and not leaving.done():
+                await send({"type": "http.response.body", "body": body, "more_body": True})
     finally:
         leaving.cancel()
     if sandbox.is_over or (run.result is None and isinstance(run.problem, Gone)):
@@ -128,10 +128,10 @@ async def _tell(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> 
     await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def _rest(run: Run, telling: Telling, batch: list[Happened]) -> bytes:
-    """The beginning of a line, unless more of it comes in a moment."""
+async def _rest(run: Run, lines: ExecutionLines, batch: list[LogEntry]) -> bytes:
+    """Output that has not ended its line, unless more of it comes in a moment."""
     await asyncio.sleep(_MOMENT_S)
-    return b"" if batch and run.log.last > batch[-1].number and telling.waits() else telling.rest()
+    return b"" if batch and run.log.last > batch[-1].number and lines.waits() else lines.rest()
 
 
 async def _left(receive: Receive) -> None:

@@ -13,15 +13,15 @@ from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
 from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, TheService, page
 from cloche.doors.http.problems import ALWAYS
-from cloche.doors.http.runs import EVENTS
+from cloche.doors.http.runs import EVENTS, result_response
 from cloche.doors.http.streams import accepted, of_log, outcome, position
 from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
+from cloche.results.fields import result_fields
 from cloche.service.commands import Command
 from cloche.service.held import Held
 from cloche.service.runs import Run
-from cloche.service.shapes import result_json
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}/commands", responses=ALWAYS, tags=["commands"])
 
@@ -63,7 +63,7 @@ async def start(
             else:
                 process = await _start(held, body, stdin=data is not None)
             run.stop = process.kill
-            result = await process.finish(data, run.tell)
+            result = await process.finish(data, run.publish)
             await held.save_after(result)
             return result
 
@@ -72,7 +72,7 @@ async def start(
     starting = service.sandboxes.run(caller, held, work, code, language, bytes_moved=len(data or b""))
     run = await accepted(request, service, starting)
     await outcome(request, run, run.cancel)
-    return Response(run.told, media_type=Json.media_type)
+    return result_response(run)
 
 
 async def _start(held: Held, body: CommandBody, stdin: bool, whole: bool = False) -> AsyncProcess:
@@ -115,7 +115,7 @@ async def one(held: TheSandbox, command: Id) -> Response:
     """A command, and its result when it has ended."""
     found = held.commands.find(command)
     told = _json(found)
-    told["result"] = None if found.result is None else result_json(found.result)
+    told["result"] = None if found.result is None else result_fields(found.result)
     return Json(told)
 
 

@@ -115,7 +115,7 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
         async with held.used():
             process = await _start(held, body)
             run.stop = process.kill
-            return await process.finish(None, run.tell)
+            return await process.finish(None, run.publish)
 
     told = body.code if body.code is not None else str(body.command)
     language = body.language if body.code is not None else "command"

@@ -22,9 +22,9 @@ from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
 from cloche.engine.transfers import AsyncReading
 from cloche.model.files import Entry
+from cloche.results.fields import plain
 from cloche.service.held import Held
 from cloche.service.meter import Meter
-from cloche.service.shapes import entry_json
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["files"])
 
@@ -140,7 +140,7 @@ async def write(
     name = path_in(request, "/files/") or path
     meter = service.keyring.meter(caller)
     entry = await _store(held, meter, name, request.stream(), None if mode is None else int(mode, 8), append)
-    return Json(entry_json(entry))
+    return Json(plain(entry))
 
 
 async def _store(
@@ -183,7 +183,7 @@ async def rename(request: Request, held: TheSandbox, path: str, body: RenameBody
     async with held.used() as box:
         entry = await box.files.rename(name, body.new_path)
     held.happened("file.rename", {"path": name, "new_path": entry.path})
-    return Json(entry_json(entry))
+    return Json(plain(entry))
 
 
 class Listed(Page[EntryAnswer]):
@@ -205,7 +205,7 @@ async def listed(
     """What is in a folder, and in the folders below it as deep as wanted."""
     async with held.used(saves=False) as box:
         found = await box.files.list(path_asked(request), depth=depth)
-    told = page([entry_json(entry) for entry in found], limit, after)
+    told = page([plain(entry) for entry in found], limit, after)
     return Json({**told, "truncated": found.truncated})
 
 
@@ -214,7 +214,7 @@ async def listed(
 )
 async def stat(request: Request, held: TheSandbox) -> Response:
     """What is at a path; a link is told as a link."""
-    return Json(entry_json(await held.box.files.stat(path_asked(request))))
+    return Json(plain(await held.box.files.stat(path_asked(request))))
 
 
 @router.get("/disk", responses={200: {"model": DiskAnswer}}, response_class=Response)
@@ -247,7 +247,7 @@ async def upload(request: Request, held: TheSandbox, service: TheService, caller
     written: list[dict[str, Any]] = []
     async for name, chunks in parts(request):
         entry = await _store(held, service.keyring.meter(caller), f"{folder}/{name}", chunks, saves=False)
-        written.append(entry_json(entry))
+        written.append(plain(entry))
     await held.save()
     return Json({"items": written, "next": None})
 

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from cloche.doors.gate import caller_of
 from cloche.doors.http.problems import Ended
 from cloche.errors import Gone
+from cloche.json_text import to_json
 from cloche.service.held import Held
 from cloche.service.keys import Caller
 from cloche.service.service import Service
-from cloche.service.shapes import to_json
 
 
 def visit(request: HTTPConnection) -> tuple[Service, Caller]:

@@ -18,8 +18,8 @@ from cloche.doors.ports import Ports
 from cloche.doors.sockets import Door, Socket
 from cloche.engine.ports import checked_port
 from cloche.errors import Gone, InvalidRun
+from cloche.results.fields import plain
 from cloche.service.held import Held
-from cloche.service.shapes import plain
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}/ports", responses=ALWAYS, tags=["ports"])
 

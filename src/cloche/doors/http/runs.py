@@ -14,11 +14,11 @@ from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, Vie
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, visit
 from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
+from cloche.doors.shapes import model_json, result_json
 from cloche.errors import Gone
 from cloche.model.result import Result
 from cloche.service.programs import run_program
 from cloche.service.runs import Run
-from cloche.service.shapes import model_json
 from cloche.store.records import RunRecord
 
 router = APIRouter(responses=ALWAYS, tags=["runs"])
@@ -150,10 +150,16 @@ async def answer(request: Request, run: Run, body: ViewBody, view: str | None, e
     """Wait for a run's end, and tell its result in the form that was asked for; `ends`: with its client."""
     result: Result = await (outcome(request, run, run.cancel) if ends else run.outcome())
     if (body.view or view) != "model":
-        return Response(run.told, media_type=Json.media_type)
+        return result_response(run)
     if "text/plain" in request.headers.get("accept", ""):
         return PlainTextResponse(result.for_model(body.budget or 2000))
     return Json(model_json(result, run.id, body.budget or 2000))
+
+
+def result_response(run: Run) -> Response:
+    """The whole result of a run that is over."""
+    assert run.ended is not None
+    return Response(result_json(run.log, run.ended), media_type=Json.media_type)
 
 
 def record_json(record: RunRecord) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
 from cloche.errors import ClocheError
+from cloche.results.fields import plain
 from cloche.service.held import Held
 from cloche.service.service import Service
-from cloche.service.shapes import plain
 from cloche.store.records import SandboxRecord
 
 router = APIRouter(prefix="/v1/sandboxes", responses=ALWAYS, tags=["sandboxes"])

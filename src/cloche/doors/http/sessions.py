@@ -32,10 +32,11 @@ from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, T
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
+from cloche.doors.shapes import attempt_json, best_json
 from cloche.engine.checkpoints import AsyncCheckpoint
 from cloche.engine.contexts import AsyncContext
+from cloche.results.fields import plain, result_fields
 from cloche.service import attempts
-from cloche.service.shapes import moment_json, plain, restored_json, result_json
 
 router = APIRouter(prefix="/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tags=["sessions"])
 
@@ -134,7 +135,7 @@ async def restore(held: TheSandbox, checkpoint: Name) -> Response:
     async with held.used() as box:
         restored = await box.restore(checkpoint)
     held.happened("restore", {"checkpoint": checkpoint})
-    return Json(restored_json(restored))
+    return Json(plain(restored))
 
 
 @router.post("/fork", status_code=201, responses={201: {"model": ContextAnswer}}, response_class=Response)
@@ -164,13 +165,13 @@ async def undo(held: TheSandbox) -> Response:
     async with held.used() as box:
         restored = await box.undo()
     held.happened("undo", {})
-    return Json(restored_json(restored))
+    return Json(plain(restored))
 
 
 @router.get("/history", responses={200: {"model": Page[MomentAnswer]}}, response_class=Response)
 async def history(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
     """Runs, checkpoints, restores … in order."""
-    return Json(page([moment_json(moment) for moment in held.box.history()], limit, after))
+    return Json(page([plain(moment) for moment in held.box.history()], limit, after))
 
 
 @router.post(
@@ -187,14 +188,14 @@ async def attempt(
     if wants_events(request):
         return of_log(run.log, run_id=run.id)
     await run.outcome()
-    return Json(tried[0], 201)
+    return Json(attempt_json(tried[0]), 201)
 
 
 @router.post("/attempts/{attempt}/keep", responses={200: {"model": ResultAnswer}}, response_class=Response)
 async def keep(held: TheSandbox, attempt: Name) -> Response:
     """Let the session go on from there."""
     async with held.used():
-        return Json(result_json(await attempts.find(held, attempt).keep()))
+        return Json(result_fields(await attempts.find(held, attempt).keep()))
 
 
 @router.post("/attempts/{attempt}/discard", status_code=204, response_class=Response)
@@ -221,7 +222,7 @@ async def best_of(
     if events:
         return of_log(run.log, run_id=run.id)
     await run.outcome()
-    return Json(found[0])
+    return Json(best_json(found[0]))
 
 
 def _context(context: AsyncContext) -> dict[str, Any]:

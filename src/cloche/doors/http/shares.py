@@ -17,8 +17,8 @@ from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.page import files as page_files
 from cloche.doors.sharing import SHARED
 from cloche.errors import Gone
+from cloche.json_text import to_json
 from cloche.service.identity import new_id
-from cloche.service.shapes import to_json
 from cloche.service.shares import Share
 from cloche.store.records import AuditRecord
 

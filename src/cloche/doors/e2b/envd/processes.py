@@ -1,12 +1,11 @@
-"""E2B's `process.Process`: commands and terminals, which go on whoever listens."""
+"""E2B's `process.Process`: commands and terminals, which go on when no client listens."""
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64decode, b64encode
 from binascii import Error
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from time import monotonic, time
 from typing import Any
 
@@ -14,14 +13,16 @@ from cloche.doors.e2b.answers import Left
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem, Stream, envelope, envelopes, message, only_message
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
-from cloche.model.events import Event, Output
-from cloche.service.commands import Command, Listener
+from cloche.service.commands import Command
+from cloche.service.event_log import LogEntry, Reader
+from cloche.service.events import Printed
 from cloche.service.held import Held
 
-REMEMBERED_S = 30.0  # a process that has ended can be connected to for so long
-KILLED_S = 5.0  # for a process to be gone, once it was killed
+REMEMBERED_S = 30.0  # a client can connect to a process for so long after its end
+KILLED_S = 5.0  # to wait for the end of a process that was killed
 _CHUNK, _TERMINAL_CHUNK = 32 << 10, 16 << 10  # bytes of output in one message
-_KEPT, _LOG = 64 << 10, 1 << 20  # of its output, for who looks at it by other doors: there may be many of them
+_KEPT = 64 << 10  # bytes of output in the result, which only other doors show: there may be many processes
+_LOG = 2 << 20  # characters of events: a client may be half of that behind before the process waits
 _LOOK_AGAIN_S = 1.0  # while the sandbox is paused, and time stands still in it
 _NOTE = "e2b.processes"
 _SIGNALS = {"SIGNAL_SIGKILL": 9, "SIGNAL_SIGTERM": 15}
@@ -47,7 +48,7 @@ _DEADLINE = "the operation timed out"
 
 
 class Program:
-    """A process that a client has started."""
+    """A process that an E2B client has started."""
 
     def __init__(self, held: Held, command: Command, told: dict[str, Any], takes_input: bool) -> None:
         self._held = held
@@ -87,25 +88,13 @@ class Program:
         if self._alarm is not None:
             self._alarm.cancel()
 
-    @contextmanager
-    def listen(self) -> Iterator[Listener]:
-        """What it does from now on."""
-        listener = Listener()
-        if self.command.log.over:
-            listener.end()
-        self.command.listeners.add(listener)
-        try:
-            yield listener
-        finally:
-            self.command.listeners.discard(listener)
-            listener.end()
-
-    def output(self, events: list[Event]) -> bytes:
-        """What it printed, as messages."""
+    def output(self, entries: list[LogEntry]) -> bytes:
+        """The output among some events, as messages."""
         parts = []
         size = _TERMINAL_CHUNK if self.is_terminal else _CHUNK
-        for event in events:
-            if isinstance(event, Output):
+        for entry in entries:
+            event = entry.event
+            if isinstance(event, Printed):
                 kind = b"pty" if self.is_terminal else event.kind.encode()
                 for start in range(0, len(event.data), size):
                     data = b64encode(event.data[start : start + size])
@@ -113,7 +102,7 @@ class Program:
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """How it ended, as a message; raises that its sandbox has ended with it, or that its time was up."""
+        """How it ended, as a message; raises when the sandbox ended with it, or when its time was up."""
         status = self.process.status
         if status is None:
             raise Left  # a stream that breaks off tells the client that the sandbox is gone
@@ -177,14 +166,14 @@ def programs_of(held: Held) -> Programs:
 
 
 async def start(call: Call, stream: Stream) -> None:
-    """Start a process, and tell what it does until it ends; it goes on when nobody listens."""
+    """Start a process and stream its events until it ends; it goes on when the client leaves."""
     told = await only_message(call.receive)
     time_s = call.time_s
     program = await _started(call, told)
     if time_s is not None:
         program.limit(time_s)
-    with program.listen() as listener:
-        await _relay(call, stream, program, listener, None)
+    with program.command.log.reader(is_awaited=True) as reader:
+        await _relay(call, stream, program, reader, None)
 
 
 async def _started(call: Call, told: dict[str, Any]) -> Program:
@@ -229,31 +218,32 @@ async def _started(call: Call, told: dict[str, Any]) -> Program:
 
 
 async def connect(call: Call, stream: Stream) -> None:
-    """Tell what a process does from now on; of one that has just ended, how it did."""
+    """Stream the events of a process from now on; for one that has just ended, how it ended."""
     told = await only_message(call.receive)
     deadline = None if call.time_s is None else monotonic() + call.time_s
     program = programs_of(call.held).find(told, ended=True)
-    with program.listen() as listener:
-        await _relay(call, stream, program, listener, deadline)
+    log = program.command.log
+    with log.reader(log.last, is_awaited=True) as reader:
+        await _relay(call, stream, program, reader, deadline)
 
 
-async def _relay(call: Call, stream: Stream, program: Program, listener: Listener, deadline: float | None) -> None:
+async def _relay(call: Call, stream: Stream, program: Program, reader: Reader, deadline: float | None) -> None:
     keepalive_s = call.keepalive_s
     async with call.held.used(saves=False):
         await stream.tell(program.started)
-        stream.watch(listener.end)
+        stream.watch(reader.close)
         while True:
             patience = keepalive_s if deadline is None else min(keepalive_s, deadline - monotonic())
-            events = await listener.next(max(patience, 0))
+            entries = await reader.next(max(patience, 0))
             if stream.left:
                 return
-            output = program.output(events)
-            if listener.over or any(event.kind == "exit" for event in events):
+            output = program.output(entries)
+            if reader.over or any(entry.kind == "exit" for entry in entries):
                 break
             if deadline is not None and monotonic() >= deadline:
                 await stream.tell(output)
                 raise Problem("deadline_exceeded", _DEADLINE)
-            if output or not events:
+            if output or not entries:
                 await stream.tell(output or _KEEPALIVE)
     if program.process.status == -9 and _has_ended(call):
         raise Left  # it was killed with its sandbox, and the agent was just quick enough to tell
