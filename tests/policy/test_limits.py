@@ -13,7 +13,7 @@ from cloche.configuration import Configuration, load
 from cloche.errors import InvalidRun
 from cloche.model.limits import BY_NAME, LIMITS, Limit, Limits
 from cloche.policy.limits import limits_for, reduced
-from cloche.service.keys import Caller
+from cloche.policy.caller import Caller
 from cloche.service.programs import run_program
 from cloche.service.service import Service
 

@@ -241,6 +241,7 @@ class AsyncRemoteSandbox(AsyncSandbox):
         env: Mapping[str, str] | None,
         timeout: float | None,
         keep: int,
+        shows: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> tuple[AsyncRemoteCell, AsyncContext]:
         request: dict[str, Any] = {"code": checked_code(code), "env": checked_env(env) or None, "keep": keep}
         self.limits_with(timeout)

@@ -1,53 +1,57 @@
-"""What a page wants to know of a sandbox as it happens, over one WebSocket.
+"""Everything that a page shows of a sandbox as it happens, over one WebSocket.
 
-A browser opens six connections to a server at most, for all its tabs together; streams of events would use them up.
-Messages are JSON.  From us: `ready` first, then `event` (what `GET …/events` tells, without what programs print),
-`change` (files), `usage`, `output` of the commands that the client follows, and `ended` last.  From the client:
+A browser opens at most six connections to a server, for all its tabs together; streams of events would use them up.
+Messages are JSON.  The server sends `ready` first, then `event` (the events of `GET …/events` except program output),
+`change` (files), `usage`, `output` of the commands that the client follows, and `ended` last.  The client sends
 `usage` with the seconds between two samples (0 for none), and `follow` with a command's id.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from json import dumps, loads
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from cloche.doors.http.dependencies import held_of
+from cloche.doors.http.dependencies import visit
 from cloche.doors.routing.routes import SocketRoute
+from cloche.doors.shapes import event_json
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun
-from cloche.service.events import Happened
-from cloche.service.held import Held
-from cloche.service.shapes import plain
+from cloche.policy.caller import Caller
+from cloche.results.fields import plain
+from cloche.service.event_log import EventLog, LogEntry
+from cloche.service.events import OfCommand, OfRun, Printed
+from cloche.service.service import Service
 
-MAX_TOLD = 16 << 10  # characters of an event; of a longer one, only what it is about
+MAX_EVENT = 16 << 10  # characters of an event; a longer one is sent without its contents
 MAX_FOLLOWED = 20  # commands
-_GATHER_S = 0.05  # changes of files come in crowds
+_GATHER_S = 0.05  # files often change many at a time
 _SHORTEST_S = 0.2
-_ABOUT = re.compile(r'"(run_id|command_id)":"([\w-]+)"')
 
 
 async def _handle(socket: Socket) -> None:
-    held = await held_of(HTTPConnection(socket.scope), socket.scope["path_params"]["sandbox_id"])
-    query = HTTPConnection(socket.scope).query_params
-    after = query.get("after", "")
+    connection = HTTPConnection(socket.scope)
+    service, caller = visit(connection)
+    sandbox: str = socket.scope["path_params"]["sandbox_id"]
+    following = await service.sandboxes.follow(caller, sandbox, output=False)
+    after = connection.query_params.get("after", "")
     if after and not (after.isdecimal() and len(after) < 16):
         raise InvalidRun("`after` is the number of an event.", hint="Leave it out to begin now.")
     await socket.accept()
-    live = _Live(socket, held)
-    await live.serve(int(after) if after else held.feed.last)
+    async with following as feed:
+        await _Live(socket, service, caller, sandbox, feed).serve(int(after) if after else feed.last)
 
 
 class _Live:
-    """One page that looks at one sandbox."""
+    """One page that shows one sandbox."""
 
-    def __init__(self, socket: Socket, held: Held) -> None:
-        self._socket, self._held = socket, held
+    def __init__(self, socket: Socket, service: Service, caller: Caller, sandbox: str, feed: EventLog) -> None:
+        self._socket, self._service, self._caller = socket, service, caller
+        self._sandbox, self._feed = sandbox, feed
         self._tasks: set[asyncio.Task[None]] = set()
         self._sampling: asyncio.Task[None] | None = None
         self._followed: set[str] = set()
@@ -57,13 +61,14 @@ class _Live:
         await self._say({"type": "ready", "number": after})
         async with self._parts():
             watching = self._begin(self._watch())
-            telling, listening = self._begin(self._tell(after)), self._begin(self._listen())
-            done, _ = await asyncio.wait((telling, listening), return_when=asyncio.FIRST_COMPLETED)
+            sending, listening = self._begin(self._send_feed(after)), self._begin(self._listen())
+            done, _ = await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
             watching.cancel()
             for task in done:
                 task.result()
-        if telling in done:
-            await self._say({"type": "ended", "reason": self._held.record.reason})
+        if sending in done:
+            ended = await self._service.sandboxes.info(self._caller, self._sandbox)
+            await self._say({"type": "ended", "reason": ended.record.reason})
             await self._socket.close()
 
     @asynccontextmanager
@@ -80,19 +85,19 @@ class _Live:
         self._tasks.add(task)
         return task
 
-    async def _tell(self, after: int) -> None:
-        async for batch in self._held.feed.batches(after):
-            for happened in batch:
-                if not happened.kind.endswith((".stdout", ".stderr")):
-                    told = f'{{"type":"event","number":{happened.number},"event":{_brief(happened)}}}'
-                    await self._socket.send(told)
+    async def _send_feed(self, after: int) -> None:
+        async for batch in self._feed.batches(after):
+            for entry in batch:
+                if not _is_output(entry):
+                    text = _brief(self._feed, entry)
+                    await self._socket.send(f'{{"type":"event","number":{entry.number},"event":{text}}}')
 
     async def _watch(self) -> None:
         try:
-            watching = await self._held.box.files.watch(".", recursive=True)
+            watching = await self._service.files.watch(self._caller, self._sandbox, ".", recursive=True)
         except ClocheError:
-            return  # it has just ended
-        async with watching:
+            return  # the sandbox has just ended
+        async with aclosing(watching):
             while (change := await watching.next_change()) is not None:
                 changes = [{"kind": change.kind, "path": change.path}]
                 while (change := await watching.next_change(_GATHER_S)) is not None and len(changes) < 500:
@@ -102,7 +107,7 @@ class _Live:
     async def _sample(self, interval_s: float) -> None:
         while True:
             try:
-                used = await self._held.box.usage()
+                used = await self._service.sandboxes.usage(self._caller, self._sandbox)
             except ClocheError:
                 return
             await self._say({"type": "usage", "usage": plain(used)})
@@ -110,16 +115,15 @@ class _Live:
 
     async def _follow(self, identity: str) -> None:
         try:
-            command = self._held.commands.find(identity)
+            command = await self._service.commands.follow(self._caller, self._sandbox, identity)
         except ClocheError as problem:
             await self._say({"type": "error", "message": problem.message, "hint": problem.hint})
             return
         async for batch in command.log.batches():
-            for happened in batch:
-                head = f'"number":{happened.number},"kind":{dumps(happened.kind)}'
-                await self._socket.send(
-                    f'{{"type":"output","command":{dumps(identity)},{head},"event":{happened.data}}}'
-                )
+            for entry in batch:
+                if text := event_json(command.log, entry):
+                    head = f'"number":{entry.number},"kind":{dumps(entry.kind)}'
+                    await self._socket.send(f'{{"type":"output","command":{dumps(identity)},{head},"event":{text}}}')
 
     async def _listen(self) -> None:
         while (message := await self._socket.receive()) is not None:
@@ -130,11 +134,11 @@ class _Live:
 
     def _take(self, message: str | bytes) -> None:
         try:
-            told = loads(message)
+            request = loads(message)
         except (ValueError, RecursionError):
-            told = None
-        kind = told.get("type") if isinstance(told, dict) else None
-        interval, command = (told.get("interval"), told.get("command")) if kind else (None, None)
+            request = None
+        kind = request.get("type") if isinstance(request, dict) else None
+        interval, command = (request.get("interval"), request.get("command")) if kind else (None, None)
         if kind == "usage" and isinstance(interval, int | float) and 0 <= interval <= 3600:
             if self._sampling is not None:
                 self._sampling.cancel()
@@ -150,18 +154,25 @@ class _Live:
                 hint='Send {"type": "usage", "interval": 1} or {"type": "follow", "command": "cmd_…"}.',
             )
 
-    async def _say(self, told: dict[str, Any]) -> None:
-        await self._socket.send(dumps(told, separators=(",", ":")))
+    async def _say(self, message: dict[str, Any]) -> None:
+        await self._socket.send(dumps(message, separators=(",", ":")))
 
 
-def _brief(happened: Happened) -> str:
-    data = happened.data
-    if len(data) <= MAX_TOLD:
-        return data
-    told = {"kind": happened.kind, "cut": True}
-    if found := _ABOUT.search(data, 0, 1000):
-        told[found.group(1)] = found.group(2)
-    return dumps(told)
+def _is_output(entry: LogEntry) -> bool:
+    event = entry.event
+    return isinstance(event, OfRun | OfCommand) and isinstance(event.event, Printed)
+
+
+def _brief(feed: EventLog, entry: LogEntry) -> str:
+    # By its estimated size first: a chart is not encoded only to be left out.
+    if entry.size <= MAX_EVENT and len(text := event_json(feed, entry)) <= MAX_EVENT:
+        return text
+    fields = {"kind": entry.kind, "cut": True}
+    if isinstance(entry.event, OfRun):
+        fields["run_id"] = entry.event.run_id
+    elif isinstance(entry.event, OfCommand):
+        fields["command_id"] = entry.event.command_id
+    return dumps(fields)
 
 
 routes = [SocketRoute("/v1/sandboxes/{sandbox_id}/live", Door(_handle), scope="run", name="live")]

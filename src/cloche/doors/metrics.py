@@ -49,7 +49,7 @@ class _State(Collector):
     def collect(self) -> Iterator[Metric]:
         service = self._service
         admission = service.admission.state()
-        yield GaugeMetricFamily("cloche_sandboxes", "Sandboxes alive", len(service.sandboxes.alive()))
+        yield GaugeMetricFamily("cloche_sandboxes", "Sandboxes alive", service.sandbox_count())
         yield GaugeMetricFamily("cloche_runs_running", "Runs under way", admission.running)
         yield GaugeMetricFamily("cloche_runs_waiting", "Runs in the queue", admission.waiting)
         ended = CounterMetricFamily("cloche_runs", "Runs ended, by outcome", labels=("outcome",))

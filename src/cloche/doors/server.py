@@ -125,8 +125,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal: stop, and let whoever asks know; a second one stops at once."""
-        self._service.stopping = True
-        self._service.admission.close()
+        self._service.refuse_new()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -8,19 +8,18 @@ look at one shell, and the shell waits for those who are slow.
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode
 from json import dumps, loads
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from cloche.doors.http.dependencies import held_of
+from cloche.doors.http.dependencies import visit
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
-from cloche.service.commands import Command
-from cloche.service.events import Happened
-from cloche.service.held import Held
+from cloche.service.commands import Command, CommandRequest
+from cloche.service.event_log import LogEntry
+from cloche.service.events import Printed
 
 MAX_REPLAY = 256 << 10  # bytes of what was shown before, for a client that comes back
 MAX_TYPED = 1 << 20  # bytes that the shell has not taken yet
@@ -29,26 +28,22 @@ _SHELL = ["sh", "-c", "if command -v bash > /dev/null; then exec bash -l; else e
 
 
 async def _handle(socket: Socket) -> None:
-    held = await held_of(HTTPConnection(socket.scope), socket.scope["path_params"]["sandbox_id"])
-    query = HTTPConnection(socket.scope).query_params
-    async with held.used():
-        size = _number(query.get("columns"), 80), _number(query.get("rows"), 24)
-        if identity := query.get("id"):
-            command = held.commands.find(identity)
-            if not command.pty:
-                raise Refused("This command has no terminal.", hint="Start it with `pty`, or leave `id` out.")
-            if "columns" in query or "rows" in query:
-                await command.process.resize(size)
-        else:
-            command = await _start(held, query.get("command") or _SHELL, size)
+    connection = HTTPConnection(socket.scope)
+    (service, caller), query = visit(connection), connection.query_params
+    sandbox: str = socket.scope["path_params"]["sandbox_id"]
+    size = _number(query.get("columns"), 80), _number(query.get("rows"), 24)
+    if identity := query.get("id"):
+        command = await service.commands.find(caller, sandbox, identity)
+        if not command.pty:
+            raise Refused("This command has no terminal.", hint="Start it with `pty`, or leave `id` out.")
+        if "columns" in query or "rows" in query:
+            await command.resize(*size)
+    else:
+        shell = CommandRequest(command=query.get("command") or _SHELL, pty=True, size=size)
+        command = await service.commands.start(caller, sandbox, shell)
+    async with command.in_use():
         await socket.accept()
         await _Terminal(socket, command).serve()
-
-
-async def _start(held: Held, words: str | list[str], size: tuple[int, int]) -> Command:
-    held.commands.check_room()
-    process = await held.box.commands.start(words, pty=True, size=size)
-    return held.commands.add(process, words, True)
 
 
 def _number(text: str | None, usual: int) -> int:
@@ -84,7 +79,7 @@ class _Terminal:
     async def _show(self) -> None:
         is_first = True
         async for batch in self._command.log.batches():
-            pieces = [_shown(happened) for happened in batch]
+            pieces = [_shown(entry) for entry in batch]
             shown = b"".join(_last(pieces, MAX_REPLAY) if is_first else pieces)
             is_first = False
             for start in range(0, len(shown), _PIECE):
@@ -113,7 +108,7 @@ class _Terminal:
     async def _type(self) -> None:
         while True:
             typed = await self._typed.get()
-            await self._command.process.write(typed)
+            await self._command.write(typed)
             self._typed_size -= len(typed)
 
     async def _control(self, message: str) -> None:
@@ -123,9 +118,9 @@ class _Terminal:
             told = None
         kind = told.get("type") if isinstance(told, dict) else None
         if kind == "resize" and type(told.get("columns")) is int and type(told.get("rows")) is int:
-            await self._command.process.resize(told["columns"], told["rows"])
+            await self._command.resize(told["columns"], told["rows"])
         elif kind == "signal" and type(told.get("signal")) in (int, str):
-            await self._command.process.signal(told["signal"])
+            await self._command.signal(told["signal"])
         else:
             raise InvalidRun(
                 "This message is not understood.",
@@ -137,11 +132,8 @@ class _Terminal:
         await self._socket.send(dumps(told, separators=(",", ":")))
 
 
-def _shown(happened: Happened) -> bytes:
-    if happened.kind not in ("stdout", "stderr"):
-        return b""
-    told = loads(happened.data)
-    return b64decode(told["data"]) if "data" in told else told["text"].encode()
+def _shown(entry: LogEntry) -> bytes:
+    return entry.event.data if isinstance(entry.event, Printed) else b""
 
 
 def _last(pieces: list[bytes], most: int) -> list[bytes]:

@@ -3,8 +3,8 @@
     → {"type": "execute", "code": "print(6 * 7)", "language": "python"}
     ← {"type": "result", "output": "42\\n", "errors": "", "exit_code": 0, …}
 
-What is sent waits until the client has taken what came before, so nothing piles up here: a run whose events nobody
-takes goes on, and its log (`cloche.service.events`) is bounded.
+Each message waits until the client has taken the one before, so nothing piles up here: a run goes on when nobody
+takes its events, and its log (`cloche.service.event_log`) is bounded.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from pydantic_core import from_json
 from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.bodies import given_bytes
 from cloche.doors.routing.routes import SocketRoute
+from cloche.doors.shapes import displays_json, event_json, images
 from cloche.doors.sockets import Door, Left, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
+from cloche.json_text import to_json
 from cloche.model.kinds import kind_of
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, TooMany
-from cloche.service.held import Held
-from cloche.service.programs import run_program
+from cloche.results.fields import plain
+from cloche.service.event_log import Reader
 from cloche.service.runs import Run
+from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
-from cloche.service.shapes import images, plain, to_json
 
 log = logging.getLogger("cloche.websocket")
 
@@ -161,9 +163,9 @@ class _Conversation:
 
     def _need_not_wait(self, turn: _Turn) -> bool:
         """Can it begin at once?  Then its code is on its way before there is a task that waits for its end."""
-        if self._service.admission.is_full() or (turn.id is None and any(other.id is None for other in self._turns)):
+        if self._service.runs.is_full() or (turn.id is None and any(other.id is None for other in self._turns)):
             return False
-        return turn.wish.get("session") is not True or self._service.sandboxes.living(self._own) is not None
+        return turn.wish.get("session") is not True or self._service.sandboxes.owner_of(self._own) is not None
 
     async def _begin(self, turn: _Turn) -> None:
         try:
@@ -178,10 +180,10 @@ class _Conversation:
             if turn.id is None:
                 async with self._in_order:
                     turn.is_next = True
-                    await self._say(None, await self._told(turn))
+                    await self._answer(turn)
             else:
                 turn.is_next = True
-                await self._say(turn.id, await self._told(turn))
+                await self._answer(turn)
         except Left:
             if turn.is_program and turn.run is not None:
                 await turn.run.cancel()
@@ -195,8 +197,8 @@ class _Conversation:
                 turn.feeding.cancel()
             self._turns.remove(turn)
 
-    async def _told(self, turn: _Turn) -> dict[str, Any]:
-        """Run it; the message that it comes to."""
+    async def _answer(self, turn: _Turn) -> None:
+        """Carry a run out, and send the message that ends it."""
         try:
             if turn.run is None and turn.problem is None:
                 if turn.called_off:
@@ -205,44 +207,46 @@ class _Conversation:
             if turn.problem is not None:
                 raise turn.problem
             assert turn.run is not None
-            run = turn.run
             if turn.wish.get("stream"):
-                await self._stream(turn, run)
-            result = await run.outcome()
+                # As a reader until the result is written: the log keeps the displays as they were encoded until then.
+                with turn.run.log.reader() as reader:
+                    await self._stream(turn, turn.run, reader)
+                    message = await _outcome(turn, turn.run)
+            else:
+                message = await _outcome(turn, turn.run)
         except ClocheError as problem:
-            return _problem(problem, "" if turn.run is None else turn.run.id)
+            message = _message(turn.id, _problem(problem, "" if turn.run is None else turn.run.id))
         except Left:
             raise
         except Exception:
             log.exception("a run that was asked for by WebSocket failed by our own fault")
-            return _problem(SandboxFailed("Something went wrong on our side.", hint="Try again."))
+            fault = SandboxFailed("Something went wrong on our side.", hint="Try again.")
+            message = _message(turn.id, _problem(fault))
         finally:
             if turn.news is not None:
                 turn.news.cancel()
-        return _result(run, result, turn.wish)
+        await self._socket.send(message)
 
     async def _start(self, wish: dict[str, Any]) -> Run:
         session, stdin = wish.get("session"), wish.get("stdin")
         data = given_bytes("stdin", stdin, None)
         interactive = bool(wish.get("interactive"))
         if session:
-            held = await self._held(session, wish)
-            return await self._service.sandboxes.run_cell(
+            return await self._service.sessions.run(
                 self._caller,
-                held,
+                await self._session(session, wish),
                 wish["code"],
                 language=wish.get("language"),
                 context=wish.get("context"),
                 stdin=data,
                 timeout=wish.get("timeout"),
                 interactive=interactive,
-                keep=held.limits.output_bytes,
+                keeps_all=True,
             )
         if wish.get("context") is not None:
             raise InvalidRun("Only a session has contexts.", hint='Say which: "session": true, or a sandbox\'s id.')
         options = {name: wish[name] for name in ("timeout", "memory") if wish.get(name) is not None}
-        return await run_program(
-            self._service,
+        return await self._service.programs.run(
             self._caller,
             wish["code"],
             language=wish.get("language") or "python",
@@ -252,38 +256,38 @@ class _Conversation:
             listened=interactive or bool(wish.get("stream")),
         )
 
-    async def _held(self, session: str | bool, wish: dict[str, Any]) -> Held:
+    async def _session(self, session: str | bool, wish: dict[str, Any]) -> str:
+        """The id of the sandbox that a message means; `true` is the connection's own, which the first use makes."""
         memory = wish.get("memory")
         if isinstance(session, str):
             if memory is not None:
-                raise InvalidRun("The memory is the sandbox's.", hint="Say it when the sandbox is made.")
-            return self._service.sandboxes.find(self._caller, session)
+                raise InvalidRun("The memory belongs to the sandbox.", hint="Set it when you make the sandbox.")
+            return session
         async with self._making:
             if self._own:
                 if memory is not None and memory != self._own_memory:
-                    raise InvalidRun("The memory is the session's.", hint="Say it with the session's first run.")
+                    raise InvalidRun("The memory belongs to the session.", hint="Set it with the session's first run.")
                 try:
-                    return self._service.sandboxes.find(self._caller, self._own)
+                    return (await self._service.sandboxes.view(self._caller, self._own)).id
                 except Gone:
-                    memory = self._own_memory  # it was idle, or ran out of memory: begin anew
-            order: dict[str, Any] = {"ttl": self._service.configuration.max_ttl}
-            if memory is not None:
-                order["memory"] = memory
-            record = await self._service.sandboxes.create(self._caller, order)
-            self._own, self._own_memory = record.id, memory
-            return self._service.sandboxes.find(self._caller, record.id)
+                    memory = self._own_memory  # the session was idle, or ran out of memory: start a new one
+            limits = {} if memory is None else {"memory": memory}
+            made = await self._service.sandboxes.create(
+                self._caller, NewSandbox(limits=limits, ttl=self._service.configuration.max_ttl)
+            )
+            self._own, self._own_memory = made.record.id, memory
+            return self._own
 
-    async def _stream(self, turn: _Turn, run: Run) -> None:
-        """Pass on what happens in a run; its end is told by its result."""
+    async def _stream(self, turn: _Turn, run: Run, reader: Reader) -> None:
+        """Send the events of a run; its end is not one of them, the result says that."""
         mark = "" if turn.id is None else f'"id":{dumps(turn.id)},'
-        async for batch in run.log.batches():
-            for happened in batch:
-                kind = _STREAMED.get(happened.kind)
-                if kind is not None:
-                    # The event's own JSON is not read and written again: only its beginning is.
-                    await self._socket.send(f'{{"type":"{kind}",{mark}{happened.data[1:]}')
-                elif happened.kind == "clear":
+        while batch := await reader.next():
+            for entry in batch:
+                kind = _STREAMED.get(entry.kind)
+                if entry.kind == "clear":
                     await self._say(turn.id, {"type": "clear"})
+                elif kind is not None and (text := event_json(run.log, entry)):
+                    await self._socket.send(f'{{"type":"{kind}",{mark}{text[1:]}')
 
     # --- input
 
@@ -301,8 +305,8 @@ class _Conversation:
         try:
             await turn.has_run.wait()
             assert turn.run is not None
-            async for _ in turn.run.log.follow():
-                break  # from its first event on it takes input
+            with turn.run.log.reader() as reader:
+                await reader.next()  # from its first event on it takes input
             while turn.pending:
                 data, eof = turn.pending[0]
                 await turn.run.write(data, eof)
@@ -311,12 +315,10 @@ class _Conversation:
         except ClocheError:
             turn.pending, turn.pending_size = [], 0  # it has ended: nobody wants it any more
 
-    # --- what is said
+    # --- messages to the client
 
-    async def _say(self, identity: Id, told: dict[str, Any]) -> None:
-        if identity is not None:
-            told["id"] = identity
-        await self._socket.send(to_json(told))
+    async def _say(self, identity: Id, fields: dict[str, Any]) -> None:
+        await self._socket.send(_message(identity, fields))
 
     def _begin_news(self, turn: _Turn) -> None:
         turn.news = asyncio.create_task(self._tell_news(turn))
@@ -342,10 +344,9 @@ class _Conversation:
                 await turn.run.cancel()
         if self._own:
             try:
-                held = self._service.sandboxes.find(self._caller, self._own)
-                await self._service.sandboxes.end(held, "its connection was closed")
+                await self._service.sandboxes.kill(self._caller, self._own, "its connection was closed")
             except Gone:
-                pass  # it has ended before
+                pass  # it has ended already
 
 
 # --- what is received
@@ -405,12 +406,28 @@ def _checked(kind: str, told: dict[str, Any]) -> dict[str, Any]:
     return wish
 
 
-# --- what is answered
+# --- messages to the client
+
+
+def _message(identity: Id, fields: dict[str, Any]) -> str:
+    if identity is not None:
+        fields["id"] = identity
+    return to_json(fields)
+
+
+async def _outcome(turn: _Turn, run: Run) -> str:
+    """The message that ends a run."""
+    result = await run.outcome()
+    text = _message(turn.id, _result(run, result, turn.wish))
+    if turn.wish.get("view") == "model":
+        return text
+    # The displays are encoded by themselves: what the client was sent as events is not encoded again.
+    return f'{text[:-1]},"results":{displays_json(run.log, result.results)}}}'
 
 
 def _result(run: Run, result: Result, wish: dict[str, Any]) -> dict[str, Any]:
     error = result.error
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "type": "result",
         "output": output_text(result),
         "errors": errors_text(result),
@@ -421,15 +438,13 @@ def _result(run: Run, result: Result, wish: dict[str, Any]) -> dict[str, Any]:
         "truncated": result.truncated,
         "error": plain(error),
         "hint": "" if error is None else error.hint,
-        "results": plain(result.results),
         "artifacts": plain(result.artifacts),
     }
     if run.record.sandbox is not None:
-        told.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)
+        fields.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)
     if wish.get("view") == "model":
-        told.update(output=result.for_model(wish.get("budget") or _BUDGET), images=images(result))
-        del told["results"]
-    return told
+        fields.update(output=result.for_model(wish.get("budget") or _BUDGET), images=images(result))
+    return fields
 
 
 def output_text(result: Result) -> str:
@@ -462,17 +477,17 @@ def _never_begun() -> Gone:
 
 
 def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "type": "error",
         "message": problem.message,
         "hint": problem.hint,
         "kind": "limit" if isinstance(problem, TooMany) else problem.code,
     }
     if isinstance(problem, TooMany | Busy):
-        told["retry_after"] = problem.retry_after
+        fields["retry_after"] = problem.retry_after
     if run_id:
-        told["run_id"] = run_id
-    return told
+        fields["run_id"] = run_id
+    return fields
 
 
 routes = [SocketRoute("/", Door(_handle), scope="run", name="websocket")]

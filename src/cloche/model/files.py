@@ -57,6 +57,7 @@ class Mount(Plain):
     source: str
     target: str
     writable: bool = False
+    identity: tuple[int, int] | None = None  # the device and inode of a source that a server's policy has checked
 
 
 class Port(Plain):

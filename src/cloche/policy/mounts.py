@@ -1,8 +1,8 @@
 """Decides which folders of the host a caller may mount, and resolves each path exactly once.
 
 A sandbox that may write to an allowed folder can replace a directory in it by a symlink at any moment.  So the path is
-opened step by step beneath the allowed folder without following a link, and the sandbox's wall later compares the folder
-that it mounts with the one that was checked here (`Mount.identity`).
+opened step by step beneath the allowed folder without following a link, and the wall later compares the folder that it
+mounts with the one that was checked here (`Mount.identity`).
 """
 
 from __future__ import annotations

@@ -1,87 +1,117 @@
-"""Attempts and contests on somebody's behalf: runs whose state is kept or thrown away afterwards."""
+"""The verbs about attempts and contests: runs whose state the caller keeps or discards afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from cloche.engine.attempts import AsyncAttempt
+from cloche.configuration import Configuration
 from cloche.errors import Gone, InvalidRun, Refused
+from cloche.model.events import Started
+from cloche.model.history import Best
 from cloche.model.result import Result
+from cloche.policy import limits
+from cloche.policy.caller import Caller
+from cloche.service.events import AttemptEnded, ContestEnded, ScoreRequested
 from cloche.service.identity import new_id
-from cloche.service.runs import Run
-from cloche.service.shapes import best_json, changes_json, result_json
+from cloche.service.runs import Run, Runs
+from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
-    from cloche.policy.caller import Caller
-    from cloche.service.held import Held
-    from cloche.service.service import Service
+    from cloche.engine.attempts import AsyncAttempt
+    from cloche.service.lifecycle import Lifecycle
+    from cloche.service.live import LiveSandbox
 
 MAX_ATTEMPTS = 16  # undecided, in one sandbox
 
 
-async def attempt(
-    service: Service, caller: Caller, held: Held, code: str, context: str | None, timeout: float | None
-) -> tuple[Run, list[dict[str, Any]]]:
-    """Try code in a branch; what was tried is in the list when the run is over."""
-    service.sandboxes.check_times(timeout)
-    if len(held.attempts) >= MAX_ATTEMPTS:
-        raise Refused(f"There are {MAX_ATTEMPTS} undecided attempts.", hint="Keep or discard some of them.")
-    tried: list[dict[str, Any]] = []
+class Attempts:
+    """Tries code in branches of a session."""
 
-    async def work(run: Run) -> Result:
-        run.say("started", {"run_id": run.id, "pid": 0})
-        async with held.used() as box:
-            found = await box.attempt(code, context=context, timeout=timeout)
-        identity = new_id("try")
-        held.attempts[identity] = found
-        changes = changes_json(found.files, found.variables)
-        tried.append({"id": identity, "result": result_json(found.result, run.id), **changes})
-        run.say_last("end", {"attempt": tried[0]})
-        return found.result
+    def __init__(self, configuration: Configuration, lifecycle: Lifecycle, runs: Runs) -> None:
+        self._configuration, self._lifecycle, self._runs = configuration, lifecycle, runs
 
-    return await service.sandboxes.run(caller, held, work, code, context=context or ""), tried
+    @verb("run")
+    async def start(
+        self, caller: Caller, sandbox: str, code: str, *, context: str | None = None, timeout: float | None = None
+    ) -> tuple[Run, list[AttemptEnded]]:
+        """Try code in a branch.  The list holds the attempt when the run is over."""
+        limits.check_value("timeout", timeout, self._configuration)
+        live = await self._lifecycle.find(caller, sandbox)
+        if len(live.attempts) >= MAX_ATTEMPTS:
+            raise Refused(f"There are {MAX_ATTEMPTS} undecided attempts.", hint="Keep or discard some of them.")
+        tried: list[AttemptEnded] = []
 
+        async def work(run: Run) -> Result:
+            run.publish(Started(0))
+            async with live.used() as box:
+                found = await box.attempt(code, context=context, timeout=timeout)
+            identity = new_id("try")
+            live.attempts[identity] = found
+            tried.append(AttemptEnded(identity, run.id, found.result, found.files, found.variables))
+            run.publish_last(tried[0])
+            return found.result
 
-def find(held: Held, identity: str) -> AsyncAttempt:
-    """An attempt that is to be decided on, now."""
-    found = held.attempts.pop(identity, None)
-    if found is None:
-        raise Gone("There is no such attempt, or it was decided on already.")
-    return found
+        return await self._runs.start_in(caller, live, work, code, context=context or ""), tried
 
+    @verb("run")
+    async def keep(self, caller: Caller, sandbox: str, attempt: str) -> Result:
+        """Let the session continue from an attempt."""
+        live = await self._lifecycle.find(caller, sandbox)
+        async with live.used():
+            return await _taken(live, attempt).keep()
 
-async def best_of(
-    service: Service,
-    caller: Caller,
-    held: Held,
-    candidates: Sequence[str],
-    score: str | None,
-    context: str | None,
-    timeout: float | None,
-    asks: bool,
-) -> tuple[Run, list[dict[str, Any]]]:
-    """Let candidates compete; without an expression, whoever follows the run is asked for the scores."""
-    service.sandboxes.check_times(timeout)
-    if score is None and not asks:
-        raise InvalidRun("A score is needed.", hint="Give an expression, or accept server-sent events and be asked.")
-    found: list[dict[str, Any]] = []
+    @verb("run")
+    async def discard(self, caller: Caller, sandbox: str, attempt: str) -> None:
+        """Drop an attempt, as if it had never run."""
+        live = await self._lifecycle.find(caller, sandbox)
+        async with live.used():
+            await _taken(live, attempt).discard()
 
-    async def work(run: Run) -> Result:
-        async def asked(result: Result) -> Any:
-            value = await run.ask("score", {"result": result_json(result, run.id)})
-            try:
-                return float(value)
-            except (TypeError, ValueError, OverflowError):
-                raise InvalidRun(f"A score is a number, not {value!r:.100}.") from None
-
-        run.say("started", {"run_id": run.id, "pid": 0})
-        async with held.used() as box:
-            best = await box.best_of(
-                candidates, score if score is not None else cast(Any, asked), context=context, timeout=timeout
+    @verb("run")
+    async def best_of(
+        self,
+        caller: Caller,
+        sandbox: str,
+        candidates: Sequence[str],
+        score: str | None,
+        *,
+        context: str | None = None,
+        timeout: float | None = None,
+        asks: bool = False,
+    ) -> tuple[Run, list[Best]]:
+        """Let candidates compete.  Without a score expression, the client that follows the run is asked for scores."""
+        limits.check_value("timeout", timeout, self._configuration)
+        live = await self._lifecycle.find(caller, sandbox)
+        if score is None and not asks:
+            raise InvalidRun(
+                "A score is needed.", hint="Give an expression, or accept server-sent events and be asked."
             )
-        found.append(best_json(best))
-        run.say_last("end", {"best": found[0]})
-        return best.result or best.candidates[0].result
+        found: list[Best] = []
 
-    return await service.sandboxes.run(caller, held, work, "\n".join(candidates), context=context or ""), found
+        async def work(run: Run) -> Result:
+            async def ask(result: Result) -> Any:
+                value = await run.ask(lambda call: ScoreRequested(call, run.id, result))
+                try:
+                    return float(value)
+                except (TypeError, ValueError, OverflowError):
+                    raise InvalidRun(f"A score is a number, not {value!r:.100}.") from None
+
+            run.publish(Started(0))
+            async with live.used() as box:
+                best = await box.best_of(
+                    candidates, score if score is not None else cast(Any, ask), context=context, timeout=timeout
+                )
+            found.append(best)
+            run.publish_last(ContestEnded(best))
+            return best.result or best.candidates[0].result
+
+        return await self._runs.start_in(caller, live, work, "\n".join(candidates), context=context or ""), found
+
+
+def _taken(live: LiveSandbox, identity: str) -> AsyncAttempt:
+    """Take an attempt out of the undecided ones."""
+    found = live.attempts.pop(identity, None)
+    if found is None:
+        raise Gone("There is no such attempt, or it was decided already.")
+    return found

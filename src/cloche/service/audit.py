@@ -23,13 +23,16 @@ class Audit:
     def note(self, caller: Caller, action: str, target: str, details: dict[str, Any] | None = None) -> None:
         """Record an action; raises when it cannot be recorded."""
         identity = new_id("audit")
-        self._journal.note(
-            AuditRecord(identity, time(), caller.owner, caller.key_id, action, target, details or {})
-        )
+        self._journal.note(AuditRecord(identity, time(), caller.owner, caller.key_id, action, target, details or {}))
 
     @verb("admin")
     async def list(
-        self, caller: Caller, *, owner: str | None, limit: int, after: str | None  # noqa: ARG002
+        self,
+        caller: Caller,  # noqa: ARG002
+        *,
+        owner: str | None,
+        limit: int,
+        after: str | None,
     ) -> tuple[Sequence[AuditRecord], str | None]:
         """A page of the log, newest first, and where the next page begins."""
         await self._journal.flush()

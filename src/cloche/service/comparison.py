@@ -45,7 +45,7 @@ async def compare(box: AsyncSandbox, before: str | None, after: str | None, cont
         for which in (before, after):
             copies = which is not None and any(changed)
             branches.append(await box.checkpoints.branch(which, where, "copy" if copies else "shared"))
-            sides.append(await _side(box, branches[-1]))
+            sides.append(await _state(box, branches[-1]))
         files = await _files(box, sides[0], sides[1], changed)
         return {
             "variables": _variables(sides[0].variables, sides[1].variables),
@@ -76,9 +76,9 @@ async def _changes(box: AsyncSandbox, which: str | None) -> set[str]:
     return {*changes.created, *changes.changed, *changes.removed}
 
 
-async def _side(box: AsyncSandbox, branch: AsyncContext) -> _State:
-    found = await box.contexts.call({"method": "variables", "context": branch.id, "digest": True})
-    found = found.get("variables")
+async def _state(box: AsyncSandbox, branch: AsyncContext) -> _State:
+    answer = await box.contexts.call({"method": "variables", "context": branch.id, "digest": True})
+    found = answer.get("variables")
     copy = _COPY.match(branch.cwd or "")
     return _State(found if isinstance(found, dict) else {}, copy[0] if copy else "/sandbox")
 

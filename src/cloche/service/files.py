@@ -78,6 +78,8 @@ class FileWatch:
     async def close(self) -> None:
         await self._watch.close()
 
+    aclose = close  # for `contextlib.aclosing`
+
 
 class Files:
     """Reads, writes, lists, moves, removes and watches files."""

@@ -7,14 +7,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from time import time
-from typing import Any
 
 from cloche.configuration import Configuration
 from cloche.errors import ClocheError, Gone, Refused
-from cloche.model.records import AuditRecord, SandboxRecord
+from cloche.model.records import SandboxRecord
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, Ended
-from cloche.service.identity import new_id
+from cloche.service.audit import Audit
 from cloche.service.live import LiveSandbox
 from cloche.service.runs import Runs
 from cloche.service.workspaces.workspaces import Workspaces
@@ -33,9 +32,15 @@ class Lifecycle:
     """The living sandboxes, by id."""
 
     def __init__(
-        self, configuration: Configuration, store: Store, journal: Journal, runs: Runs, workspaces: Workspaces
+        self,
+        configuration: Configuration,
+        store: Store,
+        journal: Journal,
+        audit: Audit,
+        runs: Runs,
+        workspaces: Workspaces,
     ) -> None:
-        self._configuration, self._store, self._journal = configuration, store, journal
+        self._configuration, self._store, self._journal, self.audit = configuration, store, journal, audit
         self._runs, self._workspaces = runs, workspaces
         self._live: dict[str, LiveSandbox] = {}
         self._leaving: dict[str, LiveSandbox] = {}
@@ -151,7 +156,7 @@ class Lifecycle:
         if live is None or live.owner != caller.owner:
             await self.record(caller, identity)
             return
-        self.audit(caller, "sandbox.kill", identity, {})
+        self.audit.note(caller, "sandbox.kill", identity)
         await self.end(live, reason)
 
     async def end(self, live: LiveSandbox, reason: str) -> None:
@@ -229,6 +234,3 @@ class Lifecycle:
             self._journal.note(record)
         except ClocheError as problem:
             log.error("the state of sandbox %s could not be recorded: %s", record.id, problem.message)
-
-    def audit(self, caller: Caller, action: str, target: str, details: dict[str, Any]) -> None:
-        self._journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 from cloche.engine.attempts import AsyncAttempt
@@ -15,8 +15,9 @@ from cloche.model.limits import Limits
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
 from cloche.policy.meter import Meter
-from cloche.service.commands import Commands
-from cloche.service.events import EventLog
+from cloche.service.commands import SandboxCommands
+from cloche.service.event_log import EventLog
+from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, Printed
 from cloche.service.workspaces.save import Keeping
 
 FOLLOWED_S = 60.0  # the feed gets output while a client follows it, and for this long afterwards
@@ -30,7 +31,7 @@ class LiveSandbox:
         self.box, self.record, self.idle_timeout, self.meter = box, record, idle_timeout, meter
         self.id, self.owner = record.id, record.owner
         self.feed = EventLog(MAX_FEED)
-        self.commands = Commands(self)
+        self.commands = SandboxCommands(self)
         self.attempts: dict[str, AsyncAttempt] = {}
         self.pauses = False  # pause instead of ending when the time is up
         self.time_left_s = 0.0  # when it was paused
@@ -95,11 +96,15 @@ class LiveSandbox:
             self._followers -= 1
             self._followed = monotonic()
 
-    def happened(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
-        """Add an event to the feed.  Output is left out unless a client follows, or did until lately."""
-        if kind.endswith((".stdout", ".stderr")) and not self._followers and monotonic() > self._followed + FOLLOWED_S:
-            return
-        self.feed.add(kind, {"kind": kind, "time": time(), **told}, size)
+    def happened(self, kind: str, fields: dict[str, Any]) -> None:
+        """Add a notice to the feed: "file.write", "sandbox.paused" …"""
+        self.publish(Notice(kind, fields))
+
+    def publish(self, event: LoggedEvent, size: int = 0) -> None:
+        """Add an event to the feed; output only while a client follows, or did until lately."""
+        printed = event.event if isinstance(event, OfRun | OfCommand) and isinstance(event.event, Printed) else None
+        if printed is None or (printed.whole and (self._followers or monotonic() < self._followed + FOLLOWED_S)):
+            self.feed.add(event, size)
 
     async def is_idle(self) -> bool:
         """Return whether neither a request nor a program has worked in the sandbox for its idle time."""

@@ -1,116 +1,110 @@
-"""Runs: code under way on somebody's behalf.  Each is recorded before it starts and has exactly one outcome."""
+"""Runs: code that a caller has started.  Each is recorded before it starts and has exactly one outcome."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
-from json import dumps
 from time import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cloche.errors import ClocheError, Gone, InvalidRun, SandboxFailed
-from cloche.model.events import CellEvent, End, Event, Exit
+from cloche.model.events import CellEvent, End, Event, Exit, Failed, Started
 from cloche.model.limits import Limits
 from cloche.model.records import RunRecord
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.keys import Keyring
 from cloche.service.admission import Admission
-from cloche.service.events import Encoded, EventLog
+from cloche.service.event_log import EventLog, LogEntry
+from cloche.service.events import AttemptEnded, ContestEnded, LoggedEvent, NoResult, OfRun, RunEnded, RunStarted
 from cloche.service.identity import new_id
-from cloche.service.shapes import Telling, plain, problem_json, result_json, to_json
+from cloche.service.recording import recorded
+from cloche.service.verbs import verb
 from cloche.store.journal import Journal
+from cloche.store.store import Store
+
+if TYPE_CHECKING:
+    from cloche.service.live import LiveSandbox
 
 log = logging.getLogger("cloche.runs")
 
-_LOG_S = 0.1  # so that whoever waits for the outcome has it first, and one turn does not wait for another's line
+_LOG_S = 0.1  # the client gets the outcome first, and no turn waits for the log line of another
 _LOG_LINES = 16  # at a time
 MAX_LOG = 64 << 20  # characters of one run's events
-MAX_FINISHED = 256 << 20  # bytes of runs that are over, their events and results, all together
+MAX_FINISHED = 256 << 20  # bytes of all runs that are over, with their events and results
 MAX_FINISHED_RUNS = 2000
-_ABOUT = 128  # characters of what is told with every event: whose it is, when it was
-MAX_RECORDED = 64 << 10  # characters of each stream, and of what was displayed, that the store keeps
 
-current: ContextVar[Run] = ContextVar("run")  # on whose behalf a tool is called
+Feed = Callable[[str, LogEntry], None]  # gets the id of a run and each of its events
+
+current: ContextVar[Run] = ContextVar("run")  # the run whose code calls a tool
 
 
 class CallerFailed(Exception):
-    """A function of the caller's raised something."""
+    """A function of the caller raised an exception."""
 
 
 class Control(Protocol):
-    """What runs: a program or a cell."""
+    """A program or a cell that takes input."""
 
-    async def write(self, data: bytes) -> None:
-        """More of its standard input."""
+    async def write(self, data: bytes) -> None: ...
 
-    async def close_stdin(self) -> None:
-        """That was all of it."""
+    async def close_stdin(self) -> None: ...
 
 
 class Run:
-    """Code under way, or over."""
+    """One run, from its start until the server forgets it."""
 
-    def __init__(self, record: RunRecord, feed: Callable[[str, dict[str, Any], int], None] | None = None) -> None:
+    def __init__(self, record: RunRecord, feed: Feed | None = None) -> None:
         self.record = record
         self.id, self.owner = record.id, record.owner
-        self.log = EventLog(MAX_LOG)
+        self.log = EventLog(MAX_LOG, None if feed is None else partial(feed, record.id))
         self.result: Result | None = None
-        self.told = Encoded()  # the same as JSON, once it is over
+        self.ended: RunEnded | None = None  # once the result is recorded
         self.problem: ClocheError | None = None  # why there is no result
         self.control: Control | None = None
         self.stop: Callable[[], Awaitable[None]] | None = None
         self.task: asyncio.Task[None] | None = None
         self._cancelled = False
-        self._feed = feed
-        self._telling = Telling(record.id, record.context)
         self._over = asyncio.Event()
-        self._last: list[tuple[str, dict[str, Any]]] = []
+        self._last: AttemptEnded | ContestEnded | NoResult | None = None
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._called = 0
 
     # --- while it is under way
 
-    def tell(self, event: Event | CellEvent) -> None:
-        """Something has happened in it."""
-        if isinstance(event, End | Exit):  # told when it is recorded: see `conclude`
-            for kind, told in self._telling.rest():
-                self.say(kind, told)
+    def publish(self, event: Event | CellEvent) -> None:
+        """Add an event of the program or the cell to the log."""
+        if isinstance(event, End | Exit):  # `conclude` publishes the end, once it is recorded
+            self.log.flush()
             error = self.judged(event.result).error if isinstance(event, Exit) else None
             if error is not None:
-                self.say("error", {"error": plain(error)})
+                self.log.add(Failed(error))
         else:
-            for kind, told in self._telling.tell(event):
-                self.say(kind, told)
+            self.log.add(RunStarted(self.id, event.pid) if isinstance(event, Started) else event)
 
-    def say(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
-        """Have those who listen know."""
-        happened = self.log.add(kind, told, size)
-        if self._feed is not None:
-            self._feed(kind, {"run_id": self.id, **told}, happened.size + _ABOUT)
+    def publish_last(self, event: AttemptEnded | ContestEnded | NoResult) -> None:
+        """Add the last event when the outcome is recorded: what a client has read cannot be lost any more."""
+        self._last = event
 
-    def say_last(self, kind: str, told: dict[str, Any]) -> None:
-        """The same, once the outcome is recorded: what is told is not lost any more."""
-        self._last.append((kind, told))
-
-    async def ask(self, kind: str, told: dict[str, Any]) -> Any:
-        """Ask the one who follows this run for something, and wait for the answer."""
+    async def ask(self, question: Callable[[int], LoggedEvent]) -> Any:
+        """Ask the client who follows this run, and wait for the answer; `question` gets the number of the call."""
         self._called += 1
         number = self._called
         future = self._calls[number] = asyncio.get_running_loop().create_future()
         try:
-            self.say(kind, {"call": number, **told})
+            self.log.add(question(number))
             return await future
         finally:
             del self._calls[number]
 
     def answer(self, call: int, value: Any, error: dict[str, str] | None) -> None:
-        """The answer to what was asked."""
+        """Pass on the client's answer to a question."""
         future = self._calls.get(call)
         if future is None or future.done():
             raise Gone(f"Nobody waits for the answer to call {call}.")
@@ -122,7 +116,7 @@ class Run:
             future.set_exception(kind(str(error.get("message", ""))[:2000]))
 
     async def write(self, data: bytes, eof: bool) -> None:
-        """Input for it."""
+        """Write to the standard input; `eof` ends it."""
         if self._over.is_set():
             raise Gone("The run is over.", hint="Only a run under way takes input.")
         if self.control is None:
@@ -133,7 +127,7 @@ class Run:
             await self.control.close_stdin()
 
     async def cancel(self) -> None:
-        """Have it stop; its outcome says so.  Does nothing when it is over."""
+        """Stop the run; its outcome says so.  Does nothing when it is over."""
         if self._over.is_set():
             return
         self._cancelled = True
@@ -141,49 +135,50 @@ class Run:
             try:
                 await self.stop()
             except Gone:
-                pass  # its sandbox has ended meanwhile, and it with it
+                pass  # the sandbox has ended, and the run with it
         elif self.task is not None:
             self.task.cancel()  # it has not even started
 
-    # --- and then
+    # --- when it is over
 
     def judged(self, result: Result) -> Result:
-        """What it came to; the signal that killed a program was ours if it was cancelled."""
+        """The result as the caller should see it: a program that was cancelled was killed by our own signal."""
         error = result.error
         if not self._cancelled or error is None or error.kind != "killed" or result.execution_count is not None:
-            return result  # a cell's says so already
+            return result  # the result of a cell says so already
         return result.replace(
             error=error.replace(message="The run was cancelled.", hint="Run it again if it is wanted.")
         )
 
     @property
     def over(self) -> bool:
-        """Has it ended?"""
         return self._over.is_set()
 
     @property
     def size(self) -> int:
-        """How much it keeps, in bytes or so: events, the result as JSON, and its output as bytes and as text."""
+        """About how many bytes it takes: its events, its recorded result, and its output as bytes and as text."""
         result = self.result
         printed = 0 if result is None else len(result.stdout_bytes) + len(result.stderr_bytes)
-        return self.log.size + len(self.told) + 2 * printed
+        return self.log.size + len(self.record.result or "") + 2 * printed
 
     async def outcome(self) -> Result:
-        """Wait for its end; raises what kept it from having a result."""
+        """Wait for the end; raises the reason when there is no result."""
         await self._over.wait()
         if self.problem is not None:
             raise self.problem
         assert self.result is not None
         return self.result
 
-    def conclude(self, record: RunRecord) -> None:
-        """It is over, and recorded."""
+    def conclude(self, record: RunRecord, *, is_whole: bool) -> None:
+        """Publish the end, now that it is recorded; `is_whole`: the record has all of the result."""
         self.record = record
         self.control = self.stop = None
-        for kind, told in self._last:
-            self.say(kind, told)
-        if self.result is not None and not self._last:
-            self.say("end", {"result": self.told}, len(self.told) + _ABOUT)
+        if self.result is not None:
+            text = (record.result or "") if is_whole else ""
+            self.ended = RunEnded(self.id, record.context, self.result, text)
+        last = self._last or self.ended
+        if last is not None:
+            self.log.add(last)
         self.log.end()
         self._over.set()
 
@@ -191,12 +186,12 @@ class Run:
 class Runs:
     """All runs of this server."""
 
-    def __init__(self, journal: Journal, admission: Admission, keyring: Keyring) -> None:
-        self._journal, self._admission, self._keyring = journal, admission, keyring
+    def __init__(self, store: Store, journal: Journal, admission: Admission, keyring: Keyring) -> None:
+        self._store, self._journal, self._admission, self._keyring = store, journal, admission, keyring
         self._active: dict[str, Run] = {}
         self._finished: OrderedDict[str, Run] = OrderedDict()
         self._finished_size = 0
-        self._unlogged: deque[RunRecord] = deque()  # outcomes that the log has to tell
+        self._unlogged: deque[RunRecord] = deque()  # outcomes that are not in the server's log yet
         self.counts: dict[str, int] = {}  # by outcome, since the start
 
     async def start(
@@ -210,9 +205,9 @@ class Runs:
         sandbox: str | None = None,
         context: str = "",
         bytes_moved: int = 0,
-        feed: Callable[[str, dict[str, Any], int], None] | None = None,
+        feed: Feed | None = None,
     ) -> Run:
-        """Begin one, as soon as there is room for it; raises TooMany or Busy when there is none."""
+        """Start a run as soon as there is room; raises TooMany or Busy when there is none."""
         meter = self._keyring.meter(caller)
         meter.begin_run()
         slot = self._admission.slot(caller.key_id, memory_bytes=limits.memory_bytes, cpu=limits.cpu)
@@ -244,28 +239,115 @@ class Runs:
         self._active[run.id] = run
 
         def over(_: asyncio.Task[None]) -> None:
-            if not run.over:  # it was called off before its first step
+            if not run.over:  # it was cancelled before its first step
                 run.problem = _called_off()
                 self._conclude(run, "interrupted")
             meter.end_run(run.record.cpu_time, run.record.bytes_moved)
             self._admission.leave(slot)
-            run.task = None  # its context leads back to the run: a circle that would keep all that it printed
+            run.task = None  # its context leads back to the run: a cycle that would keep the output alive
 
         run.task = asyncio.create_task(self._carry_out(run, work))
         run.task.add_done_callback(over)
         return run
 
-    def find(self, owner: str, identity: str) -> Run | None:
-        """A run that is under way, or that was until lately."""
-        run = self._active.get(identity) or self._finished.get(identity)
-        return run if run is not None and run.owner == owner else None
+    async def start_in(
+        self,
+        caller: Caller,
+        live: LiveSandbox,
+        work: Callable[[Run], Awaitable[Result]],
+        code: str,
+        language: str = "python",
+        context: str = "",
+        bytes_moved: int = 0,
+    ) -> Run:
+        """Start a run in a living sandbox, whose feed gets its events."""
 
-    def active(self) -> list[Run]:
-        """All that are under way."""
-        return list(self._active.values())
+        def feed(run_id: str, entry: LogEntry) -> None:
+            shown = code[:10_000] if entry.kind == "started" else ""
+            live.publish(OfRun(run_id, entry.event, shown), entry.size + len(shown))
+
+        return await self.start(
+            caller,
+            work,
+            language=language,
+            code=code,
+            limits=live.limits,
+            sandbox=live.id,
+            context=context,
+            bytes_moved=bytes_moved,
+            feed=feed,
+        )
+
+    # --- verbs
+
+    @verb("read")
+    async def list(
+        self, caller: Caller, *, sandbox: str | None, state: str | None, limit: int, after: str | None
+    ) -> tuple[Sequence[RunRecord], str | None]:
+        """A page of runs, newest first, and where the next page begins."""
+        await self._journal.flush()
+        return await self._store.runs(caller.owner, sandbox=sandbox, state=state, limit=limit, after=after)
+
+    @verb("read")
+    async def record(self, caller: Caller, identity: str) -> RunRecord:
+        """The record of a run; raises Gone."""
+        known = self._known(caller, identity)
+        if known is not None:
+            return known.record
+        await self._journal.flush()
+        record = await self._store.run(caller.owner, identity)
+        if record is None:
+            raise _unknown()
+        return record
+
+    @verb("read")
+    async def follow(self, caller: Caller, identity: str) -> EventLog | None:
+        """The events of a run; None when they are not kept any more."""
+        known = self._known(caller, identity)
+        if known is None:
+            await self.record(caller, identity)
+        return None if known is None else known.log
+
+    @verb("run")
+    async def cancel(self, caller: Caller, identity: str) -> None:
+        """Stop a run; its outcome says so.  A run that is over stays as it is."""
+        known = self._known(caller, identity)
+        if known is None:
+            await self.record(caller, identity)
+        else:
+            await known.cancel()
+
+    @verb("run")
+    async def write(self, caller: Caller, identity: str, data: bytes, *, eof: bool) -> None:
+        """Write to the standard input of a run that was started as interactive."""
+        await self._living(caller, identity).write(data, eof)
+
+    @verb("run")
+    def answer(self, caller: Caller, identity: str, call: int, value: Any, error: dict[str, str] | None) -> None:
+        """Answer a question of a run: the value of a tool, or a score."""
+        self._living(caller, identity).answer(call, value, error)
+
+    def is_full(self) -> bool:
+        """Whether a new run would have to wait."""
+        return self._admission.is_full()
+
+    def _known(self, caller: Caller, identity: str) -> Run | None:
+        run = self._active.get(identity) or self._finished.get(identity)
+        return run if run is not None and run.owner == caller.owner else None
+
+    def _living(self, caller: Caller, identity: str) -> Run:
+        known = self._known(caller, identity)
+        if known is None:
+            raise _unknown()
+        return known
+
+    # --- carrying out
+
+    def active(self) -> Sequence[Run]:
+        return tuple(self._active.values())
 
     async def stop(self, grace_s: float) -> None:
-        """Let those under way finish, for a while; then end them."""
+        """Let runs finish for `grace_s` seconds, then end them."""
         tasks = [run.task for run in self._active.values() if run.task is not None]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace_s)
@@ -297,23 +379,20 @@ class Runs:
         del self._active[run.id]
         self.counts[state] = self.counts.get(state, 0) + 1
         record, result = run.record, run.result
-        if result is not None:
-            moved = record.bytes_moved + len(result.stdout_bytes) + len(result.stderr_bytes)
-            error = None if result.error is None else result.error.kind
-            run.told = Encoded(to_json(result_json(result, record.id, record.context)))
-            ended = _ended(record, state, result.exit_code, error, moved, result, run.told)
-        else:
+        text, is_whole = None, False
+        if result is None:
             assert run.problem is not None
-            told = problem_json(run.problem)
-            run.say_last("error", {"error": told})
-            ended = _ended(record, state, None, run.problem.code, record.bytes_moved, None, "")
+            run.publish_last(NoResult(run.problem))
+        else:
+            text, is_whole = recorded(result, record.id, record.context)
+        ended = _ended(record, state, result, run.problem, text)
         try:
             self._journal.note(ended)
-        except ClocheError as problem:  # the disk is full: the outcome stays known to this process alone
+        except ClocheError as problem:  # the disk is full: only this process knows the outcome
             log.error("the outcome of run %s could not be recorded: %s", run.id, problem.message)
             if run.result is None:
                 run.problem = run.problem or problem
-        run.conclude(ended)
+        run.conclude(ended, is_whole=is_whole)
         self._finished[run.id] = run
         self._finished_size += run.size
         while self._finished_size > MAX_FINISHED or len(self._finished) > MAX_FINISHED_RUNS:
@@ -331,8 +410,12 @@ class Runs:
     def _log_some(self) -> None:
         for _ in range(min(_LOG_LINES, len(self._unlogged))):
             record = self._unlogged.popleft()
-            told = {"run": record.id, "owner": record.owner, "state": record.state, "error": record.error_kind}
-            log.info("run %s %s", record.id, record.state, extra=told)
+            fields = {"run": record.id, "owner": record.owner, "state": record.state, "error": record.error_kind}
+            log.info("run %s %s", record.id, record.state, extra=fields)
+
+
+def _unknown() -> Gone:
+    return Gone("There is no such run.", hint="GET /v1/runs lists your runs.")
 
 
 def _called_off() -> Gone:
@@ -340,53 +423,21 @@ def _called_off() -> Gone:
 
 
 def _ended(
-    record: RunRecord,
-    state: str,
-    exit_code: int | None,
-    error: str | None,
-    moved: int,
-    result: Result | None,
-    told: str,
+    record: RunRecord, state: str, result: Result | None, problem: ClocheError | None, text: str | None
 ) -> RunRecord:
     now = time()
+    if result is None:
+        code = None if problem is None else problem.code
+        return replace(record, state=state, ended=now, error_kind=code, duration=now - record.started)
     return replace(
         record,
         state=state,
         ended=now,
-        exit_code=exit_code,
-        error_kind=error,
-        bytes_moved=moved,
-        duration=now - record.started if result is None else result.duration,
-        cpu_time=0.0 if result is None else result.cpu_time,
-        memory_peak=0 if result is None else result.memory_peak,
-        result=None if result is None else recorded(result, told, record),
+        exit_code=result.exit_code,
+        error_kind=None if result.error is None else result.error.kind,
+        bytes_moved=record.bytes_moved + len(result.stdout_bytes) + len(result.stderr_bytes),
+        duration=result.duration,
+        cpu_time=result.cpu_time,
+        memory_peak=result.memory_peak,
+        result=text,
     )
-
-
-def recorded(result: Result, as_told: str, record: RunRecord) -> str:
-    """What the store keeps of a result: all that is small."""
-    if len(as_told) <= MAX_RECORDED:
-        return as_told
-    told = result_json(result, record.id, record.context)
-    told["logs"], told["tool_calls"] = [], []
-    told.pop("stdout_base64", None)
-    told.pop("stderr_base64", None)
-    for stream in ("stdout", "stderr"):
-        if len(told[stream]) > MAX_RECORDED:
-            told[stream] = told[stream][:MAX_RECORDED]
-            told["truncated"] = True
-    room = 4 * MAX_RECORDED
-    for shown in told["results"]:
-        shown["mime"] = dict(shown["mime"])  # it is the result's own
-        for mime, value in list(shown["mime"].items()):
-            size = len(value) if isinstance(value, str) else len(dumps(value))
-            room -= size
-            if room < 0:
-                shown["mime"][mime] = None if mime != "text/plain" else str(value)[:1000]
-                told["truncated"] = True
-    if told["error"] is not None:
-        told["error"]["traceback_ansi"] = None
-        for name in ("message", "traceback"):
-            if told["error"][name] is not None:
-                told["error"][name] = told["error"][name][:MAX_RECORDED]
-    return to_json(told)

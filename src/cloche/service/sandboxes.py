@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import time
 from typing import Any
@@ -22,14 +22,15 @@ from cloche.policy.caller import ANYBODY, Caller
 from cloche.policy.isolation import check_isolation
 from cloche.policy.keys import Keyring
 from cloche.policy.mounts import allowed_mounts
-from cloche.service.events import EventLog
+from cloche.service.event_log import EventLog
+from cloche.service.events import ToolRequested
 from cloche.service.identity import new_id
-from cloche.service.workspaces.save import Keeping
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.live import LiveSandbox, SandboxView
 from cloche.service.runs import current
 from cloche.service.snapshots import Snapshots
 from cloche.service.verbs import verb
+from cloche.service.workspaces.save import Keeping
 from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
@@ -142,10 +143,10 @@ class Sandboxes:
             self._journal.note(record)
             await box.open()
             if keeping is not None:
-                await keeping.fill([mount.target for mount in request.mounts])
+                await keeping.fill([mount.target for mount in checked_mounts(request.mounts)])
             if request.snapshot is not None:
                 await self._snapshots.fill(caller, request.snapshot, box)
-            self._lifecycle.audit(caller, "sandbox.create", record.id, {"limits": record.limits})
+            self._lifecycle.audit.note(caller, "sandbox.create", record.id, {"limits": record.limits})
         except BaseException:
             self._lifecycle.give_up()
             if counted:
@@ -176,9 +177,7 @@ class Sandboxes:
             url="",  # on this host, whatever the environment says
         )
 
-    async def _keeping(
-        self, caller: Caller, box: AsyncSandbox, identity: str, request: NewSandbox
-    ) -> Keeping | None:
+    async def _keeping(self, caller: Caller, box: AsyncSandbox, identity: str, request: NewSandbox) -> Keeping | None:
         """Where the files of a persistent sandbox are kept."""
         if request.workspace is not None:
             return Keeping(box, *await self._workspaces.open(caller.owner, request.workspace, identity))
@@ -230,7 +229,9 @@ class Sandboxes:
 
     def _described(self, record: SandboxRecord) -> SandboxInfo:
         live = self._lifecycle.get(record.id)
-        return SandboxInfo(record, None, False) if live is None else SandboxInfo(record, live.idle_timeout, live.box.paused)
+        if live is None:
+            return SandboxInfo(record, None, False)
+        return SandboxInfo(record, live.idle_timeout, live.box.paused)
 
     # --- changing
 
@@ -279,10 +280,12 @@ class Sandboxes:
         return await live.box.usage()
 
     @verb("read")
-    async def follow(self, caller: Caller, identity: str) -> AbstractAsyncContextManager[EventLog]:
-        """The feed of everything that happens in the sandbox; output is in it while a client follows."""
+    async def follow(
+        self, caller: Caller, identity: str, *, output: bool = True
+    ) -> AbstractAsyncContextManager[EventLog]:
+        """The feed of everything that happens in the sandbox.  `output`: the client wants what programs print, too."""
         live = await self._lifecycle.find(caller, identity, paused=True)
-        return live.followed()
+        return live.followed() if output else nullcontext(live.feed)
 
 
 def _info(live: LiveSandbox) -> SandboxInfo:
@@ -307,6 +310,6 @@ def _remote_tool(name: str) -> Callable[..., Awaitable[Any]]:
         run = current.get(None)
         if run is None:
             raise RuntimeError("no client follows this code")
-        return await run.ask("tool", {"name": name, "args": list(args), "kwargs": kwargs})
+        return await run.ask(lambda call: ToolRequested(call, name, list(args), kwargs))
 
     return call

@@ -1,4 +1,4 @@
-"""What the doors share: keys, sandboxes, runs and their records, for many owners at once."""
+"""The service: the verbs that doors call, and what they share."""
 
 from __future__ import annotations
 
@@ -15,59 +15,80 @@ from cloche.errors import ClocheError, Misconfigured
 from cloche.model.records import audit_of
 from cloche.policy.keys import Keyring
 from cloche.service.admission import Admission
+from cloche.service.attempts import Attempts
+from cloche.service.audit import Audit
+from cloche.service.commands import Commands
+from cloche.service.files import Files
+from cloche.service.keys import Keys
+from cloche.service.lifecycle import Lifecycle
+from cloche.service.ports import Ports
+from cloche.service.programs import Programs
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
+from cloche.service.sessions import Sessions
 from cloche.service.shares import Shares
 from cloche.service.snapshots import Snapshots
-from cloche.service.wishes import wall_for
+from cloche.service.usage import UsageReports
 from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
 
 log = logging.getLogger("cloche.service")
 
-FINISH_S = 5.0  # for runs to finish when the server is stopped
-_TRIM_S = 600.0  # how often what is too old is thrown away
-_TRY_AGAIN_S = 10.0  # to start a sandbox, where none could be started so far
+FINISH_S = 5.0  # for runs to finish when the server stops
+_TRIM_S = 600.0  # how often old records and files are removed
+_TRY_AGAIN_S = 10.0  # between two attempts to start a first sandbox
 
 
 class Service:
-    """One server's sandboxes and runs."""
+    """Everything that a caller can ask of this server, by subject.  `verbs.VERBS` lists the verbs."""
 
     def __init__(self, configuration: Configuration, store: Store) -> None:
-        self.configuration, self.store = configuration, store
-        self.folder = Path(configuration.data_dir)
-        self.journal = Journal(self.folder / "journal", store)
+        self.configuration, self._store = configuration, store
+        folder = Path(configuration.data_dir)
+        self._journal = Journal(folder / "journal", store)
         self.keyring = Keyring(store)
         self.admission = Admission(
             configuration.runs_at_once, configuration.queue, configuration.queue_wait, configuration.memory_reserve
         )
-        self.runs = Runs(self.journal, self.admission, self.keyring)
-        self.workspaces = Workspaces(self.folder / "workspaces")
-        self.snapshots = Snapshots(self.folder / "snapshots")
-        self.shares = Shares(self.folder / "shares")
-        self.sandboxes = Sandboxes(configuration, store, self.journal, self.keyring, self.runs, self.workspaces)
+        self.audit = Audit(store, self._journal)
+        self.keys = Keys(self.keyring, self.audit)
+        self.runs = Runs(store, self._journal, self.admission, self.keyring)
+        self.programs = Programs(configuration, self.runs)
+        self.workspaces = Workspaces(folder / "workspaces")
+        self._lifecycle = Lifecycle(configuration, store, self._journal, self.audit, self.runs, self.workspaces)
+        self.snapshots = Snapshots(folder / "snapshots", self._lifecycle)
+        self.sandboxes = Sandboxes(
+            configuration, store, self._journal, self.keyring, self._lifecycle, self.workspaces, self.snapshots
+        )
+        self.sessions = Sessions(configuration, self._lifecycle, self.runs)
+        self.attempts = Attempts(configuration, self._lifecycle, self.runs)
+        self.commands = Commands(configuration, self._lifecycle, self.runs)
+        self.files = Files(self._lifecycle, self.keyring)
+        self.ports = Ports(self._lifecycle, self.keyring)
+        self.usage = UsageReports(store, self._journal, self._lifecycle)
+        self.shares = Shares(folder / "shares", configuration, self.audit)
         self.started = time()
         self.stopping = False
         self.admin_key = ""
-        self.trouble: ClocheError | None = None  # why no sandbox can be started here, if none can
+        self._trouble: ClocheError | None = None  # why no sandbox can be started here
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
     async def open(cls, configuration: Configuration) -> Service:
-        """Take up where the last server on these data left off."""
+        """Open the data directory and continue where the last server stopped."""
         folder = Path(configuration.data_dir)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as problem:
             raise Misconfigured(
-                f"The data directory {folder} cannot be made: {problem.strerror}.",
-                hint="Let the server's user write there, or choose another: --data-dir or CLOCHE_DATA_DIR.",
+                f"The data directory {folder} cannot be created: {problem.strerror}.",
+                hint="Let the server's user write there, or choose another directory: --data-dir or CLOCHE_DATA_DIR.",
             ) from None
         store = await Store.open(configuration.database_url or f"sqlite:///{folder / 'cloche.db'}")
         service = cls(configuration, store)
         try:
-            await service.journal.start()
+            await service._journal.start()
             await service._recover()
             await service.keyring.load()
             service.admin_key = await service.keyring.ensure_admin(folder / "key")
@@ -78,60 +99,74 @@ class Service:
         except BaseException:
             await store.close()
             raise
-        service.sandboxes.start()
+        service._lifecycle.start()
         service._tasks = [asyncio.create_task(service._keep()), asyncio.create_task(service._try_out())]
         return service
 
-    async def drain(self) -> None:
-        """Take nothing new; let runs finish, for a while; end sandboxes."""
+    def refuse_new(self) -> None:
+        """Accept no more runs: the server is about to stop."""
         self.stopping = True
         self.admission.close()
+
+    async def check_ready(self) -> None:
+        """Raise the reason why the server cannot do its work, if there is one."""
+        await self._store.ping()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def sandbox_count(self) -> int:
+        """How many sandboxes are alive, of all owners."""
+        return self._lifecycle.count()
+
+    async def drain(self) -> None:
+        """Accept nothing new, let runs finish for a while, and end the sandboxes."""
+        self.refuse_new()
         await self.runs.stop(FINISH_S)
-        await self.sandboxes.stop()
+        await self._lifecycle.stop()
 
     async def close(self) -> None:
-        """The same, and write everything down."""
+        """Drain, and record everything."""
         await self.drain()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            await self.journal.stop()
+            await self._journal.stop()
         except ClocheError as problem:
-            log.error("not all could be written to the database, the journal keeps it: %s", problem.message)
-        await self.store.close()
+            log.error("the database did not take everything; the journal keeps the rest: %s", problem.message)
+        await self._store.close()
 
     async def _recover(self) -> None:
-        """What the last server had under way when it was killed has its outcome now, also in the audit log."""
+        """Give the runs that a killed server has left their outcome, also in the audit log."""
         now = time()
-        for left in await self.store.unsettled():
-            self.journal.note(audit_of(replace(left, state="interrupted", error_kind="lost", ended=now)))
-        await self.store.recover(now)
+        for left in await self._store.unsettled():
+            self._journal.note(audit_of(replace(left, state="interrupted", error_kind="lost", ended=now)))
+        await self._store.recover(now)
 
     async def _load_usage(self) -> None:
-        """What keys have used today counts, whoever served them."""
+        """Count what keys used today before this server started."""
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-        for key, (cpu, moved) in (await self.store.usage_by_key(midnight)).items():
+        for key, (cpu, moved) in (await self._store.usage_by_key(midnight)).items():
             self.keyring.load_usage(key, cpu, moved)
 
     async def _try_out(self) -> None:
-        """Start a sandbox before anybody asks for one: where none can be started, the operator hears of it now."""
+        """Start a sandbox before the first request, so that the operator learns at once when none can start."""
         while True:
             try:
-                await run("", wall=wall_for("auto"))
-                self.trouble = None
+                await run("", url="")
+                self._trouble = None
                 return
             except ClocheError as problem:
-                if self.trouble is None:
+                if self._trouble is None:
                     log.error("%s %s", problem.message, problem.hint)
-                self.trouble = problem
+                self._trouble = problem
             await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _keep(self) -> None:
         while True:
             settings = self.configuration
             try:
-                await self.store.trim(settings.max_runs_kept, settings.max_audit_kept, 0.0)
+                await self._store.trim(settings.max_runs_kept, settings.max_audit_kept, 0.0)
             except Exception as problem:
                 log.warning("old records could not be removed: %s", type(problem).__name__)
             try:

@@ -71,7 +71,7 @@ class Sessions:
         `keep` is how many bytes of output the result has: the first megabyte by default, or all with `keeps_all`.
         `shows` is what this cell displays beyond the usual: more rows of a table, saved pictures.
         """
-        limits.check_value("timeout", timeout, self._configuration)
+        self.check_timeout(timeout)
         live = await self._lifecycle.find(caller, sandbox)
         events = live.box.stream(
             code,
@@ -101,7 +101,7 @@ class Sessions:
                     if event.kind == "end":
                         assert events.result is not None
                         await live.save_after(events.result)
-                    run.tell(event)
+                    run.publish(event)
                     await run.log.keep_pace()
                 assert events.result is not None
                 return events.result
@@ -111,6 +111,10 @@ class Sessions:
         spoken = languages.find(language or "python")
         where = context or spoken.context or spoken.name
         return await self._runs.start_in(caller, live, work, code, spoken.name, where, len(stdin or b""))
+
+    def check_timeout(self, timeout: float | None) -> None:
+        """Refuse a run that may take longer than the operator allows."""
+        limits.check_value("timeout", timeout, self._configuration)
 
     @verb("run")
     async def interrupt(self, caller: Caller, sandbox: str, context: str | None = None) -> None:

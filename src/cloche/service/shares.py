@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from json import dumps, loads
 from pathlib import Path
@@ -91,7 +92,7 @@ class Shares:
         return contents.partition(b"\n")[2]
 
     @verb("read")
-    def list(self, caller: Caller) -> list[Share]:
+    def list(self, caller: Caller) -> Sequence[Share]:
         """The caller's shares, newest first."""
         found = [share for share in self._by_token.values() if share.owner == caller.owner]
         return sorted(found, key=lambda share: share.id, reverse=True)
@@ -131,7 +132,7 @@ class Shares:
             fresh.unlink(missing_ok=True)
             raise
 
-    def _look(self) -> list[Share]:
+    def _look(self) -> Sequence[Share]:
         found = []
         for path in self._folder.glob("*"):
             if path.suffix != _ENDING:

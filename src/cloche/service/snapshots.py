@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from json import dumps, loads
 from pathlib import Path
@@ -17,8 +18,8 @@ from cloche.policy.caller import Caller
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.verbs import verb
 from cloche.service.workspaces import disk
-from cloche.service.workspaces.save import Keeping
 from cloche.service.workspaces.disk import Damaged
+from cloche.service.workspaces.save import Keeping
 from cloche.service.workspaces.workspaces import Workspaces
 
 log = logging.getLogger("cloche.snapshots")
@@ -101,7 +102,7 @@ class Snapshots:
         return None
 
     @verb("read")
-    def list(self, caller: Caller) -> list[Snapshot]:
+    def list(self, caller: Caller) -> Sequence[Snapshot]:
         """The caller's snapshots, newest first."""
         found = [known for known in self._known.values() if known.owner == caller.owner]
         return sorted(found, key=lambda known: known.id, reverse=True)
@@ -134,7 +135,7 @@ class Snapshots:
         except OSError as problem:
             raise disk.problem_of(problem) from problem
 
-    def _read(self) -> list[Snapshot]:
+    def _read(self) -> Sequence[Snapshot]:
         try:
             lines = self._list.read_text().splitlines()
             return [Snapshot(**loads(line)) for line in lines]

@@ -29,7 +29,7 @@ def verb(
         VERBS[f"{method.__module__.rpartition('.')[2]}.{method.__name__}"] = scope
 
         @wraps(method)
-        def checked(self: Verbs, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> R:
+        def checked(self: Verbs, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
             check_access(caller, scope)
             return method(self, caller, *args, **kwargs)
 

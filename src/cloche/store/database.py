@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from cloche.errors import ClocheError, Misconfigured, Unavailable
-from cloche.store.quick_json import json_to_keep
+from cloche.json_text import json_to_keep
 
 _CONNECT_S = 10.0
 _STATEMENT_S = 60.0  # longer than any of ours takes: a server that went away without a word is noticed by it

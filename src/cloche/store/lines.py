@@ -6,8 +6,8 @@ import json
 from operator import attrgetter
 from typing import Any, get_args
 
+from cloche.json_text import json_to_keep
 from cloche.model.records import AuditRecord, Fact, RunRecord, SandboxRecord
-from cloche.store.quick_json import json_to_keep
 from cloche.store.upserts import NAMES
 
 _KINDS: dict[str, type[Fact]] = {"run": RunRecord, "sandbox": SandboxRecord, "audit": AuditRecord}

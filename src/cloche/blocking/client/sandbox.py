@@ -242,6 +242,7 @@ class RemoteSandbox(Sandbox):
         env: Mapping[str, str] | None,
         timeout: float | None,
         keep: int,
+        shows: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> tuple[RemoteCell, Context]:
         request: dict[str, Any] = {"code": checked_code(code), "env": checked_env(env) or None, "keep": keep}
         self.limits_with(timeout)

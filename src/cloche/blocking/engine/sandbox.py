@@ -107,8 +107,6 @@ class Sandbox(Box):
         self._undo = undo
         self._before_runs: list[Checkpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
         self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
-        # What cells display beyond the usual: {"rows": of a table, "saved": pictures, too, that are saved to a file}
-        self.shows: dict[str, Any] | None = None
 
     def run(
         self,
@@ -142,11 +140,13 @@ class Sandbox(Box):
         timeout: float | None = None,
         interactive: bool = False,
         keep: int | None = None,
+        shows: Mapping[str, Any] | None = None,
     ) -> CellEvents:
         """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end.
 
         The result at the end has the beginning of its output, `keep` bytes of it (a megabyte unless said otherwise).
-        With `interactive`, code that reads its standard input waits for what the events' `write` is given.
+        With `interactive`, code that reads its standard input waits for what the events' `write` is given.  `shows` is
+        what this cell displays beyond the usual: {"rows": of a table, "saved": pictures that are saved to a file, too}.
         """
         data = None if stdin is None else checked_data("stdin", stdin)
         if interactive and data is not None:
@@ -155,7 +155,7 @@ class Sandbox(Box):
         def start() -> tuple[Cell, Context]:
             kept = min(self.limits.output_bytes, STREAM_KEEPS if keep is None else keep)
             has_input = "interactive" if interactive else data is not None
-            return self._start(code, language, context, has_input, env, timeout, kept)
+            return self._start(code, language, context, has_input, env, timeout, kept, shows)
 
         def over(cell: Cell, where: Context) -> None:
             where.free(cell)
@@ -261,13 +261,14 @@ class Sandbox(Box):
         env: Mapping[str, str] | None,
         timeout: float | None,
         keep: int,
+        shows: Mapping[str, Any] | None = None,
     ) -> tuple[Cell, Context]:
         request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
         limits = self.limits_with(timeout)
         where = self._context(language, context)
         request["timeout"] = limits.timeout_s
-        if self.shows is not None:
-            request["shows"] = self.shows
+        if shows is not None:
+            request["shows"] = dict(shows)
         request["language"] = where.language if language is None else languages.find(language).name
         request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
         self.open()

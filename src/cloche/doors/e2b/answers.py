@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.problems import Unwelcome
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
+from cloche.json_text import to_json
 from cloche.policy.refusals import Busy, Forbidden, TooMany, Unauthorized
-from cloche.service.shapes import to_json
 
 JSON = b"application/json"
 _FULL = (28, 122)  # ENOSPC, EDQUOT

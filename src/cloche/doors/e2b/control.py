@@ -24,13 +24,14 @@ from cloche.doors.e2b.asked import (
 )
 from cloche.doors.e2b.measures import Measures
 from cloche.doors.e2b.network import checked_network
-from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits
+from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits, to_e2b
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
 from cloche.doors.routing.access import Access
 from cloche.errors import Gone, Refused
 from cloche.policy.caller import Caller
 from cloche.policy.limits import reduced
+from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
 
@@ -92,18 +93,19 @@ class Control:
         await answer(send, reply.status, reply.told, reply.headers)
 
     async def wake(self, sandbox: E2bSandbox) -> bool:
-        """Is it there to be used?  One that was told to goes on with the first who asks."""
-        held = sandbox.held
-        if not held.box.paused and not sandbox.is_over:
+        """Whether a request can use the sandbox.  A paused one that resumes by itself does so now."""
+        view, sandboxes = sandbox.view, self._service.sandboxes
+        if not view.paused and not sandbox.is_over:
             return True
-        if not held.pauses and not held.box.paused:
-            return False  # whoever looks after it will be there in a moment
+        caller = sandbox.caller
+        if caller is None or (not view.pauses and not view.paused):
+            return False  # the service will end it in a moment
         async with sandbox.turn:
-            if not held.box.paused and sandbox.is_over and not await self._service.sandboxes.pause_if_possible(held):
+            if not view.paused and sandbox.is_over and not await sandboxes.pause_if_possible(caller, view.id):
                 return False
-            if held.box.paused and sandbox.traits.auto_resume:
-                await self._service.sandboxes.resume(held, sandbox.traits.timeout_s)
-        return not held.box.paused
+            if view.paused and sandbox.traits.auto_resume:
+                await sandboxes.resume(caller, view.id, sandbox.traits.timeout_s)
+        return not view.paused
 
     # --- made, and found again
 
@@ -129,44 +131,41 @@ class Control:
             internet=told.get("allow_internet_access"),
             network=network,
         )
-        wish = {"env": texts(told, "envVars"), "metadata": texts(told, "metadata"), "ttl": ttl}
-        sandbox = await self._make(asked, wish, traits, snapshot)
-        sandbox.held.pauses = bool(told.get("autoPause"))
-        return Reply(201, self._made(asked, sandbox))
+        request = NewSandbox(
+            env=texts(told, "envVars"),
+            metadata=texts(told, "metadata"),
+            ttl=ttl,
+            pauses=bool(told.get("autoPause")),
+            snapshot=None if snapshot is None else snapshot.id,
+        )
+        return Reply(201, self._made(asked, await self._make(asked, request, traits)))
 
-    async def _make(self, asked: Asked, wish: dict[str, Any], traits: Traits, snapshot: Snapshot | None) -> E2bSandbox:
+    async def _make(self, asked: Asked, request: NewSandbox, traits: Traits) -> E2bSandbox:
         key = asked.header(b"idempotency-key")
-        wish["env"] = {"HOME": HOME, **wish["env"], "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
-        sandboxes = self._service.sandboxes
-        record = await sandboxes.create(asked.caller, {**self._limits(), **wish}, f"e2b:{key}" if key else None)
-        sandbox = self._directory.find(asked.caller, record.id)
-        if "E2B_SANDBOX_ID" in sandbox.held.box.env:
-            return sandbox  # asked for a second time
-        sandbox.held.box.env["E2B_SANDBOX_ID"] = sandbox.id
-        sandbox.traits = traits
-        if snapshot is not None:
-            try:
-                await self._service.snapshots.fill(snapshot, sandbox.held.box)
-            except BaseException:
-                await sandboxes.kill(asked.caller, record.id)
-                raise
+        env = {"HOME": HOME, **request.env, "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
+        machine = replace(
+            request,
+            limits=reduced(_MACHINE, self._service.configuration),
+            env=env,
+            env_for=lambda identity: {"E2B_SANDBOX_ID": to_e2b(identity)},
+            idle_timeout=self._service.configuration.max_ttl,  # an unused E2B sandbox lives as long as a used one
+        )
+        made = await self._service.sandboxes.create(asked.caller, machine, f"e2b:{key}" if key else None)
+        is_new = not self._directory.knows(made.record.id)
+        sandbox = await self._directory.find(asked.caller, made.record.id)
+        if is_new:  # not a repeated request
+            sandbox.traits = traits
         return sandbox
 
     async def _fork(self, asked: Asked, source: E2bSandbox, snapshot: Snapshot, ttl: float) -> dict[str, Any]:
-        env = {name: value for name, value in source.held.box.env.items() if name != "E2B_SANDBOX_ID"}
-        metadata, left = source.held.record.metadata, self._time_left({"timeout": ttl})
-        wish = {"env": env, "metadata": metadata, "ttl": left}
-        sandbox = await self._make(asked, wish, replace(source.traits, timeout_s=ttl), snapshot)
-        sandbox.held.pauses = source.held.pauses
-        return self._made(asked, sandbox)
-
-    def _limits(self) -> dict[str, Any]:
-        """Like the machines that E2B has: what an agent does there has room here."""
-        configuration = self._service.configuration
-        return {
-            **reduced(_MACHINE, configuration),
-            "idle_timeout": configuration.max_ttl,  # a sandbox that E2B's clients do not use lives as long as others
-        }
+        request = NewSandbox(
+            env=source.view.env,
+            metadata=source.view.record.metadata,
+            ttl=self._time_left({"timeout": ttl}),
+            pauses=source.view.pauses,
+            snapshot=snapshot.id,
+        )
+        return self._made(asked, await self._make(asked, request, replace(source.traits, timeout_s=ttl)))
 
     def _time_left(self, told: dict[str, Any]) -> float:
         asked, most = seconds(told, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
@@ -200,16 +199,16 @@ class Control:
         since = _timestamp(query["startedAfter"]) if "startedAfter" in query else 0.0
         found = [
             sandbox
-            for sandbox in self._directory.all(asked.caller.owner)
-            if wanted.items() <= sandbox.held.record.metadata.items()
+            for sandbox in self._directory.all(asked.caller)
+            if wanted.items() <= sandbox.view.record.metadata.items()
             and sandbox.state in states
             and template in (None, sandbox.traits.template)
-            and sandbox.held.record.created >= since
+            and sandbox.view.record.created >= since
         ]
         return paged(asked, found, lambda sandbox: sandbox.id, self._listed, ascending=query.get("order") == "asc")
 
     def _listed(self, sandbox: E2bSandbox) -> dict[str, Any]:
-        record, limits = sandbox.held.record, sandbox.held.limits
+        record, limits = sandbox.view.record, sandbox.view.limits
         return {
             "sandboxID": sandbox.id,
             "templateID": sandbox.traits.template,
@@ -227,7 +226,7 @@ class Control:
         }
 
     async def _detail(self, asked: Asked) -> Reply:
-        sandbox = self._directory.find(asked.caller, asked.name)
+        sandbox = await self._directory.find(asked.caller, asked.name)
         traits = sandbox.traits
         return Reply(
             200,
@@ -240,71 +239,71 @@ class Control:
                 "network": traits.network,
                 "lifecycle": {
                     "autoResume": traits.auto_resume,
-                    "onTimeout": "pause" if sandbox.held.pauses else "kill",
+                    "onTimeout": "pause" if sandbox.view.pauses else "kill",
                 },
             },
         )
 
     async def _kill(self, asked: Asked) -> Reply:
-        sandbox = self._directory.find(asked.caller, asked.name)
-        await self._service.sandboxes.kill(asked.caller, sandbox.held.id)
+        sandbox = await self._directory.find(asked.caller, asked.name)
+        await self._service.sandboxes.kill(asked.caller, sandbox.view.id)
         return Reply()
 
     # --- how long
 
     async def _connect(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
         ttl = self._time_left(told)
         async with sandbox.turn:
-            was_paused = sandbox.held.box.paused
+            was_paused = sandbox.view.paused
             if was_paused:
-                await self._service.sandboxes.resume(sandbox.held, ttl)
+                await self._service.sandboxes.resume(asked.caller, sandbox.view.id, ttl)
                 if told.get("memory") is False or sandbox.traits.forgets:
-                    await sandbox.forget()
+                    await sandbox.forget(asked.caller)
         if not was_paused and time() + ttl > sandbox.ends:
-            self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": ttl})
+            await self._service.sandboxes.change(asked.caller, sandbox.view.id, {"ttl": ttl})
         return Reply(201 if was_paused else 200, self._made(asked, sandbox))
 
     async def _pause(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
         async with sandbox.turn:
-            if sandbox.held.box.paused:
+            if sandbox.view.paused:
                 raise Refusal(409, f"Sandbox {asked.name} is already paused")
             if told.get("memory") is False:
-                await sandbox.forget()
+                await sandbox.forget(asked.caller)
             try:
-                await self._service.sandboxes.pause(sandbox.held)
+                await self._service.sandboxes.pause(asked.caller, sandbox.view.id)
             except Refused as problem:
                 raise Refusal(400, problem.message) from None  # 409 would mean that it is paused already
         return Reply()
 
     async def _resume(self, asked: Asked) -> Reply:
-        sandbox = self._directory.find(asked.caller, asked.name)
-        if not sandbox.held.box.paused:
+        sandbox = await self._directory.find(asked.caller, asked.name)
+        if not sandbox.view.paused:
             raise Refusal(409, f"Sandbox {asked.name} is already running")
         return await self._connect(asked)
 
     async def _set_timeout(self, asked: Asked) -> Reply:
-        sandbox, told = self._running(asked), await asked.body()
-        self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": self._time_left(told)})
+        sandbox, told = await self._running(asked), await asked.body()
+        await self._service.sandboxes.change(asked.caller, sandbox.view.id, {"ttl": self._time_left(told)})
         return Reply()
 
     async def _refresh(self, asked: Asked) -> Reply:
-        sandbox, told = self._running(asked), await asked.body()
+        sandbox, told = await self._running(asked), await asked.body()
         ttl = self._time_left({"timeout": told.get("duration")})
         if time() + ttl > sandbox.ends:
-            self._service.sandboxes.change(asked.caller, sandbox.held.id, {"ttl": ttl})
+            await self._service.sandboxes.change(asked.caller, sandbox.view.id, {"ttl": ttl})
         return Reply()
 
-    def _running(self, asked: Asked) -> E2bSandbox:
-        """One that is not paused: clients before 2.5 resume a sandbox when it can be given no time."""
-        sandbox = self._directory.find(asked.caller, asked.name)
-        if sandbox.held.box.paused:
+    async def _running(self, asked: Asked) -> E2bSandbox:
+        """A sandbox that is not paused: clients before 2.5 resume a sandbox when it can be given no time."""
+        sandbox = await self._directory.find(asked.caller, asked.name)
+        if sandbox.view.paused:
             raise Gone(f"Sandbox {asked.name} is not running.")
         return sandbox
 
     async def _set_network(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
         kept = {name: value for name, value in sandbox.traits.network.items() if name in _INWARD}
         sandbox.traits.network = {**checked_network({"network": told}), **kept}
         sandbox.traits.internet = told.get("allow_internet_access")

@@ -19,7 +19,7 @@ from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.gate.admission import Admission
 from cloche.doors.gate.identity import Identity
 from cloche.doors.http.problems import Unwelcome
-from cloche.doors.ports import PortDoor
+from cloche.doors.ports import Place, PortDoor
 from cloche.doors.routing.access import UNKNOWN, BodyKind
 from cloche.errors import ClocheError
 from cloche.service.service import Service
@@ -119,7 +119,7 @@ class E2bDoor:
     async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
         if visit.port:
             directory = self._directory
-            sandbox = directory.with_token(visit.token) if visit.token else directory.living(visit.sandbox)
+            sandbox = directory.with_token(visit.token) if visit.token else await directory.living(visit.sandbox)
             if sandbox is None or not await self._control.wake(sandbox):
                 raise _not_found(visit.sandbox)
             await self._reach(scope, receive, send, sandbox, visit.port)
@@ -176,9 +176,8 @@ class E2bDoor:
         scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in _OURS]}
         path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
         mask = sandbox.traits.mask_host.replace("${PORT}", str(port))
-        await self._ports.reach(
-            scope, receive, send, sandbox.held, port, "", path, needs_key=False, mask=mask, tell=tell
-        )
+        place = Place(sandbox.acting_caller, sandbox.view.id, port)
+        await self._ports.reach(scope, receive, send, place, "", path, needs_key=False, mask=mask, tell=tell)
 
     async def _signed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A signed address of a file does not say of which sandbox."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -11,15 +11,14 @@ from starlette.types import Receive, Scope, Send
 
 from cloche import languages
 from cloche.doors.e2b.answers import Refusal, answer, header, json_body, line, refusal
-from cloche.doors.e2b.results import Telling
+from cloche.doors.e2b.results import ExecutionLines
 from cloche.doors.e2b.sandboxes import HOME, E2bSandbox
 from cloche.doors.routing.access import UNDECLARED, Access
-from cloche.engine.contexts import AsyncContext
-from cloche.engine.sandbox import AsyncSandbox
-from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun
-from cloche.service.events import Happened
+from cloche.errors import ClocheError, Gone, InvalidRun
+from cloche.service.event_log import LogEntry
 from cloche.service.runs import Run
 from cloche.service.service import Service
+from cloche.service.sessions import ContextInfo
 
 _KEEPALIVE_S = 5.0
 _MOMENT_S = 0.02
@@ -48,7 +47,7 @@ class InterpreterRoute(NamedTuple):
 
 
 class Interpreter:
-    """What clients ask of port 49999."""
+    """Answers the requests to port 49999."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -85,30 +84,27 @@ class Interpreter:
         await answer(call.send, 200, "OK")
 
     async def _list(self, call: InterpreterCall) -> None:
-        await answer(call.send, 200, [_told(context) for context in _all(call.sandbox)])
+        await answer(call.send, 200, [_context_json(context) for context in await self._contexts(call.sandbox)])
 
     async def _restart(self, call: InterpreterCall) -> None:
-        async with call.sandbox.held.used() as box:
-            await box.restart(_find(call.sandbox, call.name))
-        call.sandbox.held.happened("restart", {"context": call.name})
+        context = await self._find(call.sandbox, call.name)
+        await self._service.sessions.restart(call.sandbox.acting_caller, call.sandbox.view.id, context.id)
         await answer(call.send, 200)
 
     async def _remove(self, call: InterpreterCall) -> None:
-        async with call.sandbox.held.used() as box:
-            await box.contexts.remove(_find(call.sandbox, call.name))
+        context = await self._find(call.sandbox, call.name)
+        await self._service.sessions.remove_context(call.sandbox.acting_caller, call.sandbox.view.id, context.id)
         await answer(call.send, 200)
 
     async def _create(self, call: InterpreterCall) -> None:
         sandbox = call.sandbox
-        told = await json_body(call.receive)
-        language, cwd = _language(told.get("language") or "python"), str(told.get("cwd") or HOME)
-        _all(sandbox)  # those that are there from the start come first
-        async with sandbox.held.used() as box:
-            if cwd != HOME:
-                await _make_folder(box, cwd)
-            context = await box.contexts.create(language=language, cwd=cwd)
-        sandbox.held.happened("context", {"context": context.id})
-        await answer(call.send, 200, {**_told(context), "cwd": cwd})
+        request = await json_body(call.receive)
+        language, cwd = _language(request.get("language") or "python"), str(request.get("cwd") or HOME)
+        await self._contexts(sandbox)  # the contexts that every E2B sandbox has come first
+        context = await self._service.sessions.create_context(
+            sandbox.acting_caller, sandbox.view.id, language, cwd=cwd, make_folder=cwd != HOME
+        )
+        await answer(call.send, 200, {**_context_json(context), "cwd": cwd})
 
     async def _execute(self, call: InterpreterCall) -> None:
         scope, receive, send, sandbox, _ = call
@@ -120,39 +116,51 @@ class Interpreter:
             raise Refusal(422, "code is a text.")
         if context and language:
             raise Refusal(400, "Only one of context_id or language can be provided")
-        name = None if context is None else _find(sandbox, str(context)).id
+        name = None if context is None else (await self._find(sandbox, str(context))).id
         spoken = "" if name else _language(language or "python")
+        caller, sessions = sandbox.acting_caller, self._service.sessions
         if spoken:
-            _at_home(sandbox.held.box.contexts.default(spoken))
-        caller = sandbox.caller
-        assert caller is not None
-        sandbox.held.box.shows = _SHOWS
-        run = await self._service.sandboxes.run_cell(
+            await sessions.default_context(caller, sandbox.view.id, spoken, HOME)
+        run = await sessions.run(
             caller,
-            sandbox.held,
+            sandbox.view.id,
             code,
             language=spoken or None,
             context=name,
             env=told.get("env_vars") or None,
             keep=0,
+            shows=_SHOWS,
         )
-        await _tell(run, receive, send, sandbox)
+        await _stream(run, receive, send, sandbox)
+
+    async def _contexts(self, sandbox: E2bSandbox) -> Sequence[ContextInfo]:
+        """The contexts, beginning with those that every E2B sandbox has."""
+        caller, sessions = sandbox.acting_caller, self._service.sessions
+        for language in _FIRST:
+            await sessions.default_context(caller, sandbox.view.id, language, HOME)
+        return await sessions.contexts(caller, sandbox.view.id)
+
+    async def _find(self, sandbox: E2bSandbox, name: str) -> ContextInfo:
+        for context in await self._contexts(sandbox):
+            if context.id == name:
+                return context
+        raise Refusal(404, f"Context {name} not found")
 
 
-async def _tell(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
-    """Send what happens as it happens; a client that leaves interrupts its code."""
+async def _stream(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+    """Send the events as they happen; a client that leaves interrupts its code."""
     await send({"type": "http.response.start", "status": 200, "headers": _NDJSON})
-    leaving, telling = asyncio.ensure_future(_left(receive)), Telling()
+    leaving, lines = asyncio.ensure_future(_left(receive)), ExecutionLines()
     leaving.add_done_callback(lambda _: None if leaving.cancelled() else asyncio.ensure_future(run.cancel()))
     try:
         async for batch in run.log.batches(0, _KEEPALIVE_S):
             if sandbox.is_over:
-                return  # without an end: the client then looks whether the sandbox is there
-            told = telling.tell(batch) if batch else line({"type": "keepalive"})
-            if telling.is_unfinished:
-                told += await _rest(run, telling, batch)
-            if told and not leaving.done():
-                await send({"type": "http.response.body", "body": told, "more_body": True})
+                return  # without an end: the client then checks whether the sandbox is still there
+            body = lines.of(batch) if batch else line({"type": "keepalive"})
+            if lines.is_unfinished:
+                body += await _rest(run, lines, batch)
+            if body and not leaving.done():
+                await send({"type": "http.response.body", "body": body, "more_body": True})
     finally:
         leaving.cancel()
     if sandbox.is_over or (run.result is None and isinstance(run.problem, Gone)):
@@ -163,10 +171,10 @@ async def _tell(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> 
     await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def _rest(run: Run, telling: Telling, batch: list[Happened]) -> bytes:
-    """The beginning of a line, unless more of it comes in a moment."""
+async def _rest(run: Run, lines: ExecutionLines, batch: list[LogEntry]) -> bytes:
+    """Output that has not ended its line, unless more of it comes in a moment."""
     await asyncio.sleep(_MOMENT_S)
-    return b"" if batch and run.log.last > batch[-1].number and telling.waits() else telling.rest()
+    return b"" if batch and run.log.last > batch[-1].number and lines.waits() else lines.rest()
 
 
 async def _left(receive: Receive) -> None:
@@ -184,35 +192,7 @@ def _language(name: Any) -> str:
         raise Refusal(500, f"The language {wanted} is not available on this server.") from None
 
 
-def _all(sandbox: E2bSandbox) -> list[AsyncContext]:
-    """Its contexts, those first that are there from the start."""
-    contexts = sandbox.held.box.contexts
-    for language in _FIRST:
-        _at_home(contexts.default(language))
-    return contexts.list()
-
-
-def _at_home(context: AsyncContext) -> None:
-    """One that no code has run in yet begins where E2B's clients expect it."""
-    if not context.known and context.cwd is None:
-        context.cwd = HOME
-
-
-async def _make_folder(box: AsyncSandbox, path: str) -> None:
-    try:
-        await box.files.mkdir(path)
-    except FileProblem:
-        pass  # it is there, or the context will say what is wrong
-
-
-def _find(sandbox: E2bSandbox, name: str) -> AsyncContext:
-    for context in _all(sandbox):
-        if context.id == name:
-            return context
-    raise Refusal(404, f"Context {name} not found")
-
-
-def _told(context: AsyncContext) -> dict[str, Any]:
+def _context_json(context: ContextInfo) -> dict[str, Any]:
     cwd = context.cwd or HOME
     if cwd == "/sandbox" or cwd.startswith("/sandbox/"):
         cwd = HOME + cwd.removeprefix("/sandbox")

@@ -9,6 +9,7 @@ from typing import Any
 from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply, moment
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.routing.access import Access
+from cloche.policy.caller import Caller
 
 _APART_S = 1.0  # two measurements, at least
 _MOST = 1000
@@ -29,31 +30,31 @@ class Measures:
         }
 
     async def _of_one(self, asked: Asked) -> Reply:
-        sandbox = self._directory.find(asked.caller, asked.name)
+        sandbox = await self._directory.find(asked.caller, asked.name)
         start, end = (asked.number(name, default, 0, _FOREVER) for name, default in (("start", 0), ("end", _FOREVER)))
-        await _measure(sandbox)
+        await _measure(sandbox, asked.caller)
         return Reply(200, [told for told, _, _ in sandbox.measured if start <= told["timestampUnix"] <= end])
 
     async def _of_many(self, asked: Asked) -> Reply:
         found = {}
         for name in filter(None, asked.query.get("sandbox_ids", "").split(",")):
-            sandbox = self._directory.find(asked.caller, name)
-            await _measure(sandbox)
+            sandbox = await self._directory.find(asked.caller, name)
+            await _measure(sandbox, asked.caller)
             if sandbox.measured:
                 found[sandbox.id] = sandbox.measured[-1][0]
         return Reply(200, {"sandboxes": found})
 
     async def _logs(self, asked: Asked) -> Reply:
-        self._directory.find(asked.caller, asked.name)
+        await self._directory.find(asked.caller, asked.name)
         return Reply(200, {"logs": [], "logEntries": []})  # those of a machine's start, which there is none of
 
 
-async def _measure(sandbox: E2bSandbox) -> None:
-    now, record = time(), sandbox.held.record
+async def _measure(sandbox: E2bSandbox, caller: Caller) -> None:
+    now, record = time(), sandbox.view.record
     _, before, cpu_before = sandbox.measured[-1] if sandbox.measured else ({}, record.created, 0.0)
-    if sandbox.held.box.paused or (sandbox.measured and now - before < _APART_S):
+    if sandbox.view.paused or (sandbox.measured and now - before < _APART_S):
         return
-    usage, limits = await sandbox.held.box.usage(), sandbox.held.limits
+    usage, limits = await sandbox.service.sandboxes.usage(caller, sandbox.view.id), sandbox.view.limits
     share = (usage.cpu_time - cpu_before) / max(now - before, 0.01)
     told: dict[str, Any] = {
         "timestamp": moment(now),

@@ -1,18 +1,20 @@
-"""What happens in a run, as the lines that E2B's code interpreter tells of it."""
+"""The events of a run as the lines that E2B's code interpreter sends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from json import loads
 from typing import Any
 
 from cloche.doors.e2b.answers import line
+from cloche.errors import ClocheError
+from cloche.model.events import Failed, Shown
 from cloche.model.kinds import kind_of
-from cloche.model.result import CHART, TABLE
-from cloche.service.events import Happened
+from cloche.model.result import CHART, TABLE, Display, Error
+from cloche.service.event_log import LogEntry
+from cloche.service.events import NoResult, Printed
 
-# Where a client looks for each form; what is not here it finds in `extra`, under its own name.
+# The field in which a client looks for each form; a form that is not here is in `extra`, under its own name.
 _FIELDS = {
     "text/plain": "text",
     "text/html": "html",
@@ -32,8 +34,8 @@ _AXES = ("x_label", "y_label", "x_unit", "y_unit")
 _SCALES = ("x_ticks", "x_tick_labels", "x_scale", "y_ticks", "y_tick_labels", "y_scale")
 
 
-class Telling:
-    """Turns the events of one run into lines; a line of output that comes in pieces at once is told as one."""
+class ExecutionLines:
+    """Turns the events of one run into lines; a line of output that comes in several pieces is sent as one."""
 
     def __init__(self) -> None:
         self._stream = self._text = ""  # output that has not ended its line
@@ -41,70 +43,72 @@ class Telling:
 
     @property
     def is_unfinished(self) -> bool:
-        """Is there the beginning of a line?"""
+        """Is there output that has not ended its line?"""
         return bool(self._text)
 
     def waits(self) -> bool:
-        """May whoever listens be kept waiting for more of it?  A few times."""
+        """May the client wait for more of that line?  A few times."""
         self._waited += 1
         return self._waited <= _PATIENCE
 
-    def tell(self, happened: Iterable[Happened]) -> bytes:
-        """What there is to say of events, but for the beginning of a line at their end."""
-        return b"".join(map(self._tell, happened))
+    def of(self, entries: Iterable[LogEntry]) -> bytes:
+        """The lines for some events, without output at their end that has not ended its line."""
+        return b"".join(map(self._lines, entries))
 
     def rest(self) -> bytes:
-        """That beginning: nothing more of it has come."""
+        """The output that has not ended its line, when no more of it has come."""
         if not self._text:
             return b""
         stream, text, self._text, self._waited = self._stream, self._text, "", 0
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         return line({"type": stream, "text": text, "timestamp": now})
 
-    def _tell(self, happened: Happened) -> bytes:
-        kind = happened.kind
-        if kind in ("stdout", "stderr"):
-            before = self.rest() if kind != self._stream else b""
-            self._stream, self._text = kind, self._text + loads(happened.data)["text"]
+    def _lines(self, entry: LogEntry) -> bytes:
+        event = entry.event
+        if isinstance(event, Printed):
+            before = self.rest() if event.kind != self._stream else b""
+            self._stream, self._text = event.kind, self._text + event.whole.decode(errors="replace")
             return before + self.rest() if self._text.endswith("\n") else before
-        if kind == "result":
-            return self.rest() + line(result(loads(happened.data)["result"]))
-        if kind == "error":
-            return self.rest() + line(error(loads(happened.data)["error"]))
+        if isinstance(event, Shown):
+            return self.rest() + line(result(event.result))
+        if isinstance(event, Failed):
+            return self.rest() + line(error(event.error))
+        if isinstance(event, NoResult):
+            return self.rest() + line(error(event.problem))
         return b""
 
 
-def result(shown: dict[str, Any]) -> dict[str, Any]:
-    """Something displayed, in every form that it has."""
-    told: dict[str, Any] = {"type": "result", "is_main_result": bool(shown.get("is_main")), "extra": {}}
-    for mime, value in shown["mime"].items():
+def result(shown: Display) -> dict[str, Any]:
+    """A display, in every form that it has."""
+    fields: dict[str, Any] = {"type": "result", "is_main_result": shown.is_main, "extra": {}}
+    for mime, value in shown.mime.items():
         field = _FIELDS.get(mime)
         if mime == TABLE:
             table = data(value)
             if table is not None:
-                told["data"] = table
+                fields["data"] = table
         elif field is None:
-            told["extra"][mime] = value
+            fields["extra"][mime] = value
         elif field == "text":
-            told[field] = unquoted(value)
+            fields[field] = unquoted(value)
         elif field == "chart":
-            told[field] = chart(value)
+            fields[field] = chart(value)
         elif field in _PICTURES and isinstance(value, str):
-            told[field] = value.replace("\n", "")
+            fields[field] = value.replace("\n", "")
         else:
-            told[field] = value
-    return told
+            fields[field] = value
+    return fields
 
 
 def unquoted(text: Any) -> Any:
-    """A text without the quotes that Python shows it in."""
+    """A text without the quotes of its Python repr."""
     if isinstance(text, str) and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     return text
 
 
 def data(table: dict[str, Any]) -> dict[str, list[Any]] | None:
-    """A table by columns; nothing when it is not the whole table."""
+    """A table by columns; None when only a part of the table is there."""
     if table.get("truncated"):
         return None
     names = [column["name"] for column in table["columns"]]
@@ -112,21 +116,22 @@ def data(table: dict[str, Any]) -> dict[str, list[Any]] | None:
 
 
 def chart(shown: dict[str, Any]) -> dict[str, Any]:
-    """A chart with every key that a client expects of its kind; what ours has beyond them stays."""
+    """A chart with every key that a client expects of its kind; further keys of ours stay."""
     kind = shown.get("type")
-    told: dict[str, Any] = {"title": None, "elements": [], **shown}
+    fields: dict[str, Any] = {"title": None, "elements": [], **shown}
     if kind == "superchart":
-        told["elements"] = [chart(one) for one in told["elements"]]
+        fields["elements"] = [chart(one) for one in fields["elements"]]
     elif kind in ("line", "scatter", "bar", "box_and_whisker"):
-        wanted = (*_AXES, *_SCALES) if kind in ("line", "scatter") else _AXES
-        told = {**dict.fromkeys(wanted), **told}
-    return told
+        expected = (*_AXES, *_SCALES) if kind in ("line", "scatter") else _AXES
+        fields = {**dict.fromkeys(expected), **fields}
+    return fields
 
 
-def error(told: dict[str, Any]) -> dict[str, Any]:
-    """Why a cell did not succeed: what it raised, or what became of it."""
-    name = told.get("name")
-    if name:
-        return {"type": "error", "name": name, "value": told["message"], "traceback": told.get("traceback") or ""}
-    value = f"{told['message']} {told.get('hint') or ''}".strip()
-    return {"type": "error", "name": kind_of(told["kind"]).e2b, "value": value, "traceback": value}
+def error(problem: Error | ClocheError) -> dict[str, Any]:
+    """The reason why a cell did not succeed: its exception, or a limit, or a problem of the server."""
+    if isinstance(problem, Error) and problem.name:
+        traceback = problem.traceback or ""
+        return {"type": "error", "name": problem.name, "value": problem.message, "traceback": traceback}
+    kind = problem.kind if isinstance(problem, Error) else problem.code
+    value = f"{problem.message} {problem.hint}".strip()
+    return {"type": "error", "name": kind_of(kind).e2b, "value": value, "traceback": value}

@@ -121,7 +121,10 @@ class Directory:
         self._service = service
         self._secret = token_bytes(32)  # tokens are derived from it, and end with the server like the sandboxes
         self._known: dict[str, E2bSandbox] = {}
-        service.sandboxes.when_ended(lambda identity: self._known.pop(identity, None))
+        service.sandboxes.when_ended(self._forget)
+
+    def _forget(self, identity: str) -> None:
+        self._known.pop(identity, None)
 
     def of(self, view: SandboxView) -> E2bSandbox:
         """The E2B form of a sandbox."""
@@ -130,6 +133,10 @@ class Directory:
             token, traffic = self._token("envd", view.id), self._token("traffic", view.id)
             known = self._known[view.id] = E2bSandbox(self._service, view, token, traffic)
         return known
+
+    def knows(self, identity: str) -> bool:
+        """Whether a client of E2B's has asked for this sandbox before."""
+        return identity in self._known
 
     async def living(self, name: str) -> E2bSandbox | None:
         """The sandbox of this name, whoever owns it: its token says who may use it."""

@@ -38,21 +38,19 @@ class SnapshotRoutes:
     def find(self, caller: Caller, name: str) -> Snapshot | None:
         """The snapshot that a client means."""
         bare = name.removesuffix(_TAG)
-        return self._snapshots.find(caller.owner, bare.replace(_THEIRS, _OURS, 1)) or self._snapshots.find(
-            caller.owner, bare
-        )
+        return self._snapshots.find(caller, bare.replace(_THEIRS, _OURS, 1)) or self._snapshots.find(caller, bare)
 
     async def _take(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
-        if sandbox.held.box.paused:
+        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
+        if sandbox.view.paused:
             raise Refusal(409, "The sandbox is paused: connect to it first.")
-        return Reply(201, _told(await self._snapshots.take(sandbox.held, str(told.get("name") or ""))))
+        return Reply(201, _told(await self._snapshots.take(asked.caller, sandbox.view.id, str(told.get("name") or ""))))
 
     async def _list(self, asked: Asked) -> Reply:
         sandbox, name = from_e2b(asked.query.get("sandboxID", "")), asked.query.get("name", "").removesuffix(_TAG)
         found = [
             known
-            for known in self._snapshots.of(asked.caller.owner)
+            for known in self._snapshots.list(asked.caller)
             if sandbox in ("", known.sandbox) and name in ("", known.name, known.id)
         ]
         return paged(asked, found, lambda known: known.id, _told)
@@ -61,22 +59,22 @@ class SnapshotRoutes:
         found = self.find(asked.caller, asked.name)
         if found is None:
             raise Refusal(404, f"Snapshot {asked.name} not found")
-        await self._snapshots.remove(found)
+        await self._snapshots.remove(asked.caller, found.id)
         return Reply()
 
     async def _fork(self, asked: Asked) -> Reply:
-        sandbox, told = self._directory.find(asked.caller, asked.name), await asked.body()
+        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
         count = told.get("count") or 1
         if not isinstance(count, int) or not 1 <= count <= _MOST_FORKS:
             raise Refusal(400, f"count may be 1 to {_MOST_FORKS}.")
-        if sandbox.held.box.paused:
+        if sandbox.view.paused:
             raise Refusal(409, "The sandbox is paused: connect to it first.")
         ttl = seconds(told, "timeout", self._timeout_s)
-        snapshot = await self._snapshots.take(sandbox.held)
+        snapshot = await self._snapshots.take(asked.caller, sandbox.view.id)
         try:
             made = await asyncio.gather(*(self._one(asked, sandbox, snapshot, ttl) for _ in range(count)))
         finally:
-            await self._snapshots.remove(snapshot)
+            await self._snapshots.remove(asked.caller, snapshot.id)
         return Reply(201, made)
 
     async def _one(self, asked: Asked, sandbox: E2bSandbox, snapshot: Snapshot, ttl: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is answered, as the OpenAPI description tells it; the values themselves are made by `cloche.service.shapes`."""
+"""What is answered, as the OpenAPI description tells it; the values themselves are made by `cloche.doors.shapes`."""
 
 from __future__ import annotations
 

@@ -58,9 +58,7 @@ async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -
     yield outbox.take()
 
 
-async def tar(
-    root: str, entries: Iterable[Entry], contents: Contents, *, compressed: bool
-) -> AsyncIterator[bytes]:
+async def tar(root: str, entries: Iterable[Entry], contents: Contents, *, compressed: bool) -> AsyncIterator[bytes]:
     """A tar file of a folder."""
     outbox = _Outbox()
     mode = "w|gz" if compressed else "w|"

@@ -1,4 +1,4 @@
-"""Commands in a sandbox: started, listed, listened to, fed, signalled."""
+"""Commands in a sandbox: start, list, follow, feed and signal them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cloche import languages
 from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
 from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
-from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSandbox, TheService, page
+from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS
-from cloche.doors.http.runs import EVENTS
+from cloche.doors.http.runs import EVENTS, result_response
 from cloche.doors.http.streams import accepted, of_log, outcome, position
 from cloche.doors.routing.routes import Operations
-from cloche.engine.commands import AsyncProcess
-from cloche.errors import InvalidRun
-from cloche.model.result import Result
-from cloche.service.commands import Command
-from cloche.service.held import Held
-from cloche.service.runs import Run
-from cloche.service.shapes import result_json
+from cloche.results.fields import result_fields
+from cloche.service.commands import Command, CommandRequest
 
 operations = Operations("/v1/sandboxes/{sandbox_id}/commands", responses=ALWAYS, tag="commands")
 
@@ -40,133 +34,102 @@ Id = Annotated[str, Path(max_length=200)]
     },
 )
 async def start(
-    request: Request, held: TheSandbox, body: CommandBody, service: TheService, caller: TheCaller
+    request: Request, sandbox_id: SandboxId, body: CommandBody, service: TheService, caller: TheCaller
 ) -> Response:
-    """Start a command, or a program in some language; with `wait`, answer when it has ended."""
-    if (body.command is None) == (body.code is None and body.entry is None):
-        raise InvalidRun("Give either a command, or the code of a program.")
-    service.sandboxes.check_times(body.timeout, body.build_timeout)
-    if not body.wait:
-        held.commands.check_room()
-        process = await _start(held, body, stdin=body.stdin is not False)
-        data = _input(body)
-        if data is not None:
-            await process.feed(data)  # before anybody else listens, and feeds it, too
-        command = held.commands.add(process, _words(body), body.pty)
-        return Json(_json(command), 201)
-    data = _input(body)
-
-    async def work(run: Run) -> Result:
-        async with held.used(saves=False):
-            if body.command is not None:
-                timeout = held.limits.timeout_s if body.timeout is None else body.timeout
-                limited = body.model_copy(update={"timeout": timeout})
-                process = await _start(held, limited, stdin=data is not None, whole=True)
-            else:
-                process = await _start(held, body, stdin=data is not None)
-            run.stop = process.kill
-            result = await process.finish(data, run.tell)
-            await held.save_after(result)
-            return result
-
-    code = body.code if body.code is not None else str(_words(body))
-    language = "command" if body.command is not None else languages.of(body.language, body.code, body.entry)
-    starting = service.sandboxes.run(caller, held, work, code, language, bytes_moved=len(data or b""))
-    run = await accepted(request, service, starting)
-    await outcome(request, run, run.cancel)
-    return Response(run.told, media_type=Json.media_type)
-
-
-async def _start(held: Held, body: CommandBody, stdin: bool, whole: bool = False) -> AsyncProcess:
-    if body.command is None:
-        process = await held.box.start_program(
-            body.code,
-            language=body.language,
-            entry=body.entry,
-            args=body.args,
-            env=body.env,
-            cwd=body.cwd,
-            timeout=body.timeout,
-            build_timeout=body.build_timeout,
-            check=body.check,
-            stdin=stdin,
-        )
-        if not body.wait:
-            await process.started()
-        return process
-    return await held.box.commands.start(
-        body.command,
+    """Start a command, or a program in some language.  With `wait`, the answer comes when it has ended."""
+    wanted = CommandRequest(
+        command=body.command,
+        code=body.code,
+        entry=body.entry,
+        language=body.language,
+        args=body.args,
+        check=body.check,
         cwd=body.cwd,
         env=body.env,
+        takes_input=body.stdin is not False,
+        data=_input(body),
+        timeout=body.timeout,
+        build_timeout=body.build_timeout,
         pty=body.pty,
         size=body.size,
-        stdin=stdin,
-        timeout=body.timeout,
-        stop_at_output_limit=whole,
     )
+    if not body.wait:
+        return Json(_json(await service.commands.start(caller, sandbox_id, wanted)), 201)
+    run = await accepted(request, service, service.commands.run(caller, sandbox_id, wanted))
+    await outcome(request, run, run.cancel)
+    return result_response(run)
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[CommandAnswer]}})
-async def listed(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
-    """Those that run, and those that ended lately."""
-    return Json(page([_json(command) for command in held.commands.all()], limit, after))
+async def listed(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
+) -> Response:
+    """The commands that run, and those that ended lately."""
+    return Json(page([_json(command) for command in await service.commands.list(caller, sandbox_id)], limit, after))
 
 
 @operations.get("/{command}", scope="read", responses={200: {"model": CommandAnswer}})
-async def one(held: TheSandbox, command: Id) -> Response:
+async def one(sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller) -> Response:
     """A command, and its result when it has ended."""
-    found = held.commands.find(command)
-    told = _json(found)
-    told["result"] = None if found.result is None else result_json(found.result)
-    return Json(told)
+    found = await service.commands.follow(caller, sandbox_id, command)
+    return Json({**_json(found), "result": None if found.result is None else result_fields(found.result)})
 
 
 @operations.get("/{command}/events", scope="read", responses=EVENTS)
 async def events(
     request: Request,
-    held: TheSandbox,
+    sandbox_id: SandboxId,
     command: Id,
+    service: TheService,
+    caller: TheCaller,
     after: Annotated[int | None, Query(ge=0, le=1 << 50)] = None,
 ) -> Response:
-    """What it prints, as it happens: started, stdout, stderr, exit."""
-    return of_log(held.commands.find(command).log, position(request, after))
+    """The command's events as they happen: started, stdout, stderr, exit."""
+    found = await service.commands.follow(caller, sandbox_id, command)
+    return of_log(found.log, position(request, after))
 
 
 @operations.post("/{command}/stdin", scope="run", body="input", status_code=204)
-async def write(request: Request, held: TheSandbox, command: Id, eof: bool = False) -> Response:
-    """More of its standard input: JSON, or the bytes themselves as the body."""
-    process = held.commands.find(command).process
-    async with held.used():
+async def write(
+    request: Request, sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller, eof: bool = False
+) -> Response:
+    """Write to the command's standard input: JSON, or the bytes themselves as the body."""
+    found = await service.commands.find(caller, sandbox_id, command)
+    async with found.in_use():
         if request.headers.get("content-type", "").startswith("application/json"):
             body = checked(InputBody, await request.body())
-            await process.write(body.bytes())
+            await found.write(body.bytes())
             eof = eof or body.eof
         else:
             async for chunk in request.stream():
-                await process.write(chunk)
+                await found.write(chunk)
         if eof:
-            await process.close_stdin()
+            await found.close_stdin()
     return Response(status_code=204)
 
 
 @operations.post("/{command}/signal", scope="run", body="json", status_code=204)
-async def signal(held: TheSandbox, command: Id, body: SignalBody) -> Response:
-    """Send it a signal."""
-    await held.commands.find(command).process.signal(body.signal)
+async def signal(
+    sandbox_id: SandboxId, command: Id, body: SignalBody, service: TheService, caller: TheCaller
+) -> Response:
+    """Send the command a signal."""
+    await (await service.commands.find(caller, sandbox_id, command)).signal(body.signal)
     return Response(status_code=204)
 
 
 @operations.post("/{command}/resize", scope="run", body="json", status_code=204)
-async def resize(held: TheSandbox, command: Id, body: ResizeBody) -> Response:
-    """Change the size of its terminal."""
-    await held.commands.find(command).process.resize(body.columns, body.rows)
+async def resize(
+    sandbox_id: SandboxId, command: Id, body: ResizeBody, service: TheService, caller: TheCaller
+) -> Response:
+    """Change the size of the command's terminal."""
+    await (await service.commands.find(caller, sandbox_id, command)).resize(body.columns, body.rows)
     return Response(status_code=204)
 
 
 @operations.delete("/{command}", scope="run", body="none", status_code=204)
-async def kill(held: TheSandbox, command: Id) -> Response:
-    """Kill it, with everything it has started."""
-    await held.commands.find(command).process.kill()
+async def kill(sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller) -> Response:
+    """Kill the command and every process that it has started."""
+    await (await service.commands.find(caller, sandbox_id, command)).kill()
     return Response(status_code=204)
 
 
@@ -174,11 +137,6 @@ def _input(body: CommandBody) -> bytes | None:
     if body.stdin_base64 is not None:
         return from_base64("stdin_base64", body.stdin_base64)
     return given_bytes("stdin", body.stdin, None) if isinstance(body.stdin, str) else None
-
-
-def _words(body: CommandBody) -> str | list[str]:
-    words: str | list[str] = body.entry or body.language or "python" if body.command is None else body.command
-    return words
 
 
 def _json(command: Command) -> dict[str, Any]:

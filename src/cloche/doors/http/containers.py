@@ -1,4 +1,4 @@
-"""`/containers`: sandboxes in the words of container runners, for agents that know those (D4): start, exec, stop."""
+"""`/containers`: sandboxes in the words of container runners, for agents that know those: start, exec, stop."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from starlette.responses import Response
 from cloche import languages
 from cloche.doors.http.answers import Page
 from cloche.doors.http.bodies import Body, Size, Text
-from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, held_of, page
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS
-from cloche.doors.http.streams import outcome
+from cloche.doors.http.streams import accepted, outcome
 from cloche.doors.routing.routes import Operations
-from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.records import SandboxRecord
-from cloche.model.result import Result
-from cloche.service.held import Held
-from cloche.service.runs import Run
+from cloche.policy.caller import Caller
+from cloche.service.commands import CommandRequest
+from cloche.service.live import SandboxView
+from cloche.service.sandboxes import NewSandbox
+from cloche.service.service import Service
 
 operations = Operations("/containers", responses=ALWAYS, tag="containers")
 
@@ -101,27 +102,22 @@ async def start(body: StartBody, service: TheService, caller: TheCaller) -> Resp
     """Start one."""
     if body.container != KIND:
         raise InvalidRun(f"There is no container {body.container!r:.100}.", hint="GET /containers lists them.")
-    wish = {"ttl": body.timeout, "memory": body.memory, "env": body.env, "metadata": {_TAG: KIND}}
-    return Json(_json(await service.sandboxes.create(caller, wish)), 201)
+    wanted = NewSandbox(limits={"memory": body.memory}, ttl=body.timeout, env=body.env or {}, metadata={_TAG: KIND})
+    return Json(_json((await service.sandboxes.create(caller, wanted)).record), 201)
 
 
 @operations.post("/exec", scope="run", body="json", responses={200: {"model": ExecAnswer}})
 async def execute(request: Request, body: ExecBody, service: TheService, caller: TheCaller) -> Response:
-    """Run a command in one, and wait for its end; who leaves ends it."""
-    if (body.command is None) == (body.code is None):
-        raise InvalidRun("Give either a command, or the code of a program.")
-    held = await held_of(request, body.id)
-    service.sandboxes.check_times(body.timeout)
-
-    async def work(run: Run) -> Result:
-        async with held.used():
-            process = await _start(held, body)
-            run.stop = process.kill
-            return await process.finish(None, run.tell)
-
-    told = body.code if body.code is not None else str(body.command)
-    language = body.language if body.code is not None else "command"
-    run = await service.sandboxes.run(caller, held, work, told, language)
+    """Run a command in a container and wait for its end.  A client that leaves ends it."""
+    is_program = body.code is not None
+    wanted = CommandRequest(
+        command=body.command,
+        code=body.code,
+        language=body.language if is_program else None,
+        takes_input=False,
+        timeout=body.timeout,
+    )
+    run = await accepted(request, service, service.commands.run(caller, body.id, wanted))
     result = await outcome(request, run, run.cancel)
     return Json(
         {
@@ -132,14 +128,6 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
             "error": None if result.error is None else result.error.message,
         }
     )
-
-
-async def _start(held: Held, body: ExecBody) -> AsyncProcess:
-    if body.code is not None:
-        return await held.box.start_program(body.code, language=body.language, timeout=body.timeout, stdin=False)
-    assert body.command is not None
-    timeout = held.limits.timeout_s if body.timeout is None else body.timeout
-    return await held.box.commands.start(body.command, stdin=False, timeout=timeout, stop_at_output_limit=True)
 
 
 @operations.post("/stop", scope="run", body="json", responses={200: {"model": StoppedAnswer}})
@@ -159,21 +147,21 @@ async def status(
 ) -> Response:
     """Those that run; with `id` that one, also when it has ended."""
     if id is not None:
-        return Json({"items": [_json(await service.sandboxes.record(caller, id))], "next": None})
-    return Json(page([_json(held.record) for held in _started(service, caller)], limit, after))
+        return Json({"items": [_json((await service.sandboxes.info(caller, id)).record)], "next": None})
+    return Json(page([_json(view.record) for view in _started(service, caller)], limit, after))
 
 
 @operations.post("/cleanup", scope="run", body="none", responses={200: {"model": StoppedAnswer}})
 async def cleanup(service: TheService, caller: TheCaller) -> Response:
     """End all that were started here."""
-    ended = _started(service, caller)
-    for held in ended:
-        await service.sandboxes.kill(caller, held.id)
-    return Json({"stopped": [held.id for held in ended]})
+    ended = [view.id for view in _started(service, caller)]
+    for identity in ended:
+        await service.sandboxes.kill(caller, identity)
+    return Json({"stopped": ended})
 
 
-def _started(service: TheService, caller: TheCaller) -> list[Held]:
-    return [held for held in service.sandboxes.alive() if held.owner == caller.owner and _TAG in held.record.metadata]
+def _started(service: Service, caller: Caller) -> list[SandboxView]:
+    return [view for view in service.sandboxes.living(caller) if _TAG in view.record.metadata]
 
 
 def _json(record: SandboxRecord) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from cloche.doors.gate.identity import caller_of
+from cloche.json_text import to_json
 from cloche.policy.caller import Caller
 from cloche.service.service import Service
-from cloche.service.shapes import to_json
 
 
 def visit(request: HTTPConnection) -> tuple[Service, Caller]:

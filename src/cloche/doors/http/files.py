@@ -23,9 +23,9 @@ from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError
 from cloche.model.files import Entry
 from cloche.policy.caller import Caller
+from cloche.results.fields import plain
 from cloche.service.files import OpenFile
 from cloche.service.service import Service
-from cloche.service.shapes import entry_json
 
 operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="files")
 
@@ -56,9 +56,7 @@ _ANY = 1 << 30  # bytes of a file whose size the kernel does not know
     responses={200: {"content": _BYTES}, 206: {"content": _BYTES, "description": "a part of it"}, 304: {}},
 )
 @operations.head("/files/{path:file}", scope="read")
-async def read(
-    request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str
-) -> Response:
+async def read(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str) -> Response:
     """The contents of a file, or a range of them."""
     name = path_in(request, "/files/") or path
     entry = await service.files.stat(caller, sandbox_id, name)
@@ -135,7 +133,7 @@ async def write(
     permissions = None if mode is None else int(mode, 8)
     chunks = request.stream()
     entry = await service.files.write(caller, sandbox_id, name, chunks, mode=permissions, append=append)
-    return Json(entry_json(entry))
+    return Json(plain(entry))
 
 
 @operations.delete("/files/{path:file}", scope="run", body="none", status_code=204)
@@ -153,7 +151,7 @@ async def rename(
 ) -> Response:
     """Rename or move a file or folder."""
     name = path_in(request, "/files/") or path
-    return Json(entry_json(await service.files.rename(caller, sandbox_id, name, body.new_path)))
+    return Json(plain(await service.files.rename(caller, sandbox_id, name, body.new_path)))
 
 
 class Listed(Page[EntryAnswer]):
@@ -174,13 +172,13 @@ async def listed(
 ) -> Response:
     """The entries of a folder, and of the folders below it to a depth."""
     found = await service.files.list(caller, sandbox_id, path_in_query(request), depth=depth)
-    return Json({**page([entry_json(entry) for entry in found], limit, after), "truncated": found.truncated})
+    return Json({**page([plain(entry) for entry in found], limit, after), "truncated": found.truncated})
 
 
 @operations.get("/stat", scope="read", responses={200: {"model": EntryAnswer}}, openapi_extra={"parameters": [_PATH]})
 async def stat(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
     """The entry at a path; a link is not followed."""
-    return Json(entry_json(await service.files.stat(caller, sandbox_id, path_in_query(request))))
+    return Json(plain(await service.files.stat(caller, sandbox_id, path_in_query(request))))
 
 
 @operations.get("/disk", scope="read", responses={200: {"model": DiskAnswer}})
@@ -190,9 +188,7 @@ async def disk(sandbox_id: SandboxId, service: TheService, caller: TheCaller) ->
 
 
 @operations.post("/folders", scope="run", body="json", responses={200: {"model": Created}})
-async def make_folder(
-    sandbox_id: SandboxId, body: FolderBody, service: TheService, caller: TheCaller
-) -> Response:
+async def make_folder(sandbox_id: SandboxId, body: FolderBody, service: TheService, caller: TheCaller) -> Response:
     """Make a folder and its parents."""
     created, _ = await service.files.make_folder(caller, sandbox_id, body.path)
     return Json({"created": created})
@@ -215,7 +211,7 @@ async def upload(request: Request, sandbox_id: SandboxId, service: TheService, c
     written: list[dict[str, Any]] = []
     async for name, chunks in parts(request):
         entry = await service.files.write(caller, sandbox_id, f"{folder}/{name}", chunks, saves=False)
-        written.append(entry_json(entry))
+        written.append(plain(entry))
     await service.files.save(caller, sandbox_id)
     return Json({"items": written, "next": None})
 

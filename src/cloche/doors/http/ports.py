@@ -9,16 +9,16 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.answers import Listening, Page, PortAddress, PortAnswer
 from cloche.doors.http.bodies import PortBody
-from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.ports import Place, PortDoor
 from cloche.doors.routing.routes import ApplicationRoute, Operations, SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import InvalidRun
-from cloche.service.shapes import plain
+from cloche.results.fields import plain
 
 operations = Operations("/v1/sandboxes/{sandbox_id}/ports", responses=ALWAYS, tag="ports")
 

@@ -15,7 +15,17 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from cloche.doors.http.answers import ProblemAnswer
-from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Misconfigured, Refused, SandboxFailed, Unavailable
+from cloche.errors import (
+    ClocheError,
+    FileMissing,
+    FileProblem,
+    Gone,
+    InvalidRun,
+    Misconfigured,
+    Refused,
+    SandboxFailed,
+    Unavailable,
+)
 from cloche.policy.refusals import Busy, Ended, Forbidden, TooMany, Unauthorized
 
 log = logging.getLogger("cloche.http")

@@ -15,12 +15,10 @@ from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSer
 from cloche.doors.http.problems import ALWAYS, Unwelcome
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
 from cloche.doors.routing.routes import Operations
-from cloche.errors import Gone
+from cloche.doors.shapes import model_json, result_json
 from cloche.model.records import RunRecord
 from cloche.model.result import Result
-from cloche.service.programs import run_program
 from cloche.service.runs import Run
-from cloche.service.shapes import model_json
 
 operations = Operations(responses=ALWAYS, tag="runs")
 
@@ -40,8 +38,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
     body.check_network()
     events = wants_events(request)
     files = {path: _contents(path, data) for path, data in (body.files or {}).items()}
-    starting = run_program(
-        service,
+    starting = service.programs.run(
         caller,
         body.code,
         language=body.language,
@@ -73,22 +70,14 @@ async def runs(
     after: After = None,
 ) -> Response:
     """Runs, newest first."""
-    await service.journal.flush()
-    found, following = await service.store.runs(caller.owner, sandbox=sandbox, state=state, limit=limit, after=after)
+    found, following = await service.runs.list(caller, sandbox=sandbox, state=state, limit=limit, after=after)
     return Json({"items": [record_json(record) for record in found], "next": following})
 
 
 @operations.get("/v1/runs/{run_id}", scope="read", responses={200: {"model": RunAnswer}})
 async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
     """A run and its outcome."""
-    known = service.runs.find(caller.owner, run_id)
-    if known is not None:
-        return Json(record_json(known.record))
-    await service.journal.flush()
-    record = await service.store.run(caller.owner, run_id)
-    if record is None:
-        raise _unknown()
-    return Json(record_json(record))
+    return Json(record_json(await service.runs.record(caller, run_id)))
 
 
 @operations.get("/v1/runs/{run_id}/events", scope="read", responses=EVENTS)
@@ -100,30 +89,25 @@ async def events(
     after: Annotated[int | None, Query(ge=0, le=1 << 50, description="the last event that was seen")] = None,
 ) -> Response:
     """Attach to a run, again: all its events after the given one."""
-    known = service.runs.find(caller.owner, run_id)
-    if known is None:
-        await one(run_id, service, caller)
+    log = await service.runs.follow(caller, run_id)
+    if log is None:
         raise Unwelcome(
             410, "gone", "The events of this run are not kept any more.", "GET /v1/runs/{id} has its result."
         )
-    return of_log(known.log, position(request, after))
+    return of_log(log, position(request, after))
 
 
 @operations.post("/v1/runs/{run_id}/cancel", scope="run", body="none", status_code=202)
 async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
     """Have a run stop; its outcome says so.  One that is over is left as it is."""
-    known = service.runs.find(caller.owner, run_id)
-    if known is None:
-        await one(run_id, service, caller)
-    else:
-        await known.cancel()
+    await service.runs.cancel(caller, run_id)
     return Response(status_code=202)
 
 
 @operations.post("/v1/runs/{run_id}/input", scope="run", body="json", status_code=204)
 async def write(run_id: RunId, body: InputBody, service: TheService, caller: TheCaller) -> Response:
     """Input for a run that was started as interactive."""
-    await _living(service, caller, run_id).write(body.bytes(), body.eof)
+    await service.runs.write(caller, run_id, body.bytes(), eof=body.eof)
     return Response(status_code=204)
 
 
@@ -136,25 +120,24 @@ async def respond(
     caller: TheCaller,
 ) -> Response:
     """The answer to a `tool` or `score` event of a run."""
-    _living(service, caller, run_id).answer(call, body.value, body.error)
+    service.runs.answer(caller, run_id, call, body.value, body.error)
     return Response(status_code=204)
-
-
-def _living(service: TheService, caller: TheCaller, run_id: str) -> Run:
-    known = service.runs.find(caller.owner, run_id)
-    if known is None:
-        raise _unknown()
-    return known
 
 
 async def answer(request: Request, run: Run, body: ViewBody, view: str | None, ends: bool = False) -> Response:
     """Wait for a run's end, and tell its result in the form that was asked for; `ends`: with its client."""
     result: Result = await (outcome(request, run, run.cancel) if ends else run.outcome())
     if (body.view or view) != "model":
-        return Response(run.told, media_type=Json.media_type)
+        return result_response(run)
     if "text/plain" in request.headers.get("accept", ""):
         return PlainTextResponse(result.for_model(body.budget or 2000))
     return Json(model_json(result, run.id, body.budget or 2000))
+
+
+def result_response(run: Run) -> Response:
+    """The whole result of a run that is over."""
+    assert run.ended is not None
+    return Response(result_json(run.log, run.ended), media_type=Json.media_type)
 
 
 def record_json(record: RunRecord) -> dict[str, Any]:
@@ -166,7 +149,3 @@ def record_json(record: RunRecord) -> dict[str, Any]:
 
 def _contents(path: str, data: str | Base64) -> str | bytes:
     return data if isinstance(data, str) else from_base64(path, data.base64)
-
-
-def _unknown() -> Gone:
-    return Gone("There is no such run.", hint="GET /v1/runs lists those that there are.")

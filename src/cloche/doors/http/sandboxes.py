@@ -20,8 +20,8 @@ from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError
 from cloche.model.limits import Limits
 from cloche.model.result import Usage
+from cloche.results.fields import plain
 from cloche.service.sandboxes import NewSandbox, SandboxInfo
-from cloche.service.shapes import plain
 
 operations = Operations("/v1/sandboxes", responses=ALWAYS, tag="sandboxes")
 

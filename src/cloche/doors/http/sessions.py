@@ -1,7 +1,8 @@
-"""Sessions: cells, contexts, checkpoints, attempts, as in the library."""
+"""Sessions: code in contexts, checkpoints, attempts, as in the library."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import Path
@@ -28,15 +29,14 @@ from cloche.doors.http.bodies import (
     ForkBody,
     given_bytes,
 )
-from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSandbox, TheService, held_of, page, visit
+from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page, visit
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
 from cloche.doors.routing.routes import Operations
-from cloche.engine.checkpoints import AsyncCheckpoint
-from cloche.engine.contexts import AsyncContext
-from cloche.service import attempts
-from cloche.service.shapes import moment_json, plain, restored_json, result_json
+from cloche.doors.shapes import attempt_json, best_json
+from cloche.results.fields import plain, result_fields
+from cloche.service.sessions import CheckpointInfo
 
 operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="sessions")
 
@@ -46,12 +46,12 @@ Name = Annotated[str, Path(max_length=300)]
 @operations.post("/run", scope="run", body="json", responses=RESULT)
 async def run(request: Request, sandbox_id: str, body: CellBody, view: View = None) -> Response:
     """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
-    (service, caller), held = visit(request), await held_of(request, sandbox_id)
+    service, caller = visit(request)
     stdin = given_bytes("stdin", body.stdin, body.stdin_base64)
     events = wants_events(request)
-    starting = service.sandboxes.run_cell(
+    starting = service.sessions.run(
         caller,
-        held,
+        sandbox_id,
         body.code,
         language=body.language,
         context=body.context,
@@ -59,7 +59,8 @@ async def run(request: Request, sandbox_id: str, body: CellBody, view: View = No
         env=body.env,
         timeout=body.timeout,
         interactive=body.interactive,
-        keep=held.limits.output_bytes if body.keep is None and not events else body.keep,
+        keep=body.keep,
+        keeps_all=body.keep is None and not events,
     )
     started = await accepted(request, service, starting)
     if events:
@@ -68,88 +69,91 @@ async def run(request: Request, sandbox_id: str, body: CellBody, view: View = No
 
 
 @operations.post("/interrupt", scope="run", body="json", status_code=204)
-async def interrupt(held: TheSandbox, body: ContextChoice | None = None) -> Response:
-    """Have what runs stop, in one context or in all; variables stay."""
-    await held.box.interrupt(None if body is None else body.context)
+async def interrupt(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: ContextChoice | None = None
+) -> Response:
+    """Stop the code that runs in one context, or in all; variables stay."""
+    await service.sessions.interrupt(caller, sandbox_id, None if body is None else body.context)
     return Response(status_code=204)
 
 
 @operations.post("/restart", scope="run", body="json", status_code=204)
-async def restart(held: TheSandbox, body: ContextChoice | None = None) -> Response:
-    """End the kernel of one context, or of all: variables are gone, files stay."""
-    async with held.used() as box:
-        await box.restart(None if body is None else body.context)
-    held.happened("restart", {"context": None if body is None else body.context})
+async def restart(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: ContextChoice | None = None
+) -> Response:
+    """End the kernel of one context, or of all: variables are lost, files stay."""
+    await service.sessions.restart(caller, sandbox_id, None if body is None else body.context)
     return Response(status_code=204)
 
 
 @operations.post("/contexts", scope="run", body="json", status_code=201, responses={201: {"model": ContextAnswer}})
-async def create_context(held: TheSandbox, body: ContextBody) -> Response:
-    """A new context, with no variables."""
-    async with held.used() as box:
-        context = await box.contexts.create(language=body.language, cwd=body.cwd, env=body.env)
-    held.happened("context", {"context": context.id})
-    return Json(_context(context), 201)
+async def create_context(sandbox_id: SandboxId, body: ContextBody, service: TheService, caller: TheCaller) -> Response:
+    """Make a context without variables."""
+    made = await service.sessions.create_context(caller, sandbox_id, body.language, cwd=body.cwd, env=body.env)
+    return Json(asdict(made), 201)
 
 
 @operations.get("/contexts", scope="read", responses={200: {"model": Page[ContextAnswer]}})
-async def contexts(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
-    """Its contexts, in the order in which they were made."""
-    return Json(page([_context(context) for context in held.box.contexts.list()], limit, after))
+async def contexts(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
+) -> Response:
+    """The contexts, in the order in which they were made."""
+    return Json(page([asdict(one) for one in await service.sessions.contexts(caller, sandbox_id)], limit, after))
 
 
 @operations.delete("/contexts/{context}", scope="run", body="none", status_code=204)
-async def remove_context(held: TheSandbox, context: Name) -> Response:
+async def remove_context(sandbox_id: SandboxId, context: Name, service: TheService, caller: TheCaller) -> Response:
     """End a context for good."""
-    async with held.used() as box:
-        await box.contexts.remove(context)
+    await service.sessions.remove_context(caller, sandbox_id, context)
     return Response(status_code=204)
 
 
 @operations.post(
     "/checkpoints", scope="run", body="json", status_code=201, responses={201: {"model": CheckpointAnswer}}
 )
-async def create_checkpoint(held: TheSandbox, body: CheckpointBody | None = None) -> Response:
+async def create_checkpoint(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: CheckpointBody | None = None
+) -> Response:
     """Remember variables and files as they are now."""
-    async with held.used() as box:
-        taken = await box.checkpoint("" if body is None else body.name)
-    held.happened("checkpoint", {"checkpoint": taken.id, "name": taken.name})
+    taken = await service.sessions.checkpoint(caller, sandbox_id, "" if body is None else body.name)
     return Json(_checkpoint(taken), 201)
 
 
 @operations.get("/checkpoints", scope="read", responses={200: {"model": Page[CheckpointAnswer]}})
-async def checkpoints(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
-    """Its checkpoints, oldest first."""
-    return Json(page([_checkpoint(known) for known in held.box.checkpoints.list()], limit, after))
+async def checkpoints(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
+) -> Response:
+    """The checkpoints, oldest first."""
+    taken = await service.sessions.checkpoints(caller, sandbox_id)
+    return Json(page([_checkpoint(one) for one in taken], limit, after))
 
 
 @operations.delete("/checkpoints/{checkpoint}", scope="run", body="none", status_code=204)
-async def remove_checkpoint(held: TheSandbox, checkpoint: Name) -> Response:
-    """Forget one."""
-    async with held.used() as box:
-        await box.checkpoints.remove(checkpoint)
+async def remove_checkpoint(
+    sandbox_id: SandboxId, checkpoint: Name, service: TheService, caller: TheCaller
+) -> Response:
+    """Forget a checkpoint."""
+    await service.sessions.remove_checkpoint(caller, sandbox_id, checkpoint)
     return Response(status_code=204)
 
 
 @operations.post(
     "/checkpoints/{checkpoint}/restore", scope="run", body="none", responses={200: {"model": RestoredAnswer}}
 )
-async def restore(held: TheSandbox, checkpoint: Name) -> Response:
-    """Make variables and files what they were."""
-    async with held.used() as box:
-        restored = await box.restore(checkpoint)
-    held.happened("restore", {"checkpoint": checkpoint})
-    return Json(restored_json(restored))
+async def restore(sandbox_id: SandboxId, checkpoint: Name, service: TheService, caller: TheCaller) -> Response:
+    """Bring variables and files back to a checkpoint."""
+    restored = await service.sessions.restore(caller, sandbox_id, checkpoint)
+    return Json(plain(restored))
 
 
 @operations.post("/fork", scope="run", body="json", status_code=201, responses={201: {"model": ContextAnswer}})
-async def fork(held: TheSandbox, body: ForkBody | None = None) -> Response:
-    """A new context that goes on from a checkpoint's variables, or from the live ones."""
-    wish = body or ForkBody()
-    async with held.used() as box:
-        branch = await box.branch(wish.checkpoint, files=wish.files, context=wish.context)
-    held.happened("fork", {"context": branch.id})
-    return Json(_context(branch), 201)
+async def fork(sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: ForkBody | None = None) -> Response:
+    """Make a context that continues from a checkpoint's variables, or from the live ones."""
+    source = body or ForkBody()
+    branch = await service.sessions.fork(
+        caller, sandbox_id, source.checkpoint, files=source.files, context=source.context
+    )
+    return Json(asdict(branch), 201)
 
 
 @operations.post(
@@ -159,24 +163,32 @@ async def fork(held: TheSandbox, body: ForkBody | None = None) -> Response:
     status_code=201,
     responses={201: {"model": ContextAnswer}},
 )
-async def fork_from(held: TheSandbox, checkpoint: Name, body: ForkBody | None = None) -> Response:
-    """The same from one checkpoint."""
-    return await fork(held, (body or ForkBody()).model_copy(update={"checkpoint": checkpoint}))
+async def fork_from(
+    sandbox_id: SandboxId,
+    checkpoint: Name,
+    service: TheService,
+    caller: TheCaller,
+    body: ForkBody | None = None,
+) -> Response:
+    """Make a context that continues from this checkpoint."""
+    source = (body or ForkBody()).model_copy(update={"checkpoint": checkpoint})
+    return await fork(sandbox_id, service, caller, source)
 
 
 @operations.post("/undo", scope="run", body="none", responses={200: {"model": RestoredAnswer}})
-async def undo(held: TheSandbox) -> Response:
+async def undo(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
     """Go back to before the last run, in a sandbox that was made with `undo`."""
-    async with held.used() as box:
-        restored = await box.undo()
-    held.happened("undo", {})
-    return Json(restored_json(restored))
+    restored = await service.sessions.undo(caller, sandbox_id)
+    return Json(plain(restored))
 
 
 @operations.get("/history", scope="read", responses={200: {"model": Page[MomentAnswer]}})
-async def history(held: TheSandbox, limit: Limit = 100, after: After = None) -> Response:
-    """Runs, checkpoints, restores … in order."""
-    return Json(page([moment_json(moment) for moment in held.box.history()], limit, after))
+async def history(
+    sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
+) -> Response:
+    """Runs, checkpoints and restores, in order."""
+    moments = await service.sessions.history(caller, sandbox_id)
+    return Json(page([plain(moment) for moment in moments], limit, after))
 
 
 @operations.post(
@@ -187,28 +199,26 @@ async def history(held: TheSandbox, limit: Limit = 100, after: After = None) -> 
     responses={201: {"model": AttemptAnswer}, 200: {"content": STREAMED, "description": "the same as events"}},
 )
 async def attempt(
-    request: Request, held: TheSandbox, body: AttemptBody, service: TheService, caller: TheCaller
+    request: Request, sandbox_id: SandboxId, body: AttemptBody, service: TheService, caller: TheCaller
 ) -> Response:
     """Run code in a branch and see what it changes; then keep it or discard it."""
-    run, tried = await attempts.attempt(service, caller, held, body.code, body.context, body.timeout)
+    run, tried = await service.attempts.start(caller, sandbox_id, body.code, context=body.context, timeout=body.timeout)
     if wants_events(request):
         return of_log(run.log, run_id=run.id)
     await run.outcome()
-    return Json(tried[0], 201)
+    return Json(attempt_json(tried[0]), 201)
 
 
 @operations.post("/attempts/{attempt}/keep", scope="run", body="none", responses={200: {"model": ResultAnswer}})
-async def keep(held: TheSandbox, attempt: Name) -> Response:
-    """Let the session go on from there."""
-    async with held.used():
-        return Json(result_json(await attempts.find(held, attempt).keep()))
+async def keep(sandbox_id: SandboxId, attempt: Name, service: TheService, caller: TheCaller) -> Response:
+    """Let the session continue from an attempt."""
+    return Json(result_fields(await service.attempts.keep(caller, sandbox_id, attempt)))
 
 
 @operations.post("/attempts/{attempt}/discard", scope="run", body="none", status_code=204)
-async def discard(held: TheSandbox, attempt: Name) -> Response:
-    """As if it had never run."""
-    async with held.used():
-        await attempts.find(held, attempt).discard()
+async def discard(sandbox_id: SandboxId, attempt: Name, service: TheService, caller: TheCaller) -> Response:
+    """Drop an attempt, as if it had never run."""
+    await service.attempts.discard(caller, sandbox_id, attempt)
     return Response(status_code=204)
 
 
@@ -219,27 +229,24 @@ async def discard(held: TheSandbox, attempt: Name) -> Response:
     responses={200: {"model": BestAnswer, "content": JSON_OR_STREAMED}},
 )
 async def best_of(
-    request: Request, held: TheSandbox, body: BestBody, service: TheService, caller: TheCaller
+    request: Request, sandbox_id: SandboxId, body: BestBody, service: TheService, caller: TheCaller
 ) -> Response:
-    """Run candidates in branches, and go on as the one with the highest score."""
+    """Run candidates in branches, and continue as the one with the highest score."""
     events = wants_events(request)
-    run, found = await attempts.best_of(
-        service, caller, held, body.candidates, body.score, body.context, body.timeout, asks=events
+    run, found = await service.attempts.best_of(
+        caller,
+        sandbox_id,
+        body.candidates,
+        body.score,
+        context=body.context,
+        timeout=body.timeout,
+        asks=events,
     )
     if events:
         return of_log(run.log, run_id=run.id)
     await run.outcome()
-    return Json(found[0])
+    return Json(best_json(found[0]))
 
 
-def _context(context: AsyncContext) -> dict[str, Any]:
-    return {"id": context.id, "language": context.language, "cwd": context.cwd, "is_branch": context.is_branch}
-
-
-def _checkpoint(checkpoint: AsyncCheckpoint) -> dict[str, Any]:
-    return {
-        "id": checkpoint.id,
-        "name": checkpoint.name,
-        "time": checkpoint.time,
-        "lost": plain(checkpoint.lost),
-    }
+def _checkpoint(checkpoint: CheckpointInfo) -> dict[str, Any]:
+    return {**asdict(checkpoint), "lost": plain(checkpoint.lost)}

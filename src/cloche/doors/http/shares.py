@@ -17,8 +17,7 @@ from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.doors.sharing import SHARED
 from cloche.errors import Gone
-from cloche.policy.refusals import Forbidden
-from cloche.service.shapes import to_json
+from cloche.json_text import to_json
 from cloche.service.shares import Share
 
 operations = Operations(responses=ALWAYS, tag="shares")

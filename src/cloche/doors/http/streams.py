@@ -1,4 +1,4 @@
-"""Answers that go on: server-sent events, and waiting for a client that may leave."""
+"""Answers that take a while: server-sent events, and waiting for a client that may leave."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cloche.doors.http.problems import Unwelcome
+from cloche.doors.shapes import event_json
 from cloche.errors import InvalidRun
+from cloche.json_text import to_json
 from cloche.model.result import Result
-from cloche.service.events import EventLog, Happened
+from cloche.service.event_log import EventLog
 from cloche.service.runs import Run
 from cloche.service.service import Service
 
@@ -23,11 +25,11 @@ HEARTBEAT_S = 15.0
 _WHILE_S = 0.05
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
-# As the OpenAPI description tells them.  No type: some readers hold it against one event, which is an object, others
+# For the OpenAPI description.  It has no type: some tools check the type against one event, which is an object, others
 # against the whole stream, which is text.
 _EVENTS = "server-sent events: `id` counts from 1, `event` is the kind, `data` is JSON"
 STREAMED: dict[str, Any] = {MEDIA_TYPE: {"schema": {"description": _EVENTS}}}
-# JSON first: clients that are generated from it take the first form that they find for the only one.
+# JSON comes first: generated clients take the first content type for the only one.
 JSON_OR_STREAMED: dict[str, Any] = {"application/json": {}, **STREAMED}
 
 
@@ -47,18 +49,17 @@ def position(request: Request, after: int | None) -> int:
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events; `on_leave` is called when the client has had the last, or has gone before."""
+    """Server-sent events; `on_leave` is called after the last one, or when the client leaves before."""
 
     def __init__(
         self, lines: AsyncIterator[bytes], on_leave: Callable[[], Awaitable[None]] | None = None, run_id: str = ""
     ) -> None:
-        # The run's id at once: who leaves before it has started can still call it off, or come back to it.
+        # The run's id comes first: a client that leaves before the start can still cancel the run, or attach to it.
         headers = {**HEADERS, "Cloche-Run": run_id} if run_id else HEADERS
         super().__init__(lines, media_type=MEDIA_TYPE, headers=headers)
         self._on_leave = on_leave
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -69,28 +70,30 @@ class EventStream(StreamingResponse):
 def of_log(
     log: EventLog, after: int = 0, on_leave: Callable[[], Awaitable[None]] | None = None, run_id: str = ""
 ) -> EventStream:
-    """What a log tells, from an event on, until its end."""
+    """The events of a log after number `after`, until the log ends."""
 
     async def lines() -> AsyncIterator[bytes]:
         yield b": cloche\n\n"
         async for batch in log.batches(after, HEARTBEAT_S):
-            yield b"".join(map(line, batch)) if batch else b": \n\n"
+            if not batch:
+                yield b": \n\n"
+            elif found := [_lines(one.number, one.kind, text) for one in batch if (text := event_json(log, one))]:
+                yield "".join(found).encode()
 
     return EventStream(lines(), on_leave, run_id)
 
 
-def line(happened: Happened) -> bytes:
-    """One event."""
-    return f"id: {happened.number}\nevent: {happened.kind}\ndata: {happened.data}\n\n".encode()
-
-
-def event(number: int, kind: str, told: dict[str, Any]) -> bytes:
+def event(number: int, kind: str, fields: dict[str, Any]) -> bytes:
     """One event that is in no log."""
-    return line(Happened(number, kind, told))
+    return _lines(number, kind, to_json(fields)).encode()
+
+
+def _lines(number: int, kind: str, data: str) -> str:
+    return f"id: {number}\nevent: {kind}\ndata: {data}\n\n"
 
 
 async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Callable[[], Awaitable[None]]) -> Any:
-    """Wait for something on a client's behalf; when the client leaves, tell so, and wait on."""
+    """Wait for something on a client's behalf; when the client leaves, call `on_leave` and go on waiting."""
     task = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(_left(request))
     try:
@@ -103,7 +106,7 @@ async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Calla
 
 
 async def outcome(request: Request, run: Run, on_leave: Callable[[], Awaitable[None]]) -> Result:
-    """Wait for a run's outcome on a client's behalf; whether the client leaves is looked at when it takes a while."""
+    """Wait for a run's outcome on a client's behalf; whether the client leaves only matters when that takes long."""
     try:
         async with asyncio.timeout(_WHILE_S):
             return await run.outcome()
@@ -113,8 +116,8 @@ async def outcome(request: Request, run: Run, on_leave: Callable[[], Awaitable[N
 
 
 async def accepted(request: Request, service: Service, starting: Coroutine[Any, Any, T]) -> T:
-    """Wait until a run has its turn; a client that leaves before gives it up."""
-    if not service.admission.is_full():
+    """Wait until a run is admitted; a client that leaves before gives its place up."""
+    if not service.runs.is_full():
         return await starting
     task = asyncio.ensure_future(starting)
 
@@ -125,7 +128,7 @@ async def accepted(request: Request, service: Service, starting: Coroutine[Any, 
         found: T = await unless_left(request, task, give_up)
     except asyncio.CancelledError:
         if task.cancelled():
-            raise Unwelcome(499, "gone", "The client has left.") from None  # which nobody reads
+            raise Unwelcome(499, "gone", "The client has left.") from None  # nobody reads this
         raise
     return found
 

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from cloche.doors.http.answers import Page
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService
 from cloche.doors.http.problems import ALWAYS
-from cloche.service.workspaces.workspaces import Workspace
 from cloche.doors.routing.routes import Operations
+from cloche.service.workspaces.workspaces import Workspace
 
 operations = Operations("/v1/workspaces", responses=ALWAYS, tag="workspaces")
 

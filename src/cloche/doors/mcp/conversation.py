@@ -54,7 +54,7 @@ class Conversation:
 
 
 class Unnamed:
-    """Sandboxes made for requests that belong to no conversation.  Few of those that no request names again are kept."""
+    """Sandboxes of requests that belong to no conversation.  Few of those that no request names again are kept."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

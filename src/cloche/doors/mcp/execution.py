@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error as NotBase64
 from contextlib import aclosing
-from json import loads
 from time import monotonic
 from typing import Annotated, Literal
 
@@ -16,18 +15,19 @@ from pydantic import Field
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.places import uri_of
 from cloche.doors.mcp.tool import Answer, Arguments, Tool, said
+from cloche.doors.shapes import images
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
+from cloche.service.events import Printed
 from cloche.service.runs import Run
-from cloche.service.shapes import images
 
 BUDGET = 4000  # tokens of the text for the model
 MAX_TEXT = 20_000  # characters of each stream for programs; some clients give models these, too
 MAX_IMAGES = 8
 MAX_IMAGE = 4 << 20  # characters of base64; models take no larger ones
 _MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
-_LOOK_S = 0.25  # how often what was printed is told at most
-_TICK_S = 5.0  # that it still runs is told as often when nothing is printed
+_LOOK_S = 0.25  # between two reports of output, at least
+_TICK_S = 5.0  # between two reports that the code still runs, while it prints nothing
 _MAX_MESSAGE = 500
 
 Language = Literal[
@@ -113,10 +113,10 @@ class CodeAnswer(Answer):
 
 async def execute(visit: Visit, given: CodeArguments) -> types.CallToolResult:
     """Run it, and wait for the outcome."""
-    visit.service.sandboxes.check_times(given.timeout)  # before a session is made for it
-    held, note = await visit.sandbox(given.session, makes=True)
-    run = await visit.service.sandboxes.run_cell(
-        visit.caller, held, given.code, language=given.language, timeout=given.timeout
+    visit.service.sessions.check_timeout(given.timeout)  # before a session is made for it
+    session, note = await visit.sandbox(given.session, makes=True)
+    run = await visit.service.sessions.run(
+        visit.caller, session, given.code, language=given.language, timeout=given.timeout
     )
     try:
         if visit.progress is not None:
@@ -124,22 +124,23 @@ async def execute(visit: Visit, given: CodeArguments) -> types.CallToolResult:
         result = await run.outcome()
     except anyio.get_cancelled_exc_class():
         with anyio.CancelScope(shield=True):
-            await run.cancel()  # nobody waits for it any more
+            await run.cancel()  # no client waits for the run any more
         raise
-    return _answer(result, run.id, held.id, note)
+    return _answer(result, run.id, session, note)
 
 
 async def _follow(run: Run, progress: Progress) -> None:
-    """Tell what it prints, until it is over."""
-    began = told = monotonic()
+    """Report the output as progress, until the run is over."""
+    began = reported = monotonic()
     printed = ""
     async with aclosing(run.log.batches(patience_s=_LOOK_S)) as batches:  # type: ignore[type-var]
         async for batch in batches:
-            printed += "".join(loads(event.data)["text"] for event in batch if event.kind in ("stdout", "stderr"))
+            pieces = (entry.event.whole for entry in batch if isinstance(entry.event, Printed))
+            printed += "".join(piece.decode(errors="replace") for piece in pieces)
             now = monotonic()
-            if now - told >= (_LOOK_S if printed else _TICK_S):
+            if now - reported >= (_LOOK_S if printed else _TICK_S):
                 await progress(now - began, _last_lines(printed) or f"Running for {now - began:.0f} s.")
-                told, printed = now, ""
+                reported, printed = now, ""
     if printed:
         await progress(monotonic() - began, _last_lines(printed))
 
@@ -190,7 +191,7 @@ def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallT
 
 
 def _pictures(result: Result) -> tuple[list[types.ImageContent], int]:
-    """The pictures that a model can be shown, and how many it cannot: a broken one would cost the conversation."""
+    """The pictures that a model can see, and how many others there are: a broken one would end the conversation."""
     found = images(result)
     good = [picture for picture in found if _is_picture(picture)][:MAX_IMAGES]
     return [types.ImageContent(data=one["data"], mime_type=one["mime"]) for one in good], len(found) - len(good)

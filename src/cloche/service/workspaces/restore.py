@@ -11,9 +11,9 @@ from typing import Any
 
 from cloche.engine.box import AsyncBox
 from cloche.errors import FileMissing, InvalidRun, SandboxFailed
+from cloche.service.workspaces.disk import About, Contents, Damaged, Tree
 from cloche.service.workspaces.parallel import at_once
 from cloche.service.workspaces.scan import LEFT_OUT
-from cloche.service.workspaces.disk import About, Contents, Damaged, Tree
 
 log = logging.getLogger("cloche.workspaces")
 

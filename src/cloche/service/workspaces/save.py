@@ -18,10 +18,10 @@ from cloche.engine.box import AsyncBox
 from cloche.engine.transfers import AsyncReading
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
 from cloche.service.workspaces import disk
+from cloche.service.workspaces.disk import Draft, Kept
 from cloche.service.workspaces.parallel import at_once
 from cloche.service.workspaces.restore import Filling
 from cloche.service.workspaces.scan import Found, Signature, inventory
-from cloche.service.workspaces.disk import Draft, Kept
 from cloche.service.workspaces.workspaces import Workspace
 
 log = logging.getLogger("cloche.workspaces")

@@ -12,10 +12,10 @@ from secrets import token_hex
 from time import time
 
 from cloche.errors import Gone, Refused, SandboxFailed
-from cloche.service.workspaces import disk
 from cloche.policy.caller import Caller
 from cloche.service.identity import new_id
 from cloche.service.verbs import verb
+from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import About, Damaged, Kept
 
 log = logging.getLogger("cloche.workspaces")

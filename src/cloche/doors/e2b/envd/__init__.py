@@ -18,7 +18,6 @@ from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.errors import ClocheError
 
 _PROCESS, _FILESYSTEM = "/process.Process/", "/filesystem.Filesystem/"
-_NOTE = "e2b.metrics"
 
 
 class EnvdRoute(NamedTuple):
@@ -52,7 +51,7 @@ async def _health(call: Call) -> None:
 
 
 async def _envs(call: Call) -> None:
-    await answer(call.send, 200, dict(call.box.env))
+    await answer(call.send, 200, call.sandbox.view.env)
 
 
 async def _call(run: Callable[[Call, dict[str, Any]], Awaitable[Any]], call: Call) -> None:
@@ -101,12 +100,12 @@ def _problem(call: Call, error: ClocheError) -> Problem:
 
 
 async def _metrics(call: Call) -> None:
-    usage = await call.box.usage()
-    disk = await call.box.files.disk()
-    limits = call.box.limits
+    usage = await call.service.sandboxes.usage(call.caller, call.identity)
+    disk = await call.service.files.disk(call.caller, call.identity)
+    limits = call.sandbox.view.limits
     now = monotonic()
-    before, spent = call.held.notes.get(_NOTE, (now - 1.0, usage.cpu_time))
-    call.held.notes[_NOTE] = now, usage.cpu_time
+    before, spent = call.sandbox.last_metrics or (now - 1.0, usage.cpu_time)
+    call.sandbox.last_metrics = now, usage.cpu_time
     await answer(
         call.send,
         200,

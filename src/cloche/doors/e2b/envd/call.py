@@ -1,4 +1,4 @@
-"""One request to envd: who asks, as which user, about which sandbox."""
+"""One request to envd: its sandbox, and the user that it acts as."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.e2b.envd.connect import Problem
 from cloche.doors.e2b.envd.users import User, by_header
 from cloche.doors.e2b.sandboxes import E2bSandbox
-from cloche.engine.sandbox import AsyncSandbox
-from cloche.service.held import Held
+from cloche.policy.caller import Caller
+from cloche.service.service import Service
 
 _KEEPALIVE_S = 90.0
 _MAX_TIME_S = 366 * 86400.0
@@ -27,14 +27,18 @@ class Call:
     sandbox: E2bSandbox
 
     @property
-    def held(self) -> Held:
-        """The sandbox, as the server has it."""
-        return self.sandbox.held
+    def service(self) -> Service:
+        return self.sandbox.service
 
     @property
-    def box(self) -> AsyncSandbox:
-        """The sandbox itself."""
-        return self.sandbox.held.box
+    def caller(self) -> Caller:
+        """The caller on whose behalf the request acts: the one whose key made the sandbox."""
+        return self.sandbox.acting_caller
+
+    @property
+    def identity(self) -> str:
+        """Our id of the sandbox."""
+        return self.sandbox.view.id
 
     @cached_property
     def headers(self) -> dict[bytes, str]:

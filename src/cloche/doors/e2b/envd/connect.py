@@ -12,8 +12,8 @@ from starlette.types import Receive, Send
 
 from cloche.doors.e2b.answers import Left, Refusal, answer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
+from cloche.json_text import to_json
 from cloche.policy.refusals import Busy, TooMany
-from cloche.service.shapes import to_json
 
 MAX_MESSAGE = 64 << 20  # bytes of one message
 STREAM = b"application/connect+json"

@@ -10,7 +10,6 @@ from typing import Any
 from cloche.doors.e2b.envd import users
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem
-from cloche.engine import details
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Details
 
@@ -60,7 +59,7 @@ def path_in(call: Call, told: dict[str, Any], name: str = "path") -> str:
 
 async def stat(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """What is at a path."""
-    return {"entry": entry(await details.describe(call.box, path_in(call, told)))}
+    return {"entry": entry(await call.service.files.describe(call.caller, call.identity, path_in(call, told)))}
 
 
 async def list_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
@@ -69,15 +68,15 @@ async def list_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     if type(depth) is not int or depth < 1:
         raise Problem("invalid_argument", "depth should be at least one")
     path = path_in(call, told)
-    return {"entries": [entry(found) for found in await details.listing(call.box, path, depth)]}
+    entries = await call.service.files.describe_all(call.caller, call.identity, path, depth=depth)
+    return {"entries": [entry(found) for found in entries]}
 
 
 async def make_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Make a folder, and those on the way."""
     path = path_in(call, told)
     try:
-        async with call.held.used() as box:
-            is_new, found = await details.make_folder(box, path)
+        is_new, found = await call.service.files.make_folder(call.caller, call.identity, path)
     except FileProblem as problem:
         if problem.errno in (_EXISTS, _NO_FOLDER):
             raise Problem("invalid_argument", f"path already exists but it is not a directory: {path}") from None
@@ -90,9 +89,7 @@ async def make_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
 async def move(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Rename or move a file or folder."""
     old, new = path_in(call, told, "source"), path_in(call, told, "destination")
-    async with call.held.used() as box:
-        found = await details.move(box, old, new)
-    call.held.happened("file.rename", {"path": old, "new_path": new})
+    found = await call.service.files.rename_described(call.caller, call.identity, old, new)
     return {"entry": entry(found)}
 
 
@@ -100,11 +97,9 @@ async def remove(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Remove a file, or a folder with all that is in it; one that is not there is removed already."""
     path = path_in(call, told)
     try:
-        async with call.held.used() as box:
-            await box.files.remove(path)
+        await call.service.files.remove(call.caller, call.identity, path)
     except FileMissing:
         return {}
-    call.held.happened("file.remove", {"path": path})
     return {}
 
 

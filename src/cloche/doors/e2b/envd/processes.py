@@ -1,29 +1,31 @@
-"""E2B's `process.Process`: commands and terminals, which go on whoever listens."""
+"""E2B's `process.Process`: commands and terminals, which go on when no client listens."""
 
 from __future__ import annotations
 
 import asyncio
 from base64 import b64decode, b64encode
 from binascii import Error
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from time import monotonic, time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from time import monotonic
 from typing import Any
 
 from cloche.doors.e2b.answers import Left
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem, Stream, envelope, envelopes, message, only_message
+from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
-from cloche.model.events import Event, Output
-from cloche.service.commands import Command, Listener
-from cloche.service.held import Held
+from cloche.service.commands import Command, CommandRequest
+from cloche.service.event_log import LogEntry, Reader
+from cloche.service.events import Printed
+from cloche.service.live import SandboxView
 
-REMEMBERED_S = 30.0  # a process that has ended can be connected to for so long
-KILLED_S = 5.0  # for a process to be gone, once it was killed
+REMEMBERED_S = 30.0  # a client can connect to a process for so long after its end
+KILLED_S = 5.0  # to wait for the end of a process that was killed
 _CHUNK, _TERMINAL_CHUNK = 32 << 10, 16 << 10  # bytes of output in one message
-_KEPT, _LOG = 64 << 10, 1 << 20  # of its output, for who looks at it by other doors: there may be many of them
+_KEPT = 64 << 10  # bytes of output in the result, which only other doors show: there may be many processes
+_LOG = 2 << 20  # characters of events: a client may be half of that behind before the process waits
 _LOOK_AGAIN_S = 1.0  # while the sandbox is paused, and time stands still in it
-_NOTE = "e2b.processes"
 _SIGNALS = {"SIGNAL_SIGKILL": 9, "SIGNAL_SIGTERM": 15}
 _IN_WORDS = {
     1: "hangup",
@@ -47,17 +49,17 @@ _DEADLINE = "the operation timed out"
 
 
 class Program:
-    """A process that a client has started."""
+    """A process that an E2B client has started."""
 
-    def __init__(self, held: Held, command: Command, told: dict[str, Any], takes_input: bool) -> None:
-        self._held = held
-        self.command, self.process = command, command.process
+    def __init__(self, view: SandboxView, command: Command, told: dict[str, Any], takes_input: bool) -> None:
+        self._view = view
+        self.command = command
         self.config: dict[str, Any] = told["process"]
         self.tag: str | None = told.get("tag")
         self.is_terminal = command.pty
         self.takes_input = takes_input
         self.ended: float | None = None
-        self.pid = command.process.pid
+        self.pid = command.pid or 0
         self._alarm: asyncio.TimerHandle | None = None
         self._killing: asyncio.Task[None] | None = None
         self.started = message({"event": {"start": {"pid": self.pid}}})
@@ -71,14 +73,14 @@ class Program:
         self._alarm = asyncio.get_running_loop().call_later(seconds, self._time_is_up)
 
     def _time_is_up(self) -> None:
-        if self._held.box.paused:
+        if self._view.paused:
             self.limit(_LOOK_AGAIN_S)
         elif self.ended is None:
             self._killing = asyncio.create_task(self._kill())
 
     async def _kill(self) -> None:
         try:
-            await self.process.signal(9)
+            await self.command.signal(9)
         except ClocheError:
             pass  # its sandbox is gone, and it with that
 
@@ -87,25 +89,13 @@ class Program:
         if self._alarm is not None:
             self._alarm.cancel()
 
-    @contextmanager
-    def listen(self) -> Iterator[Listener]:
-        """What it does from now on."""
-        listener = Listener()
-        if self.command.log.over:
-            listener.end()
-        self.command.listeners.add(listener)
-        try:
-            yield listener
-        finally:
-            self.command.listeners.discard(listener)
-            listener.end()
-
-    def output(self, events: list[Event]) -> bytes:
-        """What it printed, as messages."""
+    def output(self, entries: list[LogEntry]) -> bytes:
+        """The output among some events, as messages."""
         parts = []
         size = _TERMINAL_CHUNK if self.is_terminal else _CHUNK
-        for event in events:
-            if isinstance(event, Output):
+        for entry in entries:
+            event = entry.event
+            if isinstance(event, Printed):
                 kind = b"pty" if self.is_terminal else event.kind.encode()
                 for start in range(0, len(event.data), size):
                     data = b64encode(event.data[start : start + size])
@@ -113,8 +103,8 @@ class Program:
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """How it ended, as a message; raises that its sandbox has ended with it, or that its time was up."""
-        status = self.process.status
+        """How it ended, as a message; raises when the sandbox ended with it, or when its time was up."""
+        status = self.command.status
         if status is None:
             raise Left  # a stream that breaks off tells the client that the sandbox is gone
         if self._killing is not None:
@@ -166,9 +156,11 @@ class Programs:
         raise Problem("not_found", f"process with {name} not found")
 
 
-def programs_of(held: Held) -> Programs:
-    """The processes of a sandbox that were started here."""
-    found = held.notes.setdefault(_NOTE, Programs())
+def programs_of(sandbox: E2bSandbox) -> Programs:
+    """The processes of a sandbox that E2B's clients have started."""
+    if sandbox.programs is None:
+        sandbox.programs = Programs()
+    found = sandbox.programs
     assert isinstance(found, Programs)
     return found
 
@@ -177,14 +169,14 @@ def programs_of(held: Held) -> Programs:
 
 
 async def start(call: Call, stream: Stream) -> None:
-    """Start a process, and tell what it does until it ends; it goes on when nobody listens."""
+    """Start a process and stream its events until it ends; it goes on when the client leaves."""
     told = await only_message(call.receive)
     time_s = call.time_s
     program = await _started(call, told)
     if time_s is not None:
         program.limit(time_s)
-    with program.listen() as listener:
-        await _relay(call, stream, program, listener, None)
+    with program.command.log.reader(is_awaited=True) as reader:
+        await _relay(call, stream, program, reader, None)
 
 
 async def _started(call: Call, told: dict[str, Any]) -> Program:
@@ -196,66 +188,66 @@ async def _started(call: Call, told: dict[str, Any]) -> Program:
             raise Problem("invalid_argument", f"{name} is not of the form that it should have")
     if not isinstance(told.get("tag") or "", str):
         raise Problem("invalid_argument", "tag is not a text")
-    user, box = call.user, call.box
+    user = call.user
     terminal = told.get("pty")
     takes_input = told.get("stdin") is not False and terminal is None
-    call.held.commands.check_room()
-    words = [config["cmd"], *(config.get("args") or [])]
     env = {
         "E2B_SANDBOX": "true",
         "E2B_SANDBOX_ID": call.sandbox.id,
         "E2B_TEMPLATE_ID": call.sandbox.traits.template,
-        **user.environment_with(box.env),
+        **user.environment_with(call.sandbox.view.env),
         **(config.get("envs") or {}),
     }
     try:
-        process = await box.commands.start(
-            words,
+        request = CommandRequest(
+            command=[config["cmd"], *(config.get("args") or [])],
             cwd=user.resolve(config.get("cwd") or ""),
             env=env,
             pty=terminal is not None,
             size=_size(terminal) if terminal is not None else (80, 24),
-            stdin=takes_input,
+            takes_input=takes_input,
             keep=_KEPT,
+            log_size=_LOG,
         )
+        command = await call.service.commands.start(call.caller, call.identity, request)
     except (FileMissing, FileProblem, InvalidRun) as problem:
         raise Problem("invalid_argument", problem.message) from None
-    if not process.has_begun and process.result is not None and process.result.error is not None:  # it met a limit
-        raise Problem("invalid_argument", process.result.error.message)
-    command = call.held.commands.add(process, words, terminal is not None, most=_LOG)
-    program = Program(call.held, command, told, takes_input)
-    programs_of(call.held).add(program)
+    if command.start_error is not None:
+        raise Problem("invalid_argument", command.start_error.message)
+    program = Program(call.sandbox.view, command, told, takes_input)
+    programs_of(call.sandbox).add(program)
     return program
 
 
 async def connect(call: Call, stream: Stream) -> None:
-    """Tell what a process does from now on; of one that has just ended, how it did."""
+    """Stream the events of a process from now on; for one that has just ended, how it ended."""
     told = await only_message(call.receive)
     deadline = None if call.time_s is None else monotonic() + call.time_s
-    program = programs_of(call.held).find(told, ended=True)
-    with program.listen() as listener:
-        await _relay(call, stream, program, listener, deadline)
+    program = programs_of(call.sandbox).find(told, ended=True)
+    log = program.command.log
+    with log.reader(log.last, is_awaited=True) as reader:
+        await _relay(call, stream, program, reader, deadline)
 
 
-async def _relay(call: Call, stream: Stream, program: Program, listener: Listener, deadline: float | None) -> None:
+async def _relay(call: Call, stream: Stream, program: Program, reader: Reader, deadline: float | None) -> None:
     keepalive_s = call.keepalive_s
-    async with call.held.used(saves=False):
+    async with program.command.in_use(saves=False):
         await stream.tell(program.started)
-        stream.watch(listener.end)
+        stream.watch(reader.close)
         while True:
             patience = keepalive_s if deadline is None else min(keepalive_s, deadline - monotonic())
-            events = await listener.next(max(patience, 0))
+            entries = await reader.next(max(patience, 0))
             if stream.left:
                 return
-            output = program.output(events)
-            if listener.over or any(event.kind == "exit" for event in events):
+            output = program.output(entries)
+            if reader.over or any(entry.kind == "exit" for entry in entries):
                 break
             if deadline is not None and monotonic() >= deadline:
                 await stream.tell(output)
                 raise Problem("deadline_exceeded", _DEADLINE)
-            if output or not events:
+            if output or not entries:
                 await stream.tell(output or _KEEPALIVE)
-    if program.process.status == -9 and _has_ended(call):
+    if program.command.status == -9 and _has_ended(call):
         raise Left  # it was killed with its sandbox, and the agent was just quick enough to tell
     try:
         output += program.end()
@@ -266,10 +258,8 @@ async def _relay(call: Call, stream: Stream, program: Program, listener: Listene
 
 
 def _has_ended(call: Call) -> bool:
-    """Is the sandbox being ended?"""
-    held = call.held
-    is_late = held.record.expires is not None and time() >= held.record.expires
-    return is_late or call.sandbox.service.sandboxes.living(held.id) is not held
+    """Whether the sandbox has ended or is being ended."""
+    return call.sandbox.is_over or call.sandbox.caller is None
 
 
 async def stream_input(call: Call) -> dict[str, Any]:
@@ -277,10 +267,11 @@ async def stream_input(call: Call) -> dict[str, Any]:
     call.scope.setdefault("state", {})["patient"] = True  # it says nothing for as long as nothing is typed
     program: Program | None = None
     try:
-        async with asyncio.timeout(call.time_s), call.held.used():
+        async with asyncio.timeout(call.time_s), AsyncExitStack() as in_use:
             async for told in envelopes(call.receive):
                 if isinstance(told.get("start"), dict):
-                    program = programs_of(call.held).find(told["start"])
+                    program = programs_of(call.sandbox).find(told["start"])
+                    await in_use.enter_async_context(program.command.in_use())
                 elif isinstance(told.get("data"), dict):
                     if program is None:
                         raise Problem("invalid_argument", "the process has to be selected first")
@@ -295,35 +286,35 @@ async def stream_input(call: Call) -> dict[str, Any]:
 
 async def list_all(call: Call, _: dict[str, Any]) -> dict[str, Any]:
     """The processes that were started here and have not ended."""
-    return {"processes": [_info(program) for program in programs_of(call.held).running()]}
+    return {"processes": [_info(program) for program in programs_of(call.sandbox).running()]}
 
 
 async def send_input(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Write to a process."""
-    program = programs_of(call.held).find(told)
-    async with call.held.used():
+    program = programs_of(call.sandbox).find(told)
+    async with program.command.in_use():
         await _write(program, told.get("input"))
     return {}
 
 
 async def close_stdin(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Nothing more comes on its standard input; again, or after its end, that is nothing new."""
-    program = programs_of(call.held).find(told, ended=True)
+    program = programs_of(call.sandbox).find(told, ended=True)
     if program.is_terminal:
         raise Problem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
     if program.takes_input and program.ended is None:
         program.takes_input = False
-        await program.process.close_stdin()
+        await program.command.close_stdin()
     return {}
 
 
 async def send_signal(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Kill a process, or ask it to end; one that was killed is gone when this is answered."""
-    program = programs_of(call.held).find(told)
+    program = programs_of(call.sandbox).find(told)
     number = _SIGNALS.get(str(told.get("signal")))
     if number is None:
         raise Problem("invalid_argument", f"invalid signal: {told.get('signal')}")
-    await program.process.signal(number)
+    await program.command.signal(number)
     if number == 9:
         # Not for ever: what it printed may wait for somebody who does not take it.
         await asyncio.wait({program.command.task}, timeout=KILLED_S)
@@ -332,13 +323,13 @@ async def send_signal(call: Call, told: dict[str, Any]) -> dict[str, Any]:
 
 async def update(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """Change the size of a terminal."""
-    program = programs_of(call.held).find(told)
+    program = programs_of(call.sandbox).find(told)
     terminal = told.get("pty")
     if terminal is not None:
         if not program.is_terminal:
             raise Problem("internal", "the process has no terminal")
         try:
-            await program.process.resize(_size(terminal))
+            await program.command.resize(*_size(terminal))
         except InvalidRun as problem:
             raise Problem("invalid_argument", problem.message) from None
     return {}
@@ -367,7 +358,7 @@ async def _write(program: Program, given: Any) -> None:
         data = b64decode(given[kind])
     except (Error, ValueError):
         raise Problem("invalid_argument", "the input is not base64") from None
-    await program.process.write(data)
+    await program.command.write(data)
 
 
 def _size(terminal: Any) -> tuple[int, int]:

@@ -20,8 +20,8 @@ from cloche.doors.e2b.envd.filesystem import METADATA
 from cloche.doors.e2b.envd.users import User, named
 from cloche.doors.http.files import INERT
 from cloche.doors.http.multipart import parts
-from cloche.engine.transfers import AsyncReading
-from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
+from cloche.errors import FileMissing, FileProblem, InvalidRun
+from cloche.service.files import OpenFile
 
 _BYTES = b"application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
@@ -67,34 +67,29 @@ def _check(call: Call, query: dict[str, str], operation: str) -> None:
 
 
 async def _read(call: Call, path: str, *, with_body: bool) -> None:
-    meter = call.held.meter
-    meter.check_day()
-    async with call.held.used(saves=False) as box:
-        wanted = call.headers.get(b"range")
-        try:
-            reading = await box.files.read_stream(path).begin()
-        except FileMissing:
-            raise Refusal(404, f"path '{path}' does not exist") from None
-        except FileProblem as problem:
-            raise _refused(problem, path) from None
-        start, length, status = 0, reading.size, 200
-        headers = [(b"content-type", _BYTES), (b"accept-ranges", b"bytes"), *_INERT]
-        if wanted is not None and reading.size:
-            start, length, status = _range(wanted, reading.size)
-            if status == 206:
-                headers.append((b"content-range", f"bytes {start}-{start + length - 1}/{reading.size}".encode()))
-                await reading.close()
-                reading = await box.files.read_stream(path, offset=start, length=length).begin()
-        async with reading:
-            if not length:
-                whole = await _unsized(reading)
-                await _send(call, status, headers, len(whole), whole if with_body else b"")
-                return
-            meter.use(byte_count=length)
-            if not with_body:
-                await _send(call, status, headers, length, b"")
-                return
-            await _stream(call, status, headers, reading, length)
+    wanted = call.headers.get(b"range")
+    try:
+        file = await call.service.files.open(call.caller, call.identity, path)
+    except FileMissing:
+        raise Refusal(404, f"path '{path}' does not exist") from None
+    except FileProblem as problem:
+        raise _refused(problem, path) from None
+    start, length, status = 0, file.size, 200
+    headers = [(b"content-type", _BYTES), (b"accept-ranges", b"bytes"), *_INERT]
+    if wanted is not None and file.size:
+        start, length, status = _range(wanted, file.size)
+        if status == 206:
+            headers.append((b"content-range", f"bytes {start}-{start + length - 1}/{file.size}".encode()))
+            await file.close()
+            file = await call.service.files.open(call.caller, call.identity, path, offset=start, length=length)
+    async with file:
+        if not length:
+            whole = await _unsized(file)
+            await _send(call, status, headers, len(whole), whole if with_body else b"")
+        elif not with_body:
+            await _send(call, status, headers, length, b"")
+        else:
+            await _stream(call, status, headers, file, length)
 
 
 async def _send(call: Call, status: int, headers: list[tuple[bytes, bytes]], length: int, body: bytes) -> None:
@@ -103,13 +98,11 @@ async def _send(call: Call, status: int, headers: list[tuple[bytes, bytes]], len
     await call.send({"type": "http.response.body", "body": body})
 
 
-async def _stream(
-    call: Call, status: int, headers: list[tuple[bytes, bytes]], reading: AsyncReading, length: int
-) -> None:
+async def _stream(call: Call, status: int, headers: list[tuple[bytes, bytes]], file: OpenFile, length: int) -> None:
     headers = [*headers, (b"content-length", str(length).encode())]
     await call.send({"type": "http.response.start", "status": status, "headers": headers})
     left = length
-    async for piece in reading:
+    async for piece in file:
         piece = piece[:left]  # never more than was promised, though the file may grow
         left -= len(piece)
         await call.send({"type": "http.response.body", "body": piece, "more_body": left > 0})
@@ -118,10 +111,10 @@ async def _stream(
     raise Left  # less than was promised: it shrank meanwhile, and the client sees that something is missing
 
 
-async def _unsized(reading: AsyncReading) -> bytes:
+async def _unsized(file: OpenFile) -> bytes:
     """A file that seems to be empty; those of /proc are not."""
     found = bytearray()
-    async for piece in reading:
+    async for piece in file:
         found += piece
         if len(found) > _MAX_UNSIZED:
             raise Refusal(400, "the file is too large")
@@ -174,26 +167,13 @@ async def _write(call: Call, user: User, given: str | None) -> None:
 
 
 async def _store(call: Call, path: str, pieces: AsyncIterator[bytes], attributes: dict[str, str]) -> None:
-    meter = call.held.meter
-    meter.check_day()
-    size = 0
     try:
-        # In place, as envd does it: who watches the folder sees it made, given to its owner, and written.
-        async with (
-            call.held.used() as box,
-            box.files.write_stream(path, in_place=True, attributes=attributes) as writing,
-        ):
-            async for piece in pieces:
-                if piece:
-                    size += len(piece)
-                    meter.use(byte_count=len(piece))
-                    await writing.write(piece)
-            await writing.finish()
+        # In place, as envd does it: a client that watches the folder sees the file made, given its owner, and written.
+        await call.service.files.write(call.caller, call.identity, path, pieces, in_place=True, attributes=attributes)
     except FileMissing:
         raise Refusal(404, f"path '{path}' does not exist") from None
     except FileProblem as problem:
         raise _refused(problem, path) from None
-    call.held.happened("file.write", {"path": path, "size": size})
 
 
 def _attributes(call: Call) -> dict[str, str]:
@@ -275,18 +255,9 @@ async def compose(call: Call) -> None:
     if target in paths:
         raise Refusal(400, f"source path {target} cannot be the same as destination")
     try:
-        async with call.held.used() as box:
-            async with box.files.write_stream(target) as writing:
-                for path in paths:
-                    async with box.files.read_stream(path) as reading:
-                        async for piece in reading:
-                            await writing.write(piece)
-            for path in dict.fromkeys(paths):
-                await box.files.remove(path)
+        await call.service.files.join(call.caller, call.identity, paths, target)
     except FileMissing as problem:
         raise Refusal(404, problem.message) from None
     except FileProblem as problem:
         raise _refused(problem, target) from None
-    except ClocheError:
-        raise
     await answer(call.send, 200, {"path": target, "name": basename(target), "type": "file"})

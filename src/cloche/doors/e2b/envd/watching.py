@@ -13,12 +13,10 @@ from cloche.doors.e2b.answers import Left
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem, Stream, message, only_message
 from cloche.doors.e2b.envd.filesystem import entry, path_in
-from cloche.engine import details
-from cloche.engine.files import AsyncWatch
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Change
+from cloche.service.files import FileWatch
 
-_NOTE = "e2b.watchers"
 _TYPES = {
     "create": "EVENT_TYPE_CREATE",
     "write": "EVENT_TYPE_WRITE",
@@ -34,7 +32,7 @@ _KEEPALIVE = message({"keepalive": {}})
 class Watcher(NamedTuple):
     """A folder that is watched, and what its watcher wants to know."""
 
-    watch: AsyncWatch
+    watch: FileWatch
     path: str
     with_entry: bool
     turn: asyncio.Lock
@@ -47,7 +45,7 @@ class Watcher(NamedTuple):
         event: dict[str, Any] = {"name": relpath(change.path, self.path), "type": _TYPES[kind]}
         if self.with_entry and kind in _WITH_ENTRY:
             try:
-                event["entry"] = entry(await details.describe(call.box, change.path))
+                event["entry"] = entry(await call.service.files.describe(call.caller, call.identity, change.path))
             except (FileMissing, FileProblem):
                 pass  # gone meanwhile
         return event
@@ -55,7 +53,7 @@ class Watcher(NamedTuple):
 
 async def _watched(call: Call, told: dict[str, Any]) -> Watcher:
     path = path_in(call, told)
-    watch = await call.box.files.watch(path, recursive=bool(told.get("recursive")))
+    watch = await call.service.files.watch(call.caller, call.identity, path, recursive=bool(told.get("recursive")))
     return Watcher(watch, path, bool(told.get("includeEntry")), asyncio.Lock())
 
 
@@ -94,8 +92,7 @@ async def _tell(call: Call, watcher: Watcher, stream: Stream, deadline: float | 
 
 
 def _watchers(call: Call) -> dict[str, Watcher]:
-    found: dict[str, Watcher] = call.held.notes.setdefault(_NOTE, {})
-    return found
+    return call.sandbox.watchers
 
 
 def _find(call: Call, told: dict[str, Any]) -> tuple[str, Watcher]:

@@ -6,9 +6,7 @@ import json
 from typing import Any
 
 import pytest
-
-from cloche.service.shapes import to_json
-from cloche.store.quick_json import json_to_keep, quick_json
+from cloche.json_text import json_to_keep, quick_json, to_json
 
 VALUES: list[Any] = [
     {"a": [1, -1, 0, True, False, None], "b": {"": {}}, "c": ()},

@@ -1,0 +1,306 @@
+"""A bounded log of events that any number of readers follow, from any place in it.
+
+The log keeps the events themselves.  A door turns them into its own format, and keeps the text here while anybody
+reads the log, so that an event is encoded once however many clients listen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from codecs import getincrementaldecoder
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from time import time
+from typing import Any, Self
+
+from cloche.model.events import Exit, Failed, Output, Shown
+from cloche.model.result import Result
+from cloche.service.events import (
+    AttemptEnded,
+    ContestEnded,
+    Gap,
+    LoggedEvent,
+    Notice,
+    OfCommand,
+    OfRun,
+    Over,
+    Printed,
+    RunEnded,
+    ScoreRequested,
+    ToolRequested,
+)
+
+STUCK_S = 30.0  # the writer waits no longer than this for a reader that takes nothing
+_ENCODED = 8  # the part of a log's bound that encoded texts may take beside the events: an eighth
+_ENTRY = 64  # characters that every event counts for, however small
+_PARENT = 128  # characters that the name of its run or command counts for
+_utf8 = getincrementaldecoder("utf-8")
+
+
+class LogEntry:
+    """An event in a log: its number, the time, and its size in characters, which is an estimate."""
+
+    __slots__ = ("event", "number", "size", "time")
+
+    def __init__(self, number: int, event: LoggedEvent, size: int) -> None:
+        self.number, self.event, self.size, self.time = number, event, size, time()
+
+    @property
+    def kind(self) -> str:
+        return self.event.kind
+
+
+class EventLog:
+    """Events, numbered from 1.
+
+    Past `most` characters the oldest events are dropped, and a reader who wanted them gets a Gap instead.
+    `on_add` is called with every entry.
+    """
+
+    def __init__(self, most: int, on_add: Callable[[LogEntry], None] | None = None) -> None:
+        self._most, self._on_add = most, on_add
+        self._kept: deque[LogEntry] = deque()
+        self._characters = _Characters()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._readers: set[Reader] = set()
+        self._encoded: OrderedDict[tuple[str, int], tuple[object, str]] = OrderedDict()
+        self._encoded_size = 0
+        self.size = 0  # of the events that are kept
+        self.added = 0  # the size of all events so far
+        self.last = 0  # the number of the newest event
+        self.over = False
+
+    # --- writing
+
+    def add(self, event: LoggedEvent | Output, size: int = 0) -> None:
+        """Append an event; `size` for a caller who knows it."""
+        if isinstance(event, Output):
+            event = self._characters.join(event)
+        elif isinstance(event, Failed | Over):
+            self.flush()
+        self._append(event, size or _size_of(event))
+
+    def flush(self) -> None:
+        """Append the beginnings of characters whose other bytes never came."""
+        for printed in self._characters.rest():
+            self._append(printed, _size_of(printed))
+
+    def _append(self, event: LoggedEvent, size: int) -> None:
+        self.last += 1
+        entry = LogEntry(self.last, event, size)
+        self._kept.append(entry)
+        self.size += size
+        self.added += size
+        while self.size > self._most and len(self._kept) > 1:
+            self.size -= self._kept.popleft().size
+        if self._on_add is not None:
+            self._on_add(entry)
+        self.wake()
+
+    async def keep_pace(self) -> None:
+        """Wait while a reader is so far behind that it would miss events.
+
+        A reader that takes nothing for a while is given up, unless it asked to be waited for.
+        """
+        while self._readers and not self.over:
+            behind = [reader for reader in self._readers if self.added - reader.seen > self._most // 2]
+            if not behind:
+                return
+            patience_s = None if any(reader.is_awaited for reader in behind) else STUCK_S
+            if not await self.change(patience_s):
+                return
+
+    def end(self) -> None:
+        """Nothing more will be added."""
+        self.over = True
+        self.wake()
+
+    # --- reading
+
+    def reader(self, after: int = 0, *, is_awaited: bool = False) -> Reader:
+        """A reader of the events after number `after`; the writer waits for one that `is_awaited` as long as it takes.
+
+        Close it, or use it as a context manager.
+        """
+        return Reader(self, min(after, self.last), is_awaited)
+
+    async def batches(self, after: int = 0, patience_s: float | None = None) -> AsyncIterator[list[LogEntry]]:
+        """The events after number `after`, as many at a time as there are, until the log ends.
+
+        An empty list means that nothing was added for `patience_s` seconds.
+        """
+        with self.reader(after) as reader:
+            while True:
+                batch = await reader.next(patience_s)
+                if not batch and reader.over:
+                    return
+                yield batch
+
+    def encoded(self, value: object, form: str, encode: Callable[[], str]) -> str:
+        """An event, or a large part of one, as text in one `form`; `encode` is called when no text is kept.
+
+        Texts are kept only while the log has readers: they can be made again, and a finished run should not take
+        twice its size.
+        """
+        key = form, id(value)
+        kept = self._encoded.get(key)
+        if kept is not None:
+            return kept[1]
+        text = encode()
+        if self._readers:
+            self._encoded[key] = value, text  # with the value, since its id is free for another once it is gone
+            self._encoded_size += len(text)
+            while self._encoded_size > self._most // _ENCODED and len(self._encoded) > 1:
+                _, (_, oldest) = self._encoded.popitem(last=False)
+                self._encoded_size -= len(oldest)
+        return text
+
+    # --- for readers
+
+    def enter(self, reader: Reader) -> None:
+        self._readers.add(reader)
+
+    def leave(self, reader: Reader) -> None:
+        self._readers.discard(reader)
+        if not self._readers:
+            self._encoded.clear()
+            self._encoded_size = 0
+        self.wake()  # the writer may have waited for this reader
+
+    def since(self, after: int) -> list[LogEntry]:
+        """The events that are kept after number `after`; a Gap stands for those that are not."""
+        first = self._kept[0].number if self._kept else self.last + 1
+        if after + 1 < first:
+            return [LogEntry(first - 1, Gap(after + 1, first - 1), _ENTRY), *self._kept]
+        return [self._kept[index] for index in range(after + 1 - first, len(self._kept))]
+
+    async def change(self, patience_s: float | None) -> bool:
+        """Wait until something is added or read; False when nothing was in time."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            async with asyncio.timeout(patience_s):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(future)
+        return True
+
+    def wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class Reader:
+    """One reader's place in a log.  Asking for the next events says that the ones before are dealt with."""
+
+    def __init__(self, log: EventLog, after: int, is_awaited: bool) -> None:
+        self._log, self._after, self.is_awaited = log, after, is_awaited
+        self.seen = self._taken = log.added
+        self._closed = False
+        log.enter(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def over(self) -> bool:
+        """Nothing more comes: the log has ended and everything was read, or the reader is closed."""
+        return self._closed or (self._log.over and self._after >= self._log.last)
+
+    async def next(self, patience_s: float | None = None) -> list[LogEntry]:
+        """The events since the last call; none when nothing was added in time, or when it is `over`."""
+        log = self._log
+        if self.seen != self._taken:
+            self.seen = self._taken
+            log.wake()  # the writer may be keeping pace with this reader
+        while not self._closed:
+            batch = log.since(self._after)
+            if batch:
+                self._after, self._taken = batch[-1].number, log.added
+                return batch
+            if log.over or not await log.change(patience_s):
+                break
+        return []
+
+    def close(self) -> None:
+        """Stop reading; wakes a task that waits in `next`."""
+        self._closed = True
+        self._log.leave(self)
+
+
+class _Characters:
+    """Joins pieces of output, so that no reader of text gets half a character."""
+
+    def __init__(self) -> None:
+        self._unfinished = {"stdout": b"", "stderr": b""}
+
+    def join(self, output: Output) -> Printed:
+        data = output.data
+        before = self._unfinished[output.kind]
+        whole = before + data if before else data
+        decoder = _utf8("replace")
+        decoder.decode(whole)
+        rest = decoder.getstate()[0]
+        self._unfinished[output.kind] = rest
+        return Printed(output.kind, data, whole[: -len(rest)] if rest else whole)
+
+    def rest(self) -> list[Printed]:
+        left = [Printed(stream, b"", rest) for stream, rest in self._unfinished.items() if rest]
+        if left:
+            self._unfinished = {"stdout": b"", "stderr": b""}
+        return left
+
+
+def characters_in(value: Any, most: float = float("inf")) -> int:
+    """The size of a JSON value as text, more or less, without writing it; counting stops past `most`."""
+    size = len(value) if isinstance(value, str) else 0
+    rest = [value] if isinstance(value, dict | list | tuple) else []
+    while rest and size <= most:
+        part = rest.pop()
+        size += 8 * len(part) + (sum(map(len, part)) if isinstance(part, dict) else 0)
+        for each in part.values() if isinstance(part, dict) else part:
+            if isinstance(each, str):
+                size += len(each)
+            elif isinstance(each, dict | list | tuple):
+                rest.append(each)
+    return size
+
+
+def characters_of(result: Result, most: float = float("inf")) -> int:
+    """The size of a result as text, more or less; counting stops past `most`."""
+    size = len(result.stdout) + len(result.stderr) + sum(len(log.text) for log in result.logs)
+    for shown in result.results:
+        if size > most:
+            break
+        size += characters_in(shown.mime, most - size)
+    return size
+
+
+def _size_of(event: LoggedEvent) -> int:
+    size = _ENTRY
+    if isinstance(event, Printed):
+        size += max(len(event.data), len(event.whole))
+    elif isinstance(event, Shown):
+        size += characters_in(event.result.mime) + characters_in(event.result.metadata)
+    elif isinstance(event, RunEnded):
+        size += len(event.recorded) or characters_of(event.result)
+    elif isinstance(event, OfRun | OfCommand):
+        size += _PARENT + _size_of(event.event) + (len(event.code) if isinstance(event, OfRun) else 0)
+    elif isinstance(event, Notice):
+        size += characters_in(event.fields)
+    elif isinstance(event, ToolRequested):
+        size += characters_in(event.args) + characters_in(event.kwargs)
+    elif isinstance(event, ContestEnded):
+        size += sum(len(one.code) + characters_of(one.result) for one in event.best.candidates)
+    elif isinstance(event, Failed):
+        error = event.error
+        size += len(error.message) + len(error.traceback or "") + len(error.traceback_ansi or "")
+    elif isinstance(event, Exit | ScoreRequested | AttemptEnded):
+        size += characters_of(event.result)
+    return size

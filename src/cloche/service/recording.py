@@ -1,0 +1,48 @@
+"""The part of a result that the store keeps: everything small, and the beginning of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cloche.json_text import to_json
+from cloche.model.result import Result
+from cloche.results.fields import result_fields
+from cloche.service.event_log import characters_in, characters_of
+
+MAX_RECORDED = 64 << 10  # characters of a whole result, or of each stream of one that is cut
+MAX_DISPLAYED = 4 * MAX_RECORDED  # characters of everything that was displayed
+_SUMMARY = 1000  # characters of the text form of a display that is left out
+
+
+def recorded(result: Result, run_id: str, context: str) -> tuple[str, bool]:
+    """The JSON that the store keeps of a result, and whether that is all of it.
+
+    A large chart is not encoded only to be thrown away: sizes are estimated first.
+    """
+    if characters_of(result, MAX_RECORDED) <= MAX_RECORDED:
+        text = to_json(result_fields(result, run_id, context))
+        if len(text) <= MAX_RECORDED:
+            return text, True
+    small = result.replace(stdout_bytes=b"", stderr_bytes=b"", logs=(), tool_calls=())
+    return to_json(_cut(result_fields(small, run_id, context))), False
+
+
+def _cut(fields: dict[str, Any]) -> dict[str, Any]:
+    for stream in ("stdout", "stderr"):
+        if len(fields[stream]) > MAX_RECORDED:
+            fields[stream] = fields[stream][:MAX_RECORDED]
+            fields["truncated"] = True
+    room = MAX_DISPLAYED
+    for shown in fields["results"]:
+        shown["mime"] = dict(shown["mime"])  # the dictionary is the result's own
+        for mime, value in list(shown["mime"].items()):
+            room -= characters_in(value, MAX_DISPLAYED)
+            if room < 0:
+                shown["mime"][mime] = None if mime != "text/plain" else str(value)[:_SUMMARY]
+                fields["truncated"] = True
+    if fields["error"] is not None:
+        fields["error"]["traceback_ansi"] = None
+        for name in ("message", "traceback"):
+            if fields["error"][name] is not None:
+                fields["error"][name] = fields["error"][name][:MAX_RECORDED]
+    return fields
