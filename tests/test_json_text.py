@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from cloche.json_text import json_to_keep, quick_json, to_json
 
 VALUES: list[Any] = [

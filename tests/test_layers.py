@@ -146,7 +146,9 @@ def test_the_engine_knows_walls_by_their_interface(module: str) -> None:
 @pytest.mark.parametrize("module", of("cloche.store"))
 def test_the_store_knows_records_alone(module: str) -> None:
     for name in imports(module):
-        assert not is_ours(name) or within(name, "cloche.store", "cloche.errors", "cloche.model.records", "cloche.json_text")
+        assert not is_ours(name) or within(
+            name, "cloche.store", "cloche.errors", "cloche.model.records", "cloche.json_text"
+        )
 
 
 @pytest.mark.parametrize("module", of("cloche.policy"))

@@ -22,6 +22,8 @@ import cloche
 from cloche.doors.forward import http as forward_http
 from cloche.doors.forward.address import Way
 from cloche.doors.http.problems import Unwelcome
+from cloche.policy.meter import Meter
+from cloche.service.ports import PortConnection
 
 PATIENCE_S = 30
 APP, RAW, SOCKETS, QUIET = 8000, 8001, 8002, 8003
@@ -794,7 +796,7 @@ async def test_a_server_that_does_not_answer_is_given_up(
 
     async with await async_box.ports.connect(RAW) as connection:
         way = Way(RAW, "http", "ours", "")
-        exchange = forward_http.Exchange(scope, receive, send, connection, way)
+        exchange = forward_http.Exchange(scope, receive, send, PortConnection(connection, Meter({})), way)
         with pytest.raises(Unwelcome) as refused:
             await exchange.carry_out(b"/silent", [(b"host", b"localhost")])
     assert refused.value.status == 504

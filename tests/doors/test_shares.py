@@ -10,10 +10,13 @@ import httpx2
 import pytest
 from starlette.datastructures import Headers
 
+from cloche.configuration import load
 from cloche.doors import sharing
 from cloche.doors.page import files as page_files
+from cloche.policy.caller import Caller
 from cloche.policy.refusals import Forbidden
-from cloche.service import shares
+from cloche.service.service import Service
+from cloche.service.shares import MAX_BYTES
 
 DOCUMENT: dict[str, Any] = {
     "title": "A chart",
@@ -84,7 +87,7 @@ def test_others_neither_see_nor_revoke_it(http: httpx2.Client, new_key: Callable
 
 
 def test_it_has_a_size_and_a_shape(http: httpx2.Client) -> None:
-    large = {**DOCUMENT, "files": [{"path": "x", "text": "x" * (shares.MAX_BYTES + 1)}]}
+    large = {**DOCUMENT, "files": [{"path": "x", "text": "x" * (MAX_BYTES + 1)}]}
     answer = http.post("/v1/shares", json=large)
     assert answer.status_code == 400
     assert "at most 8 MB" in answer.json()["error"]["message"]
@@ -113,17 +116,19 @@ def test_who_may_look(setting: str, client: str | None, headers: dict[str, str],
 
 
 async def test_it_outlives_the_server(tmp_path: Any) -> None:
-    kept = shares.Shares(tmp_path / "shares")
-    await kept.load()
-    share = await kept.add("ada", "A\nchart", b'{"title":"A"}')
-    other = await kept.add("ada", "Other", b"{}")
+    configuration = load({"data_dir": str(tmp_path)}, environ={"HOME": str(tmp_path)}).value
+    ada = Caller("key_1", "ada", frozenset(("run",)))
+    first = await Service.open(configuration)
+    share = await first.shares.create(ada, "A\nchart", b'{"title":"A"}')
+    other = await first.shares.create(ada, "Other", b"{}")
+    await first.close()
     (tmp_path / "shares" / "fresh-1").write_bytes(b"half")
-    again = shares.Shares(tmp_path / "shares")
-    await again.load()
-    assert again.by_token(share.token) == share
-    assert await again.document(share) == b'{"title":"A"}'
+    second = await Service.open(configuration)
+    assert second.shares.by_token(share.token) == share
+    assert await second.shares.document(share) == b'{"title":"A"}'
     assert os.stat(tmp_path / "shares" / f"{share.id}.json").st_mode & 0o777 == 0o600
     assert not (tmp_path / "shares" / "fresh-1").exists()
-    await again.remove_old(0)
-    assert again.of("ada") == []
+    await second.shares.remove_old(0)
+    assert second.shares.list(ada) == []
+    await second.close()
     assert other.id != share.id

@@ -38,9 +38,9 @@ def test_an_exit_without_a_word_is_told():
 
 @pytest.mark.parametrize("name", KINDS)
 def test_e2bs_clients_get_the_name_of_the_table(name: str):
-    assert error({"kind": name, "message": "Our words.", "hint": ""})["name"] == KINDS[name].e2b
+    assert error(Error(name, "Our words."))["name"] == KINDS[name].e2b
 
 
 def test_a_kind_of_a_newer_server_is_told():
     assert kind_of("eaten").is_silent
-    assert error({"kind": "eaten", "message": "By a bear."})["name"] == "UnexpectedEndOfExecution"
+    assert error(Error("eaten", "By a bear."))["name"] == "UnexpectedEndOfExecution"

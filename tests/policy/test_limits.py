@@ -12,9 +12,10 @@ from tests.conftest import Server
 from cloche.configuration import Configuration, load
 from cloche.errors import InvalidRun
 from cloche.model.limits import BY_NAME, LIMITS, Limit, Limits
-from cloche.policy.limits import limits_for, reduced
 from cloche.policy.caller import Caller
-from cloche.service.programs import run_program
+from cloche.policy.limits import limits_for, reduced
+from cloche.service.commands import CommandRequest
+from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
 
 # What an operator allows here: a little more than the defaults.
@@ -59,50 +60,55 @@ CALLER = Caller("key_1", "ada", frozenset(("run",)))
 @each_limit
 async def test_a_sandbox_cannot_have_more_than_the_operator_allows(service: Service, row: Limit):
     with pytest.raises(InvalidRun, match=said(row)) as caught:
-        await service.sandboxes.create(CALLER, {row.name: allowed(row) * 2})
+        await service.sandboxes.create(CALLER, NewSandbox(limits={row.name: allowed(row) * 2}))
     assert row.setting in caught.value.hint
 
 
 @each_limit
 async def test_a_program_cannot_have_more_than_the_operator_allows(service: Service, row: Limit):
     with pytest.raises(InvalidRun, match=said(row)):
-        await run_program(service, CALLER, "1", limits={row.name: allowed(row) * 2})
+        await service.programs.run(CALLER, "1", limits={row.name: allowed(row) * 2})
 
 
 async def test_a_cell_cannot_take_longer_than_the_operator_allows(service: Service, jail: None):
-    record = await service.sandboxes.create(CALLER, {})
-    held = service.sandboxes.find(CALLER, record.id)
+    made = await service.sandboxes.create(CALLER, NewSandbox())
     with pytest.raises(InvalidRun, match=said(BY_NAME["timeout"])):
-        await service.sandboxes.run_cell(CALLER, held, "1", timeout=41)
+        await service.sessions.run(CALLER, made.record.id, "1", timeout=41)
+    with pytest.raises(InvalidRun, match=said(BY_NAME["timeout"])):
+        await service.attempts.start(CALLER, made.record.id, "1", timeout=41)
+    with pytest.raises(InvalidRun, match=said(BY_NAME["timeout"])):
+        await service.attempts.best_of(CALLER, made.record.id, ["1"], "1", timeout=41)
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("limit", "request_"),
     [
-        ("/v1/sandboxes/{id}/commands", {"command": "true", "timeout": 41}),
-        ("/v1/sandboxes/{id}/commands", {"code": "1", "build_timeout": 41}),
-        ("/v1/sandboxes/{id}/commands", {"code": "1", "build_timeout": 41, "wait": True}),
-        ("/v1/sandboxes/{id}/attempts", {"code": "1", "timeout": 41}),
-        ("/containers/exec", {"command": "true", "timeout": 41}),
-        ("/containers/exec", {"code": "1", "timeout": 41}),
+        ("timeout", CommandRequest(command="true", timeout=41)),
+        ("timeout", CommandRequest(code="1", timeout=41)),
+        ("build_timeout", CommandRequest(code="1", build_timeout=62)),
     ],
 )
-def test_a_command_cannot_take_longer_than_the_operator_allows(
-    bounded: Server, path: str, body: dict[str, Any]
+async def test_a_command_cannot_take_longer_than_the_operator_allows(
+    service: Service, jail: None, limit: str, request_: CommandRequest
 ) -> None:
-    with bounded.client() as client:
-        sandbox = client.post("/v1/sandboxes", json={}).json()["id"]
-        named = {"id": sandbox} if path.startswith("/containers") else {}
-        answer = client.post(path.format(id=sandbox), json={**named, **body})
-    assert answer.status_code == 400, answer.text
-    assert "is limited to 40 seconds on this server." in answer.json()["error"]["message"]
+    made = await service.sandboxes.create(CALLER, NewSandbox())
+    with pytest.raises(InvalidRun, match=said(BY_NAME[limit])):
+        await service.commands.start(CALLER, made.record.id, request_)
+    with pytest.raises(InvalidRun, match=said(BY_NAME[limit])):
+        await service.commands.run(CALLER, made.record.id, request_)
 
 
-@pytest.fixture(scope="module")
-def bounded(jail: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    running = Server(tmp_path_factory.mktemp("bounded"), "--max-timeout", "40", "--max-build-timeout", "40")
-    yield running
-    running.stop()
+def test_the_containers_door_passes_the_same_bound(jail: None, tmp_path: Path) -> None:
+    server = Server(tmp_path, "--max-timeout", "40")
+    try:
+        with server.client() as client:
+            sandbox = client.post("/containers/start", json={}).json()["id"]
+            for body in ({"command": "true"}, {"code": "1"}):
+                answer = client.post("/containers/exec", json={"id": sandbox, "timeout": 41, **body})
+                assert answer.status_code == 400, answer.text
+                assert "is limited to 40 seconds on this server." in answer.json()["error"]["message"]
+    finally:
+        server.stop()
 
 
 # What a caller gets
