@@ -1,13 +1,15 @@
-"""Writes `web/src/api/schema.ts`: the shapes that the HTTP interface answers and takes, as TypeScript has them.
+"""Writes what the page knows of the server: `web/src/api/schema.ts`, the shapes that the HTTP interface takes and
+answers, and `web/src/api/limits.ts`, the table of limits.
 
-.venv/bin/python scripts/page_types.py            write it
-.venv/bin/python scripts/page_types.py --check    only say whether it is up to date
+.venv/bin/python scripts/page_types.py            write them
+.venv/bin/python scripts/page_types.py --check    only say whether they are up to date
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from json import dumps
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +17,28 @@ from cloche.doors.http import app
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import Ports
+from cloche.model.limits import LIMITS
 from cloche.service.service import Service
 
-TARGET = Path(__file__).parent.parent / "web" / "src" / "api" / "schema.ts"
+FOLDER = Path(__file__).parent.parent / "web" / "src" / "api"
 _HEAD = "// Written by scripts/page_types.py from the server's own description (/openapi.json). Do not edit.\n"
+_LIMITS = """\
+// Written by scripts/page_types.py from src/cloche/model/limits.py. Do not edit.
+
+import type {{ LimitsAnswer }} from "./schema";
+
+export interface Limit {{
+  name: keyof LimitsAnswer;
+  unit: {units};
+  title: string;
+  low: number;
+  high: number;
+}}
+
+export const LIMITS: readonly Limit[] = [
+{rows}
+];
+"""
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -32,6 +52,13 @@ def description() -> dict[str, Any]:
 def written(schemas: dict[str, Any]) -> str:
     """All shapes, by name."""
     return "\n".join([_HEAD, *(_interface(name, schemas[name]) for name in sorted(schemas))])
+
+
+def limits() -> str:
+    """The table of limits."""
+    fields = ("name", "unit", "title", "low", "high")
+    rows = ["  { " + ", ".join(f"{name}: {dumps(getattr(row, name))}" for name in fields) + " }," for row in LIMITS]
+    return _LIMITS.format(units=" | ".join(sorted({dumps(row.unit) for row in LIMITS})), rows="\n".join(rows))
 
 
 def _name(name: str) -> str:
@@ -73,16 +100,16 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Write it, or compare."""
-    text = written(description()["components"]["schemas"])
-    if "--check" in sys.argv[1:]:
-        if TARGET.read_text() != text:
-            print(f"{TARGET.name} is not what the server describes: run scripts/page_types.py", file=sys.stderr)
-            return 1
+    """Write them, or compare."""
+    texts = {"schema.ts": written(description()["components"]["schemas"]), "limits.ts": limits()}
+    if "--check" not in sys.argv[1:]:
+        for name, text in texts.items():
+            (FOLDER / name).write_text(text)
         return 0
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(text)
-    return 0
+    stale = [name for name, text in texts.items() if (FOLDER / name).read_text() != text]
+    if stale:
+        print(f"{', '.join(stale)} is not what the server describes: run scripts/page_types.py", file=sys.stderr)
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

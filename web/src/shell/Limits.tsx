@@ -1,4 +1,5 @@
 import { useState, type FormEvent } from "react";
+import { LIMITS, type Limit } from "../api/limits";
 import type { LimitsAnswer } from "../api/schema";
 import { app } from "../state/app";
 import { saveAll } from "../state/documents";
@@ -9,8 +10,9 @@ import { Button } from "../ui/Button";
 import { Dialog, Field, input } from "../ui/Dialog";
 
 const MEGA = 1 << 20;
+const SHOWN = { seconds: ", seconds", bytes: ", MB", cores: ", cores", processes: "" };
 
-/** What the sandbox may use. A wall cannot be moved while somebody is inside: the files go to a new one. */
+/** The form for a sandbox's limits. They cannot change while it runs: the files move into a new sandbox. */
 export function Limits() {
   const open = useStore(app, (state) => state.limits);
   const limits = useStore(sandbox, (state) => state.record?.limits ?? null);
@@ -22,46 +24,48 @@ export function Limits() {
   );
 }
 
-const fields: { name: "memory" | "cpu" | "disk" | "processes" | "timeout"; label: string }[] = [
-  { name: "memory", label: "Memory, MB" },
-  { name: "cpu", label: "Cores" },
-  { name: "disk", label: "Disk, MB" },
-  { name: "processes", label: "Processes" },
-  { name: "timeout", label: "Seconds for each run" },
-];
+/** The text in a field; an empty one stands for no limit of time. */
+function written({ name, unit }: Limit, limits: LimitsAnswer): string {
+  const value = limits[name];
+  if (value === null) return "";
+  return String(unit === "bytes" ? Math.round(value / MEGA) : value);
+}
+
+function read({ unit }: Limit, text: string): number | null {
+  if (text === "" && unit === "seconds") return null;
+  return unit === "bytes" ? Number(text) * MEGA : Number(text);
+}
 
 function Form({ limits, onDone }: { limits: LimitsAnswer; onDone: () => void }) {
-  const [values, setValues] = useState({
-    memory: String(Math.round(limits.memory / MEGA)),
-    cpu: String(limits.cpu),
-    disk: String(Math.round(limits.disk / MEGA)),
-    processes: String(limits.processes),
-    timeout: limits.timeout === null ? "" : String(limits.timeout),
+  const [values, setValues] = useState<Partial<Record<Limit["name"], string>>>(() =>
+    Object.fromEntries(LIMITS.map((limit) => [limit.name, written(limit, limits)])),
+  );
+  const isWrong = LIMITS.some((limit) => {
+    const value = read(limit, values[limit.name] ?? "");
+    return value !== null && !(value >= limit.low && value <= limit.high);
   });
-  const isWrong = fields.some(({ name }) => !(Number(values[name]) > 0) && !(name === "timeout" && values.timeout === ""));
   const submit = (event: FormEvent) => {
     event.preventDefault();
     onDone();
     attempt(async () => {
       await saveAll();
-      await moveInto({
-        memory: Number(values.memory) * MEGA,
-        cpu: Number(values.cpu),
-        disk: Number(values.disk) * MEGA,
-        processes: Number(values.processes),
-        timeout: values.timeout ? Number(values.timeout) : null,
+      // A field that nobody touched keeps its exact value, which the form shows rounded.
+      const changed = LIMITS.map((limit) => {
+        const text = values[limit.name] ?? "";
+        return [limit.name, text === written(limit, limits) ? limits[limit.name] : read(limit, text)] as const;
       });
+      await moveInto(Object.fromEntries(changed));
     });
   };
   return (
     <form onSubmit={submit} className="flex flex-col gap-4 px-5 pt-3 pb-5">
       <div className="grid grid-cols-2 gap-3">
-        {fields.map(({ name, label }) => (
-          <Field key={name} label={label}>
+        {LIMITS.map(({ name, title, unit }) => (
+          <Field key={name} label={`${title}${SHOWN[unit]}`}>
             <input
               className={input}
               inputMode="decimal"
-              value={values[name]}
+              value={values[name] ?? ""}
               onChange={(event) => setValues({ ...values, [name]: event.target.value })}
             />
           </Field>

@@ -2,7 +2,7 @@
 
 import * as api from "../api/cloche";
 import { ApiProblem } from "../api/http";
-import type { SandboxAnswer, SandboxBody } from "../api/schema";
+import type { LimitsAnswer, SandboxAnswer, SandboxBody } from "../api/schema";
 import { Live } from "./live";
 import { createStore, Signal } from "./store";
 
@@ -85,7 +85,7 @@ export async function openAgain(): Promise<void> {
 }
 
 /** The same files, in a sandbox that may use other amounts; the old one ends, and its variables with it. */
-export async function moveInto(limits: Pick<SandboxBody, "memory" | "cpu" | "disk" | "processes" | "timeout">): Promise<void> {
+export async function moveInto(limits: Pick<SandboxBody, keyof LimitsAnswer>): Promise<void> {
   const { record } = sandbox.get();
   if (!record?.workspace) throw new ApiProblem(409, "refused", "The files of this sandbox do not outlive it.", "Make a new sandbox instead.");
   const { workspace } = record;
