@@ -310,9 +310,7 @@ def _report(result: Result, arguments: Namespace | Arguments, is_silent: bool) -
 def _as_json(result: Result) -> str:
     from json import dumps
 
-    told = result.as_dict()
-    for name in ("stdout_bytes", "stderr_bytes"):
-        del told[name]
-    for name in ("results", "diagnostics"):
-        told[name] = [each.as_dict() for each in told[name]]
-    return dumps(told)
+    from cloche.model.result import JSON_FIELDS
+
+    fields = result.as_dict()
+    return dumps({name: fields[name] for name in JSON_FIELDS})

@@ -13,7 +13,7 @@ from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges
 from cloche.model.limits import BY_NAME, Limits
 from cloche.model.plain import Plain
-from cloche.model.result import Artifact, Diagnostic, Display, Error, Log, Result, ToolCall, Usage
+from cloche.model.result import PARTS, Display, Error, Result, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,46 +33,25 @@ _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on th
 
 
 def result(told: dict[str, Any]) -> Result:
-    """What a run came to."""
-    out, err = told["stdout"], told["stderr"]
-    return Result(
-        stdout=out,
-        stderr=err,
-        exit_code=told["exit_code"],
-        duration=float(told["duration"]),
-        cpu_time=float(told["cpu_time"]),
-        memory_peak=told["memory_peak"],
-        error=None if told.get("error") is None else run_error(told["error"]),
-        truncated=told["truncated"],
-        stdout_bytes=_bytes(out, told.get("stdout_base64")),
-        stderr_bytes=_bytes(err, told.get("stderr_base64")),
-        wall=told["wall"],
-        results=tuple(map(display, told.get("results") or ())),
-        logs=tuple(Log(log["stream"], log["text"], log["time"]) for log in told.get("logs") or ()),
-        artifacts=tuple(Artifact(file["path"], file["size"], file["mime"]) for file in told.get("artifacts") or ()),
-        execution_count=told.get("execution_count"),
-        tool_calls=tuple(ToolCall(**_fields(ToolCall, call)) for call in told.get("tool_calls") or ()),
-        restarted=bool(told.get("restarted")),
-        diagnostics=tuple(Diagnostic(**_fields(Diagnostic, each)) for each in told.get("diagnostics") or ()),
-        build_time=told.get("build_time"),
-    )
+    """The outcome of a run."""
+    fields = _fields(Result, told)
+    for name, kind in PARTS.items():
+        fields[name] = tuple(kind(**_fields(kind, part)) for part in told.get(name) or ())
+    if told.get("error") is not None:
+        fields["error"] = run_error(told["error"])
+    for stream in ("stdout", "stderr"):
+        fields[f"{stream}_bytes"] = _bytes(told[stream], told.get(f"{stream}_base64"))
+    return Result(**fields)
 
 
 def run_error(told: dict[str, Any]) -> Error:
     """Why a run did not succeed."""
-    return Error(
-        told["kind"],
-        told["message"],
-        told.get("hint") or "",
-        told.get("name"),
-        told.get("traceback"),
-        told.get("traceback_ansi"),
-    )
+    return Error(**_fields(Error, told))
 
 
 def display(told: dict[str, Any]) -> Display:
     """Something that a cell has shown."""
-    return Display(told["mime"], told.get("metadata") or {}, bool(told.get("is_main")), told.get("display_id"))
+    return Display(**_fields(Display, told))
 
 
 def cell_event(kind: str, told: dict[str, Any]) -> CellEvent | None:

@@ -45,9 +45,8 @@ class Plain:
         return type(self)(**{**self.__dict__, **changes})
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name; plain data in them likewise."""
-        values = {name: getattr(self, name) for name in self._fields}
-        return {name: value.as_dict() if isinstance(value, Plain) else value for name, value in values.items()}
+        """The fields by name; plain data in them, also in a tuple, likewise."""
+        return {name: _as_dict(getattr(self, name)) for name in self._fields}
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} cannot be changed")
@@ -67,3 +66,11 @@ class Plain:
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self._fields)
+
+
+def _as_dict(value: Any) -> Any:
+    if isinstance(value, Plain):
+        return value.as_dict()
+    if isinstance(value, tuple) and value and isinstance(value[0], Plain):
+        return [_as_dict(one) for one in value]
+    return value

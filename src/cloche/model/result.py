@@ -150,6 +150,18 @@ class Result(Plain):
         return for_model(self, budget)
 
 
+# What follows is for those who carry results elsewhere: as JSON they have all fields but the raw bytes, which go as
+# base64 where they are no text, and these are objects of their own.
+JSON_FIELDS = tuple(name for name in Result._fields if not name.endswith("_bytes"))
+PARTS: dict[str, type[Plain]] = {
+    "results": Display,
+    "logs": Log,
+    "artifacts": Artifact,
+    "tool_calls": ToolCall,
+    "diagnostics": Diagnostic,
+}
+
+
 class Usage(Plain):
     """What a sandbox uses at the moment, and has used."""
 

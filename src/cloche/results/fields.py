@@ -9,10 +9,9 @@ from base64 import b64encode
 from typing import Any
 
 from cloche.model.plain import Plain
-from cloche.model.result import Result
+from cloche.model.result import JSON_FIELDS, Result
 
 _ATOMS = frozenset((str, int, float, bool, type(None)))
-_OF_RESULT = tuple(name for name in Result._fields if not name.endswith("_bytes"))
 
 
 def plain(value: Any) -> Any:
@@ -26,7 +25,7 @@ def plain(value: Any) -> Any:
 
 def result_fields(result: Result, run_id: str = "", context: str = "") -> dict[str, Any]:
     """A result; output that is not UTF-8 text is also there in base64."""
-    fields = _by_name(result, _OF_RESULT)
+    fields = _by_name(result, JSON_FIELDS)
     fields.update(run_id=run_id, context=context, text=result.text)
     for stream, data in (("stdout", result.stdout_bytes), ("stderr", result.stderr_bytes)):
         if data and not _is_text(data):
