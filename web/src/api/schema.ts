@@ -303,6 +303,7 @@ export interface KeyAnswer {
   owner: string;
   name: string;
   scopes: string[];
+  policy: Record<string, unknown>;
   limits: Record<string, number>;
   created: number;
   revoked: number | null;
@@ -314,6 +315,7 @@ export interface KeyBody {
   owner: string;
   name: string;
   scopes?: string[];
+  policy?: Record<string, unknown> | null;
   limits?: Record<string, number> | null;
 }
 

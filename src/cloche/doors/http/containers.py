@@ -17,6 +17,7 @@ from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.streams import accepted, outcome
 from cloche.doors.routing.routes import Operations
 from cloche.errors import InvalidRun
+from cloche.model.limits import BY_NAME
 from cloche.model.records import SandboxRecord
 from cloche.policy.caller import Caller
 from cloche.service.commands import CommandRequest
@@ -69,7 +70,7 @@ class StartBody(Body):
 
     container: str = KIND
     timeout: float | None = Field(None, description="seconds that it lives")
-    memory: Size = "512M"
+    memory: Size = BY_NAME["memory"].default
     env: dict[str, str] | None = None
 
 

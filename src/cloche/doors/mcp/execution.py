@@ -6,16 +6,18 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from contextlib import aclosing
 from time import monotonic
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
 import mcp_types as types
 from pydantic import Field
 
+from cloche import languages
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.places import uri_of
 from cloche.doors.mcp.tool import Answer, Arguments, Tool, said
 from cloche.doors.shapes import images
+from cloche.model.kinds import KINDS
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
 from cloche.service.events import Printed
@@ -30,25 +32,10 @@ _LOOK_S = 0.25  # between two reports of output, at least
 _TICK_S = 5.0  # between two reports that the code still runs, while it prints nothing
 _MAX_MESSAGE = 500
 
-Language = Literal[
-    "bash",
-    "c",
-    "cpp",
-    "go",
-    "java",
-    "javascript",
-    "julia",
-    "lua",
-    "perl",
-    "php",
-    "python",
-    "r",
-    "ruby",
-    "rust",
-    "sql",
-    "tcl",
-    "typescript",
-]
+if TYPE_CHECKING:
+    Language = str
+else:
+    Language = Literal[tuple(languages.names())]  # the tool's schema lists them
 
 
 class CodeArguments(Arguments):
@@ -68,8 +55,7 @@ class CodeArguments(Arguments):
 class Problem(Answer):
     """Why the code did not succeed."""
 
-    kind: str
-    """syntax, runtime, exit, timeout, memory, output, disk, processes, killed, policy, unavailable or lost"""
+    kind: Annotated[str, Field(description=f"One of {', '.join(KINDS)}.")]
     message: str
     hint: str
     """What to do about it."""
