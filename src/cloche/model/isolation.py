@@ -1,5 +1,7 @@
-"""The isolations that a caller can choose from; `cloche.walls` has what is behind each name."""
+"""The names of the isolations that a caller can ask for."""
 
 from __future__ import annotations
 
-ISOLATIONS = ("auto", "jail", "e2b")  # "auto" is the jail
+AUTO = "auto"  # the wall that this host, or the server, prefers: today always the jail
+# The others are the names of walls.  A test compares them with the rows of walls/registry.py.
+ISOLATIONS = (AUTO, "jail", "e2b")

@@ -35,7 +35,9 @@ class Limit(Plain):
     allowed: float  # the most that callers of a server may ask for, unless its operator sets `max_<name>`
     title: str  # for a form
     help: str  # what it limits, for help texts and tables
-    by_wall: bool = False  # the wall enforces it, and finds it under its name in what the engine orders
+    by_wall: bool = (
+        False  # the wall enforces it, not the engine; a wall that cannot refuses other values than the default
+    )
 
     @property
     def setting(self) -> str:
@@ -122,10 +124,6 @@ class Limits(Plain):
     def from_fields(cls, fields: Mapping[str, Any]) -> Limits:
         """Limits from a record of their fields, which may be older than some of them."""
         return cls(**{name: fields[name] for name in cls._fields if name in fields})
-
-    def for_wall(self) -> dict[str, Any]:
-        """Those that a wall enforces, by name."""
-        return {row.name: getattr(self, row.field) for row in LIMITS if row.by_wall}
 
     def by_name(self) -> dict[str, Any]:
         """The limits as arguments: `Limits.of(**limits.by_name()) == limits`."""
