@@ -24,11 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def limits_table() -> str:
     """The arguments of the library."""
-    rows = ["| argument | default | bounds | what it limits |", "|---|---|---|---|"]
+    rows = ["| argument | default | bounds | what it limits | field of `Limits` |", "|---|---|---|---|---|"]
     for row in LIMITS:
         default = f'`"{row.default}"`' if isinstance(row.default, str) else row.default
         none = ", or `None`" if row.unit == "seconds" else ""
-        rows.append(f"| `{row.name}` | {default} | {row.shown(row.low)} to {row.shown(row.high)}{none} | {row.help} |")
+        bounds = f"{row.shown(row.low)} to {row.shown(row.high)}{none}"
+        rows.append(f"| `{row.name}` | {default} | {bounds} | {row.help} | `{row.field}` |")
     return "\n".join(rows)
 
 

@@ -27,7 +27,7 @@ from cloche.blocking.engine.files import Files, Watch
 from cloche.blocking.engine.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
 from cloche.model.history import Best, Candidate, Moment, Restored
-from cloche.model.limits import LIMITS, Limits
+from cloche.model.limits import Limits
 from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,11 +96,6 @@ def test_every_option_is_described_with_its_command() -> None:
 @pytest.mark.parametrize(("name", "table"), TABLES, ids=lambda each: getattr(each, "__name__", None))
 def test_the_tables_are_those_of_the_code(name: str, table: Callable[[], str]) -> None:
     assert f"{table()}\n\n" in f"{page(name)}\n\n", f"{name} is out of date: run scripts/docs_tables.py"
-
-
-def test_every_limit_is_in_the_http_reference() -> None:
-    (row,) = re.findall(r"^\| `timeout`, .*$", page("docs/http.md"), re.M)
-    assert re.findall(r"`(\w+)`", row.split("|")[1]) == [limit.name for limit in LIMITS]
 
 
 @pytest.mark.parametrize("name", ["run", "Sandbox"])

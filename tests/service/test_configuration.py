@@ -22,7 +22,7 @@ def toml(folder: Path, text: str) -> Path:
 
 BOUNDS = {
     "seconds": ("10", "10", 10.0),
-    "bytes": ("1G", '"1G"', 1 << 30),
+    "bytes": ("33M", '"33M"', 33 << 20),
     "cores": ("2.5", "2.5", 2.5),
     "processes": ("9", "9", 9),
 }
