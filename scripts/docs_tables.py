@@ -28,7 +28,7 @@ def limits_table() -> str:
     for row in LIMITS:
         default = f'`"{row.default}"`' if isinstance(row.default, str) else row.default
         none = ", or `None`" if row.unit == "seconds" else ""
-        bounds = f"{row.shown(row.low)} to {row.shown(row.high)}{none}"
+        bounds = f"{row.shown(row.low).removesuffix(f' {row.unit}')} to {row.shown(row.high)}{none}"
         rows.append(f"| `{row.name}` | {default} | {bounds} | {row.help} | `{row.field}` |")
     return "\n".join(rows)
 

@@ -58,9 +58,9 @@ class Limit(Plain):
         return int(number)
 
     def shown(self, value: float) -> str:
-        """A value for a person: "8 GB", "3600 seconds"."""
+        """A value for a person: "8 GB", "3,600 seconds"."""
         if self.unit != "bytes":
-            return f"{value:g} {self.unit}"
+            return f"{value:,.15g} {self.unit}"
         for letter in "TGMK":
             if value and value % _LETTERS[letter] == 0:
                 return f"{value // _LETTERS[letter]:g} {letter}B"
