@@ -1,23 +1,27 @@
-"""Every error that Cloche raises, by who can mend it.
+"""Every error that Cloche raises, by who can fix it.
 
     ClocheError
       InvalidRun      the caller: an unknown language, a bad path, a limit out of range
-      Refused         the caller, later or otherwise: not allowed, too much at once
-      Gone            the sandbox or process is not there (any more)
-        FileMissing   neither is the file
+      Refused         the caller, later or in another way: not allowed, too much at once
+      Gone            the caller: the sandbox or process does not exist, or not any more
+        FileMissing   the caller: the file does not exist
       FileProblem     the caller or the program: a file operation inside the sandbox failed
-      SandboxFailed   us: the wall could not be built, the agent was lost
-      Unavailable     us, for a while: a server cannot record what happens
+      SandboxFailed   Cloche: the sandbox could not be built, or its agent was lost
+      Unavailable     Cloche, for a while: a server cannot record what happens
       Misconfigured   the operator: something is not installed or not permitted on this host
 
-The failure of a program that was run is none of these: it is a field of its `Result`.
+A program that fails raises none of these: its failure is a field of its `Result`.
 """
 
 from __future__ import annotations
 
 
 class ClocheError(Exception):
-    """The root of all errors; `hint` says what can be done."""
+    """The base of all errors.
+
+    `message` says what happened, `hint` what to do about it (it may be empty), and `code` is the same for all errors of
+    a kind, in every version: the server sends it as `kind`.
+    """
 
     code = "error"
 
@@ -31,25 +35,25 @@ class ClocheError(Exception):
 
 
 class InvalidRun(ClocheError, ValueError):
-    """What was asked for does not make sense."""
+    """The request makes no sense, whoever sends it: correct the arguments."""
 
     code = "invalid"
 
 
 class Refused(ClocheError):
-    """What was asked for is not allowed."""
+    """The request is not allowed: not with this key, not on this server, or not now."""
 
     code = "refused"
 
 
 class Gone(ClocheError, LookupError):
-    """What was asked for is not there."""
+    """The sandbox, process, context or run does not exist, or does not exist any more."""
 
     code = "gone"
 
 
 class FileProblem(ClocheError, OSError):
-    """A file operation inside the sandbox failed; `errno` says how."""
+    """A file operation inside the sandbox failed; `errno` is the number that the operating system gave."""
 
     code = "file"
 
@@ -59,14 +63,14 @@ class FileProblem(ClocheError, OSError):
 
 
 class FileMissing(Gone, FileNotFoundError):
-    """There is no such file in the sandbox."""
+    """The file does not exist in the sandbox."""
 
     code = "missing"
     errno = 2
 
 
 class SandboxFailed(ClocheError):
-    """The sandbox could not be built, or was lost."""
+    """Cloche could not build the sandbox, or lost it.  Trying again may help."""
 
     code = "failed"
 
@@ -78,6 +82,6 @@ class Unavailable(ClocheError):
 
 
 class Misconfigured(ClocheError):
-    """This host lacks something that Cloche needs."""
+    """This host lacks something that Cloche needs, or a setting has a value that makes no sense."""
 
     code = "misconfigured"

@@ -1,1 +1,1 @@
-"""The words that all of Cloche shares, as plain data: limits, results, events, files.  No input, no output."""
+"""The data that all of Cloche shares: limits, results, error kinds, events, files.  Nothing in here reads or writes."""

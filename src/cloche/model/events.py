@@ -1,4 +1,4 @@
-"""What happens during a run, as it happens."""
+"""The events of a run, in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from cloche.model.result import Display, Error, Result
 
 
 class Started(Plain):
-    """The program or kernel runs; its pid is the one it has inside the sandbox."""
+    """The program or cell has started; `pid` is its process id inside the sandbox."""
 
     pid: int
     kind: str = "started"
 
 
 class Building(Plain):
-    """Something is done before the program starts: "compile" …"""
+    """A step before the program starts has begun, such as "compile"."""
 
     step: str
     kind: str = "building"
 
 
 class Output(Plain):
-    """A piece of output; `kind` says from which stream ("stdout" or "stderr")."""
+    """A piece of output; `kind` is its stream, "stdout" or "stderr"."""
 
     kind: str
     data: bytes
 
     @property
     def text(self) -> str:
-        """The piece as text; a character that was cut in two shows as a replacement."""
+        """The piece as text; a character that was cut in two becomes a replacement character."""
         return self.data.decode(errors="replace")
 
 
@@ -40,7 +40,7 @@ class Exit(Plain):
 
 
 class Shown(Plain):
-    """A cell has displayed something; `update`: in place of what had the same `display_id`."""
+    """A cell has displayed something; with `update`, it replaces the display with the same `display_id`."""
 
     result: Display
     update: bool = False
@@ -48,20 +48,20 @@ class Shown(Plain):
 
 
 class Cleared(Plain):
-    """The cell would have what it has displayed so far replaced by what comes; results keep it all the same."""
+    """The cell asks to clear its displays, as IPython's `clear_output` does; its result keeps them all the same."""
 
     kind: str = "clear"
 
 
 class Failed(Plain):
-    """A cell has raised an exception, or was ended."""
+    """A cell has raised an exception, or was stopped."""
 
     error: Error
     kind: str = "error"
 
 
 class End(Plain):
-    """The cell is over."""
+    """The cell has ended."""
 
     result: Result
     kind: str = "end"

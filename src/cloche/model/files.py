@@ -1,4 +1,4 @@
-"""Files inside a sandbox, as told by it."""
+"""Files, mounts and ports of a sandbox."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Entry(Plain):
     size: int
     mode: int
     modified: float  # seconds since the epoch
-    target: str | None = None  # of a link
+    target: str | None = None  # what a link says, as it was written
 
     @property
     def name(self) -> str:
@@ -22,7 +22,7 @@ class Entry(Plain):
 
 
 class Details(Plain):
-    """A file, folder or link, and what few ask for: whose it is, what was written about it, where a link ends."""
+    """A file, folder or link with its owner, its extended attributes, and the end of a link."""
 
     path: str
     kind: str
@@ -31,24 +31,24 @@ class Details(Plain):
     modified: float
     uid: int
     gid: int
-    attributes: dict[str, str]  # xattrs in the `user` namespace
-    end: str | None = None  # of a link, followed to the end; None when nothing is there
+    attributes: dict[str, str]  # extended attributes in the `user` namespace
+    end: str | None = None  # the path that a link leads to in the end; None when nothing is there
     end_kind: str = ""
     end_mode: int = 0
 
 
 class Listing(list[Entry]):
-    """What is in a folder; `truncated` when there was more than can be told at once."""
+    """The entries of a folder; `truncated` is true when there were too many to list them all."""
 
     truncated = False
 
 
 class Change(Plain):
-    """Something that happened to a file; `kind` is create, write, remove, rename, chmod or overflow."""
+    """A change of a file; `kind` is create, write, remove, rename, chmod, or overflow when changes were missed."""
 
     kind: str
     path: str
-    arrived: bool = False  # of a rename: this is its new name
+    arrived: bool = False  # of a rename: `path` is the new name, not the old one
 
 
 class Mount(Plain):
@@ -61,8 +61,8 @@ class Mount(Plain):
 
 
 class Port(Plain):
-    """A TCP port inside a sandbox on which something listens."""
+    """A TCP port inside a sandbox on which a program listens."""
 
     port: int
     address: str  # 127.0.0.1, 0.0.0.0 (all), ::1, …
-    pid: int | None = None  # whose it is, where that can be told
+    pid: int | None = None  # the program that listens, where the sandbox can tell

@@ -1,4 +1,4 @@
-"""What has happened in a session, and what became of its state."""
+"""The history of a session: its checkpoints, what restoring one changed, attempts and their outcome."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Moment(Plain):
     time: float  # seconds since the epoch
     context: str = ""
     code: str = ""  # of a run
-    error: str | None = None  # of a run: its kind, None when it ended well
+    error: str | None = None  # of a run that failed: the kind of its error
     name: str = ""  # of a checkpoint
 
 
 class Restored(Plain):
-    """What could not be brought back: what each context had (threads, sockets, children), and who starts anew."""
+    """The outcome of going back to a checkpoint: what was lost, and which contexts started with no variables."""
 
-    lost: dict[str, Any]
-    restarted: tuple[str, ...]  # contexts without a copy: other languages, or not started then
-    files: dict[str, Any]  # how many were written, removed, unchanged
+    lost: dict[str, Any]  # by context: threads, sockets and child processes, which no checkpoint can keep
+    restarted: tuple[str, ...]  # contexts that the checkpoint has no copy of: other languages, or started later
+    files: dict[str, Any]  # how many files were written, removed and left unchanged
 
 
 class FileChanges(Plain):
-    """What differs in /sandbox; paths relative to it."""
+    """The files that differ, as paths relative to /sandbox."""
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -41,16 +41,16 @@ class FileChanges(Plain):
 
 
 class Variable(Plain):
-    """A variable of a context, as far as it can be told in a line."""
+    """A variable of a context, in one line."""
 
     name: str
     type: str
-    size: int  # bytes, as far as Python knows
-    shown: str  # its beginning, as text
+    size: int  # bytes, as far as its library can tell
+    shown: str  # the beginning of its value, as text
 
 
 class VariableChanges(Plain):
-    """What differs in the variables of a context."""
+    """The variables of a context that differ."""
 
     created: tuple[Variable, ...] = ()
     changed: tuple[Variable, ...] = ()
@@ -61,15 +61,15 @@ class VariableChanges(Plain):
 
 
 class Candidate(Plain):
-    """One of several attempts at the same thing."""
+    """One of several pieces of code that were tried for the same task."""
 
     code: str
     result: Result
-    score: float | None  # None: it failed, or could not be scored
+    score: float | None  # None when the code failed or could not be scored
 
 
 class Best(Plain):
-    """What came of several candidates; `index` is the winner's, None when none could be kept."""
+    """The outcome of several candidates; `index` is that of the winner, or None when none could be kept."""
 
     index: int | None
     candidates: tuple[Candidate, ...]

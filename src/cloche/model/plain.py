@@ -1,4 +1,4 @@
-"""Frozen plain data, at a hundredth of what `dataclasses` costs when a program starts.
+"""Frozen data classes, at a hundredth of the time that `dataclasses` costs when a program starts.
 
 Importing dataclasses takes as long as a bare Python needs to start, and each class another millisecond; a cold `cloche
 run` cannot afford that (docs/decisions/0004-plain-data.md).  Type checkers see ordinary dataclasses.
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Means something to type checkers only."""
+        """Only type checkers need it."""
         return lambda cls: cls
 
 
 @dataclass_transform(frozen_default=True)
 class Plain:
-    """Base of frozen data: annotate the fields in the class, give defaults, and the rest is there."""
+    """The base of frozen data: a subclass annotates its fields and gives defaults; the rest is inherited."""
 
     _fields: tuple[str, ...] = ()
-    _defaults: dict[str, Any] = {}  # noqa: RUF012  (made anew for each subclass)
+    _defaults: dict[str, Any] = {}  # noqa: RUF012  (each subclass gets its own)
 
     def __init_subclass__(cls) -> None:
         cls._fields = tuple(name for name in cls.__annotations__ if not name.startswith("_"))
@@ -37,15 +37,15 @@ class Plain:
             raise TypeError(f"{type(self).__name__} takes {', '.join(fields)}, each once")
 
     def _twice(self, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Is a field given by place and by name?"""
+        """Return whether a field is given both by position and by name."""
         return bool(values and named) and any(name in named for name in self._fields[: len(values)])
 
     def replace(self, **changes: Any) -> Self:
-        """The same with some fields changed."""
+        """Return a copy with some fields changed."""
         return type(self)(**{**self.__dict__, **changes})
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name; plain data in them, also in a tuple, likewise."""
+        """Return the fields by name; plain data inside them, also in a tuple, becomes dicts as well."""
         return {name: _as_dict(getattr(self, name)) for name in self._fields}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -60,7 +60,7 @@ class Plain:
         return hash((type(self), self._values()))
 
     def __repr__(self) -> str:
-        # Raw bytes are the same as a text field that is shown already.
+        # Raw bytes repeat a text field that is shown already.
         shown = (f"{name}={getattr(self, name)!r}" for name in self._fields if not name.endswith("_bytes"))
         return f"{type(self).__name__}({', '.join(shown)})"
 

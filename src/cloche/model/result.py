@@ -1,4 +1,4 @@
-"""What a run came to."""
+"""The result of a run, and what it is made of."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Forms of our own, beside those that everybody knows.
-CHART = "application/vnd.cloche.chart+json"  # what a figure shows: kernels/charts/
-TABLE = "application/vnd.cloche.table+json"  # what a table holds: kernels/tables.py
+# Two MIME types of our own.
+CHART = "application/vnd.cloche.chart+json"  # the contents of a figure: kernels/charts/
+TABLE = "application/vnd.cloche.table+json"  # the contents of a table: kernels/tables.py
 
 
 def _form(mime: str) -> Callable[[Display], Any]:
@@ -19,7 +19,7 @@ def _form(mime: str) -> Callable[[Display], Any]:
 
 
 class Display(Plain):
-    """Something that a cell showed, in every form that it has: texts, JSON values, and base64 of what is binary."""
+    """Something that a cell displayed, by MIME type: texts, JSON values, and binary forms as base64."""
 
     mime: dict[str, Any]
     metadata: dict[str, Any] = {}  # noqa: RUF012  (never changed)
@@ -40,7 +40,7 @@ class Display(Plain):
     table = property(_form(TABLE))
 
     def data(self, mime: str) -> bytes:
-        """One form as bytes: a picture ready to be written to a file."""
+        """Return one form as bytes: a picture, ready to be written to a file."""
         value = self.mime[mime]
         if not isinstance(value, str):
             from json import dumps
@@ -54,7 +54,7 @@ class Display(Plain):
 
 
 class Log(Plain):
-    """A piece of output, from "stdout" or "stderr", and when it came (seconds since the epoch)."""
+    """A piece of output from "stdout" or "stderr", with the time of its arrival in seconds since the epoch."""
 
     stream: str
     text: str
@@ -70,18 +70,18 @@ class Artifact(Plain):
 
 
 class ToolCall(Plain):
-    """A call that the code made of a tool which its owner offers."""
+    """A call from the code to one of the tools that the sandbox's owner offers."""
 
     name: str
     args: list[Any]
     kwargs: dict[str, Any]
-    value: Any  # what the tool answered
-    error: str | None  # or why it did not
+    value: Any  # the tool's answer
+    error: str | None  # the reason why there is none
     duration: float  # seconds
 
 
 class Error(Plain):
-    """Why a run did not succeed: its kind (see `cloche.model.kinds`), a sentence, and what to do about it."""
+    """Why a run did not succeed: its kind (a name in `cloche.model.kinds`), a sentence, and what to do about it."""
 
     kind: str
     message: str
@@ -95,63 +95,66 @@ class Error(Plain):
 
 
 class Diagnostic(Plain):
-    """What a compiler or a type checker says of a place in the source; line and column count from 1, 0 is nowhere."""
+    """A message of a compiler or type checker about a place in the source.
+
+    Line and column count from 1; 0 stands for no particular place.
+    """
 
     file: str
     line: int
     column: int
     message: str
     severity: str = "error"  # or "warning", "note"
-    code: str = ""  # the compiler's own: "TS2322", "E0308", "unused-variable"
+    code: str = ""  # the compiler's name for the message: "TS2322", "E0308", "unused-variable"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}"
 
 
 class Result(Plain):
-    """The outcome of a program, a command or a cell: what it printed and showed, how it ended, what it used."""
+    """The outcome of a program, a command or a cell: its output and displays, how it ended, and what it used."""
 
     stdout: str
     stderr: str
-    exit_code: int  # as a shell counts: 128 + n for signal n; 124 when the time was up
+    exit_code: int  # as in a shell: 128 + n for signal n; 124 when the time was up
     duration: float  # seconds
     cpu_time: float  # seconds
     memory_peak: int  # bytes
     error: Error | None = None
-    truncated: bool = False  # output was cut at the limit
-    stdout_bytes: bytes = b""  # as they came, whatever the encoding
+    truncated: bool = False  # the output was cut at its limit
+    stdout_bytes: bytes = b""  # exactly as the program wrote it, in whatever encoding
     stderr_bytes: bytes = b""
     wall: str = ""  # the isolation that it ran behind
-    # What follows is of cells (`box.run`)
-    results: tuple[Display, ...] = ()  # what was displayed, in order; the last expression's value is the main one
-    logs: tuple[Log, ...] = ()  # standard output and standard error in the order in which they came
-    artifacts: tuple[Artifact, ...] = ()  # files that it wrote or changed under /sandbox/output
+    # The following fields are for cells (`box.run`).
+    results: tuple[Display, ...] = ()  # the displays, in order; the value of the last expression is the main one
+    logs: tuple[Log, ...] = ()  # standard output and standard error, in order of arrival
+    artifacts: tuple[Artifact, ...] = ()  # the files that it wrote or changed under /sandbox/output
     execution_count: int | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     restarted: bool = False  # its kernel ended with it: variables are gone, files are not
-    # And this of programs that are compiled or checked
-    diagnostics: tuple[Diagnostic, ...] = ()  # what compiler and checker say, in the order in which they say it
-    build_time: float | None = None  # seconds before the program began; `duration` is the program's alone
+    # The following fields are for programs that are compiled or type-checked.
+    diagnostics: tuple[Diagnostic, ...] = ()  # the messages of compiler and type checker, in their order
+    build_time: float | None = None  # seconds before the program started, which `duration` does not include
 
     @property
     def ok(self) -> bool:
-        """Did it end well?"""
+        """Whether it ended without an error."""
         return self.error is None
 
     @property
     def text(self) -> str | None:
-        """The last expression's value as text; None when there is none."""
+        """The value of the last expression as text, or None."""
         return next((shown.text for shown in self.results if shown.is_main), None)
 
     def for_model(self, budget: int = 2000) -> str:
-        """What a model should read of it, within so many tokens."""
+        """Return the text that a language model should read, of at most `budget` tokens."""
         from cloche.results.for_model import for_model
 
         return for_model(self, budget)
 
 
-# What follows is for those who carry results elsewhere: as JSON they have all fields but the raw bytes, which go as
-# base64 where they are no text, and these are objects of their own.
+# For code that sends results elsewhere.  As JSON a result has all fields but the raw bytes, which go as base64 where
+# they are not text; the fields in PARTS hold objects.
 JSON_FIELDS = tuple(name for name in Result._fields if not name.endswith("_bytes"))
 PARTS: dict[str, type[Plain]] = {
     "results": Display,
@@ -163,7 +166,7 @@ PARTS: dict[str, type[Plain]] = {
 
 
 class Usage(Plain):
-    """What a sandbox uses at the moment, and has used."""
+    """The resources that a sandbox uses now, and those that it has used so far."""
 
     memory: int  # bytes
     memory_peak: int  # bytes

@@ -1,1 +1,1 @@
-"""What comes back: a run's result goes in, and what a reader of a certain kind should see of it comes out."""
+"""Turns a result into the text that a language model should read of it: `for_model`."""

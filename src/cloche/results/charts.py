@@ -1,4 +1,4 @@
-"""A chart as a line: what kind it is, its axes, and its elements in few numbers (see cloche.kernels.charts)."""
+"""Describes a chart in one line: its kind, its axes, and its elements in few numbers (see cloche.kernels.charts)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Element = dict[str, Any]
 
 
-def tell_chart(chart: Chart, limit: int) -> str:
-    """The chart within so many tokens; of several axes a line each."""
+def chart_text(chart: Chart, limit: int) -> str:
+    """Describe a chart in at most `limit` tokens; a figure with several charts gets a line for each."""
     if chart.get("type") != "superchart":
         return cut(f"[chart] {_chart_line(chart)}", limit)
     parts = dicts(chart.get("elements"))

@@ -1,4 +1,4 @@
-"""Text that nobody vouches for, made harmless to read."""
+"""Makes untrusted text safe to read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 _ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[PX^_][^\x1b\n]*(?:\x1b\\)?|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?|\x1b[^\n]?"
 )
-# Marks of direction, what takes no space, and the invisible alphabet of tags.
+# Direction marks, characters without width, and the invisible alphabet of tags.
 _UNSEEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+")
-# Control characters, other line ends, and halves of pairs.
+# Control characters, other line breaks, and lone surrogates.
 _JUNK = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufff0-\uffff]+")
 _OURS = re.compile(
     r"^(?=\[(?:error|result|chart|table|image|html|stdout|stderr|files|tools|note|left out)\b|…)", re.MULTILINE
@@ -17,9 +17,9 @@ _OURS = re.compile(
 
 
 def clean(text: str) -> str:
-    """What a terminal would show in the end, without what it would not."""
+    """Return the text that a terminal would show in the end, without escape sequences and invisible characters."""
     text = _ESCAPES.sub("", text)
-    if "\r" in text:  # what follows it is written over what was there
+    if "\r" in text:  # the text after a carriage return is written over the text before it
         lines = (line.split("\r") for line in text.split("\n"))
         text = "\n".join(next((part for part in reversed(parts) if part), "") for parts in lines)
     if "\b" in text:
@@ -28,5 +28,5 @@ def clean(text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """No line that looks like one of our headings, or like what we say where something is left out."""
+    """Indent lines that look like one of our headings, or like our note that something was left out."""
     return _OURS.sub(" ", text)

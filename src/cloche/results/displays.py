@@ -1,4 +1,4 @@
-"""What was displayed, in the form that says most in few words."""
+"""Describes a display by the one of its forms that says most in few words."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from binascii import a2b_base64
 
 from cloche.model.result import CHART, TABLE
-from cloche.results.charts import tell_chart
+from cloche.results.charts import chart_text
 from cloche.results.cleaning import harmless
 from cloche.results.folding import KEPT, folded
-from cloche.results.tables import tell_table
+from cloche.results.tables import table_text
 from cloche.results.tokens import cut, estimate_tokens
 from cloche.results.values import as_json, line, size
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from cloche.model.result import Display
 
 
-def tell_display(shown: Display, limit: int) -> str:
-    """One display within so many tokens."""
+def display_text(shown: Display, limit: int) -> str:
+    """Describe a display in at most `limit` tokens."""
     forms = shown.mime if isinstance(shown.mime, dict) else {}
     try:
         if isinstance(forms.get(CHART), dict):
-            return tell_chart(forms[CHART], limit)
+            return chart_text(forms[CHART], limit)
         if isinstance(forms.get(TABLE), dict):
-            return tell_table(forms[TABLE], limit)
+            return table_text(forms[TABLE], limit)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        pass  # code can display what looks like one and is none: numbers of a thousand digits, say
+        pass  # code can display data that only look like a chart or a table, with numbers of a thousand digits, say
     image = next((form for form in forms if isinstance(form, str) and form.startswith("image/")), None)
     if image is not None:
         return cut(_image(image, forms[image]), limit)
@@ -62,7 +62,7 @@ def _image(form: str, value: Any) -> str:
 
 
 def _other_form(forms: dict[str, Any]) -> str:
-    """What there is beside the text that only a page can show."""
+    """Name the form beside the text that only a page can show."""
     if "text/html" in forms:
         return f"{_sized('html', forms['text/html'])} "
     form = next((form for form in forms if form.startswith("application/vnd.")), None)

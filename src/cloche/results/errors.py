@@ -1,4 +1,4 @@
-"""An error: what happened, the user's line that it happened at, its cause, what to do, and the last calls."""
+"""Describes an error: what happened, the user's line that caused it, the cause, what to do, and the last calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cloche.model.result import Error
 
-# In IPython's tracebacks, which point at the line with an arrow, and in Python's.
+# A frame in a traceback of IPython, which points at the line with an arrow, or of Python.
 _FRAME = re.compile(
     r'^[ \t]*(?:Cell In ?\[(?P<cell>\d+)\]|File "?(?P<file>[^":\n]+)"?)(?:, line |:)(?P<line>\d+)'
     r"(?:, in (?P<where>[^\n]+))?",
@@ -29,8 +29,8 @@ _CHAIN = re.compile(
 )
 
 
-def tell_error(error: Error, limit: int) -> str:
-    """The error within so many tokens: its calls go first, then the middle of its message."""
+def error_text(error: Error, limit: int) -> str:
+    """Describe an error in at most `limit` tokens; the calls are left out first, then the middle of the message."""
     name = f"{line(error.name)}: " if error.name and not error.message.startswith(error.name) else ""
     head = f"[error] {line(error.kind)}: {name}"
     message = harmless(clean(error.message).strip())
@@ -49,7 +49,7 @@ def tell_error(error: Error, limit: int) -> str:
 
 
 def _frames(traceback: str) -> Iterable[tuple[str, str]]:
-    """Of each call: where it was and its line of code, and its file."""
+    """Yield for each call its place with its line of code, and its file."""
     found = list(_FRAME.finditer(traceback))
     for n, match in enumerate(found):
         end = found[n + 1].start() if n + 1 < len(found) else len(traceback)
@@ -63,13 +63,13 @@ def _frames(traceback: str) -> Iterable[tuple[str, str]]:
 
 
 def _raised(block: str) -> str:
-    """The exception that a traceback ends with."""
+    """The exception in the last line of a traceback."""
     lines = [each for each in block.strip().split("\n") if re.match(r"[A-Za-z_][\w.]*(: |$)", each)]
     return line(lines[-1]) if lines else ""
 
 
 def _last_calls(frames: list[tuple[str, str]], traceback: str, limit: int) -> list[str]:
-    if not frames and traceback.strip():  # of another language
+    if not frames and traceback.strip():  # of another language than Python
         return ["traceback:", folded(traceback, max(10, limit // 2))]
     if len(frames) < 2:
         return []
@@ -78,7 +78,7 @@ def _last_calls(frames: list[tuple[str, str]], traceback: str, limit: int) -> li
 
 
 def _shortened(head: str, message: str, after: str, limit: int) -> str:
-    """The message cut, so that there is room for what comes after it; where that is long itself, half for each."""
+    """Cut the message so that the lines after it have room; where these are long themselves, each gets half."""
     for room in (limit - estimate_tokens(after) - 1, limit // 2):
         start = cut(head + message, room) or cut(head, room)
         tail = cut(after, limit - room - 1)

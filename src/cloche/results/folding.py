@@ -1,4 +1,4 @@
-"""Many lines as few: repeated ones folded, of long texts both ends, of lists the beginning."""
+"""Shortens many lines to few: folds repeated lines, keeps both ends of a long text and the beginning of a list."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from cloche.results.cleaning import clean, harmless
 from cloche.results.tokens import cut, estimate_tokens, fits
 
-KEPT = 50_000  # characters at each end of a long text that are looked at
+KEPT = 50_000  # characters at each end of a long text; the middle is never looked at
 
 
 def folded(text: str, limit: int) -> str:
-    """A text's lines within a limit."""
-    return Lines(text).within(limit)
+    """Shorten a text to at most `limit` tokens."""
+    return FoldedLines(text).within(limit)
 
 
-class Lines:
-    """The clean lines of a text, of a very long one those at both ends; folded once, for any limit."""
+class FoldedLines:
+    """The cleaned lines of a text, or of both ends of a very long one, folded once for any number of limits."""
 
     def __init__(self, text: str) -> None:
         text = text.strip("\n")
@@ -29,19 +29,19 @@ class Lines:
         self._fewer = _without_repeats(self._lines, [_skeleton(line) for line in self._lines], 4)
 
     def within(self, limit: int) -> str:
-        """The lines if they fit, else with similar ones folded, too, and, if need be, without their middle."""
+        """Return the lines if they fit; otherwise fold similar lines too, and if need be leave out the middle."""
         for lines in (self._lines, self._fewer):
             whole = "\n".join(lines)
             if fits(whole, limit):
                 return whole
-        head, tail = _both_ends(self._fewer, limit - 14)  # for the line that says what was left out
+        head, tail = _both_ends(self._fewer, limit - 14)  # the rest is for the line that says how much was left out
         hidden = self._fewer[len(head) : len(self._fewer) - len(tail)]
         marker = [_left_out(_count(hidden), sum(map(_characters, hidden)))] if hidden else []
         return cut("\n".join([*head, *marker, *tail]), limit)
 
 
 def listed(lines: list[str], limit: int, what: str) -> str:
-    """As many lines as there is room for, and how many more there are."""
+    """Return as many lines as fit, and the number of those left out."""
     whole = "\n".join(filter(None, lines))
     if all(lines) and fits(whole, limit):
         return whole
@@ -62,7 +62,7 @@ def _clean_lines(text: str) -> list[str]:
 
 
 def _both_ends(lines: list[str], room: int) -> tuple[list[str], list[str]]:
-    """As many lines from the beginning and from the end as there is room for, each end with half of it."""
+    """Return as many lines from the beginning and from the end as fit, each end with half of the room."""
     longest = max(room // 3, 12)
     head: list[str] = []
     tail: list[str] = []
@@ -83,12 +83,12 @@ def _both_ends(lines: list[str], room: int) -> tuple[list[str], list[str]]:
 
 
 def _skeleton(line: str) -> str:
-    """What lines have in common that differ in numbers, or in how far a bar has come."""
+    """Return a line without its numbers and progress bars, so that lines that differ only in these are equal."""
     return re.sub(r"[#=>\-.*█▉▊▋▌▍▎▏━╸╺ ]{2,}", " ", re.sub(r"\d+(?:[.,:]\d+)*", "0", line))
 
 
 def _without_repeats(lines: list[str], keys: list[str], least: int) -> list[str]:
-    """Lines with the same key, so many or more in a row: the first, how many more, and the last if it differs."""
+    """Fold runs of at least `least` lines with the same key to the first, their number, and the last if it differs."""
     kept: list[str] = []
     at = 0
     while at < len(lines):
@@ -113,7 +113,7 @@ _FOLDED = re.compile(r"… (?:([\d,]+) (?:more )?lines)?(?: like this)?(?:,? ?([
 
 
 def _count(lines: list[str]) -> int:
-    """How many lines these stand for."""
+    """The number of lines that these stand for."""
     matches = (_FOLDED.match(line) for line in lines)
     return sum(int((match[1] or "0").replace(",", "")) if match else 1 for match in matches)
 

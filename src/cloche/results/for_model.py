@@ -1,21 +1,21 @@
-"""What a model should read of a run, within a budget of tokens.
+"""Turns a result into the text that a language model reads, within a budget of tokens.
 
-The error comes first, with the line that it happened at and what to do about it; then the main result, what was
-displayed, standard output and error, new files, tool calls, and notes.  Error and main result are served first; the
-others share what is left: small ones whole, large ones in equal parts.  Wherever something is left out, a line that
-begins with "…" says how much.  The same result and budget give the same text.
+The error comes first, with the line that caused it and a hint; then the main result, the displays, standard output and
+standard error, new files, tool calls, and notes.  Error and main result get their share first; the other sections
+divide the rest: small ones stay whole, large ones get equal parts.  Wherever something is left out, a line that begins
+with "…" says how much.  The same result and budget always give the same text.
 
-Everything in a result was written by code that nobody trusts.  So it is cleaned (no escape sequences, no control
-characters, nothing invisible), never believed to have the shape it should have, and no line of it passes for one of our
+Untrusted code wrote everything in a result.  Therefore its text is cleaned (no escape sequences, no control characters,
+nothing invisible), its data are not assumed to have the right shape, and none of its lines can look like one of our
 headings.
 """
 
 from __future__ import annotations
 
 from cloche.errors import InvalidRun
-from cloche.results.displays import tell_display
-from cloche.results.errors import tell_error
-from cloche.results.folding import Lines, listed
+from cloche.results.displays import display_text
+from cloche.results.errors import error_text
+from cloche.results.folding import FoldedLines, listed
 from cloche.results.tokens import cut, estimate_tokens, fits
 from cloche.results.values import as_json, as_list, line, seconds, size
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from cloche.model.result import Artifact, Result, ToolCall
 
-    Render = Callable[[int], str]  # a section within so many tokens
+    Render = Callable[[int], str]  # makes a section of at most so many tokens
 
 __all__ = ["estimate_tokens", "for_model"]
 
@@ -33,7 +33,7 @@ LEAST = 50
 
 
 def for_model(result: Result, budget: int = 2000) -> str:
-    """The text for a model; `estimate_tokens` of it is never more than the budget."""
+    """Return the text for a model; `estimate_tokens` of it never exceeds the budget."""
     if not isinstance(budget, int) or isinstance(budget, bool) or budget < LEAST:
         raise InvalidRun(
             f"A budget of {budget!r} tokens is not possible.", f"Give a whole number of tokens, {LEAST} or more."
@@ -50,24 +50,24 @@ def for_model(result: Result, budget: int = 2000) -> str:
 
 
 def _sections(result: Result) -> dict[str, Render]:
-    """What there is to tell, in order."""
+    """The sections that this result has, in order."""
     sections: dict[str, Render] = {}
     error, stderr = result.error, result.stderr
     if error is not None:
-        sections["error"] = lambda limit: tell_error(error, limit)
-        if error.traceback:  # it is told as the error
+        sections["error"] = lambda limit: error_text(error, limit)
+        if error.traceback:  # the section "error" has it already
             stderr = stderr.rstrip().removesuffix(error.traceback.strip())
     main = [shown for shown in result.results if shown.is_main]
     if main:
-        sections["result"] = _under("result", lambda limit: tell_display(main[-1], limit))
+        sections["result"] = _under("result", lambda limit: display_text(main[-1], limit))
     others = [shown for shown in result.results if not shown.is_main]
     if others:
         sections["displays"] = lambda limit: listed(
-            [tell_display(shown, limit // 2) for shown in others], limit, "displays"
+            [display_text(shown, limit // 2) for shown in others], limit, "displays"
         )
     for name, output in (("stdout", result.stdout), ("stderr", stderr)):
         if output.strip():
-            sections[name] = _under(name, Lines(output).within)
+            sections[name] = _under(name, FoldedLines(output).within)
     if result.artifacts:
         files = [_file(artifact) for artifact in result.artifacts]
         sections["files"] = _under("files", lambda limit: listed(files, limit, "files"))
@@ -78,7 +78,7 @@ def _sections(result: Result) -> dict[str, Render]:
 
 
 def _under(name: str, render: Render) -> Render:
-    """A section with its heading: before a single line, above several."""
+    """Put the heading before a single line, or above several lines."""
     heading = f"[{name}]"
 
     def with_heading(limit: int) -> str:
@@ -114,12 +114,12 @@ def _notes(result: Result) -> list[str]:
 
 
 def _shared_out(sections: dict[str, Render], budget: int) -> str:
-    """Every section within its part of the budget."""
-    room = budget - len(sections)  # the line ends between them
+    """Fit every section into its share of the budget."""
+    room = budget - len(sections)  # for the line breaks between them
     whole = {name: render(room) for name, render in sections.items()}
     needs = {name: estimate_tokens(text) for name, text in whole.items()}
     if sum(needs.values()) > room:
-        room -= 8  # to say which found no room
+        room -= 8  # for the line that names the sections without room
     first = {name: need for name, need in needs.items() if name in ("error", "result")}
     rest = {name: need for name, need in needs.items() if name not in first}
     limits = _levelled(first, room - min(sum(rest.values()), room // 4))
@@ -128,7 +128,7 @@ def _shared_out(sections: dict[str, Render], budget: int) -> str:
         name: text if limits[name] >= needs[name] else sections[name](limits[name]) for name, text in whole.items()
     }
     spare = room - sum(map(estimate_tokens, texts.values()))
-    for name, text in texts.items():  # what some did not use is for others
+    for name, text in texts.items():  # tokens that some sections did not use go to others
         if text != whole[name]:
             used = estimate_tokens(text)
             texts[name] = sections[name](used + spare) or text
@@ -136,13 +136,13 @@ def _shared_out(sections: dict[str, Render], budget: int) -> str:
     parts = [text for text in texts.values() if text]
     missing = [name for name, text in texts.items() if not text]
     if missing:
-        told = "\n".join((*parts, f"[left out] {', '.join(missing)}"))
-        parts = [told if fits(told, budget) else "\n".join((*parts, f"[left out] {len(missing)} more"))]
+        named = "\n".join((*parts, f"[left out] {', '.join(missing)}"))
+        parts = [named if fits(named, budget) else "\n".join((*parts, f"[left out] {len(missing)} more"))]
     return cut("\n".join(parts), budget)
 
 
 def _levelled(needs: dict[str, int], room: int) -> dict[str, int]:
-    """Each as much as it needs, and where that is too much, all the same."""
+    """Give each section what it needs; where the room is too small for that, the largest get equal shares."""
     limits: dict[str, int] = {}
     for name in sorted(needs, key=lambda name: needs[name]):
         limits[name] = max(0, min(needs[name], room // (len(needs) - len(limits))))

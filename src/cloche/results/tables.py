@@ -1,4 +1,4 @@
-"""A table in few lines: its shape, its columns, their statistics, its first rows (see cloche.kernels.tables)."""
+"""Describes a table in few lines: its shape, columns, statistics and first rows (see cloche.kernels.tables)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     Table = dict[str, Any]
 
-# Columns, rows, statistics: the most that fits.
+# How many columns and rows, and whether with statistics; the first that fits is taken.
 _SIZES = ((50, 10, True), (50, 5, True), (20, 3, True), (20, 3, False), (10, 0, False), (0, 0, False))
 
 
-def tell_table(table: Table, limit: int) -> str:
-    """The table within so many tokens."""
+def table_text(table: Table, limit: int) -> str:
+    """Describe a table in at most `limit` tokens."""
     height, width = [short(size) for size in [*as_list(table.get("shape"))[:2], "?", "?"][:2]]
     head = f"[table] {height} rows × {width} columns"  # noqa: RUF001
     columns = [

@@ -1,4 +1,4 @@
-"""How many tokens a text is, and a text within so many."""
+"""Estimates how many tokens a text has, and cuts a text to a number of tokens."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a text is, rather too many than too few.
+    """Estimate how many tokens a text has, rather too many than too few.
 
-    Follows how tokenizers of the GPT family split text: a word is a token for each six letters, or part of six (after
-    the twelfth letter for two and a half: such words are seldom words), capitals one for two; digits one for three;
-    punctuation one for each mark, a repeated one for eight; space is free before a word or a mark, else a token for
-    sixteen; other alphabets one a character, Chinese, Japanese and the like one and a half, emoji three.  So plain
-    prose comes to 4 characters a token, code to 3, base64 to 1.7, numbers to 1.4.  Words of random letters are more
-    tokens than this says.
+    The rules follow the tokenizers of the GPT family.  A word costs a token per six letters or part of six, and after
+    the twelfth letter one per two and a half, because words that long are seldom words; capitals cost one per two;
+    digits one per three; punctuation one per mark, and one per eight of a repeated mark.  Space is free before a word
+    or a mark, otherwise it costs a token per sixteen.  Other alphabets cost one per character, Chinese, Japanese and
+    the like one and a half, emoji three.  Plain prose thus has 4 characters per token, code 3, base64 1.7 and numbers
+    1.4.  Words of random letters have more tokens than this estimates.
     """
     return -(-sum(_cost(match) for match in _PIECES.finditer(text)) // 2)
 
@@ -26,7 +26,7 @@ _PIECES = re.compile(
 
 
 def _cost(match: re.Match[str]) -> int:
-    """Half tokens."""
+    """The cost of a piece, in half tokens."""
     kind, text = match.lastgroup, match.group()
     if kind == "word":
         letters = len(text.lstrip(" "))
@@ -43,15 +43,15 @@ def _cost(match: re.Match[str]) -> int:
 
 
 def fits(text: str, limit: int) -> bool:
-    """Is it so many tokens at most?"""
+    """Return whether a text has at most `limit` tokens."""
     return len(text) <= 16 * max(limit, 0) and estimate_tokens(text) <= limit
 
 
 def cut(text: str, limit: int) -> str:
-    """Both ends of a text, and between them how much was left out; nothing when there is no room for that."""
+    """Keep both ends of a text, and say between them how much was left out; "" when there is no room even for that."""
     if fits(text, limit):
         return text
-    # Half a token's worth of one text can be more letters than that of another, so look for the length that fits.
+    # The same number of tokens can be more letters in one text than in another, so search for the length that fits.
     low, high = 0, min(len(text) - 1, 16 * max(limit, 0))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Values of any shape, as short texts."""
+"""Turns values of any shape into short texts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def line(value: Any, most: int = 300) -> str:
-    """A short text on one line."""
+    """Return a value as a short text on one line."""
     text = value if isinstance(value, str) else str(value) if isinstance(value, (int, float)) else as_json(value)
     text = " ".join(clean(text[: 4 * most]).split())
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def short(value: Any) -> str:
-    """A number in few digits, or a short text."""
+    """Return a number with few digits, or a short text."""
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, str):
@@ -26,7 +26,7 @@ def short(value: Any) -> str:
 
 
 def as_json(value: Any, depth: int = 5) -> str:
-    """A JSON value, of deep and long ones a part."""
+    """Return a value as JSON; deep and long values are cut."""
     if isinstance(value, dict):
         if depth <= 0:
             return f"{{… {len(value)} entries}}"
@@ -52,17 +52,17 @@ def _more(items: Any) -> str:
 
 
 def as_list(value: Any) -> list[Any]:
-    """The items, where there are any."""
+    """Return the items of a list or tuple; [] for anything else."""
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
 def dicts(value: Any) -> list[dict[str, Any]]:
-    """The items that are dicts."""
+    """Return the items that are dicts."""
     return [item for item in as_list(value) if isinstance(item, dict)]
 
 
 def size(count: int) -> str:
-    """Bytes or characters."""
+    """Return a number of bytes for a person."""
     for unit, factor in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
@@ -70,5 +70,5 @@ def size(count: int) -> str:
 
 
 def seconds(duration: float) -> str:
-    """How long something took."""
+    """Return a duration for a person."""
     return f"{duration:.3g} s"
