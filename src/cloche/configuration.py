@@ -1,11 +1,11 @@
-"""The server's configuration: each setting declared once, read from a file, the environment and flags, in that order.
+"""The server's configuration: every setting is declared once, and read from a file, the environment and flags.
 
-    loaded = load({"port": "7600"})          flags by field name, as `add_flags` has argparse give them
+    loaded = load({"port": "7600"})          flags by field name, as argparse returns them after `add_flags`
     loaded.value.port, loaded.sources["port"]                                        7600, "flag --port"
 
-A file is TOML with the fields' names as keys: `--config FILE`, else the one that CLOCHE_CONFIG names, else
-`$XDG_CONFIG_HOME/cloche/config.toml` if there is one.  How the engine runs is not in here but in settings.py, which a
-cold `cloche run` can afford to read.
+A file is TOML with the names of fields as keys.  It is the one that `--config` names, else the one that CLOCHE_CONFIG
+names, else `$XDG_CONFIG_HOME/cloche/config.toml` if that exists.  The settings of the engine are in settings.py, which
+is quick enough to import for a cold `cloche run`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _LONGEST_S = 3650 * _DAY_S
 
 
 def _setting(kind: Kind, default: Any, meaning: str, **more: Any) -> Any:
-    """A field; `low`, `high` and `choices` bound it, `shown` says what a computed default is."""
+    """Declare a field; `low`, `high` and `choices` bound it, `shown` describes a default that is computed."""
     how = {"default_factory": default} if callable(default) else {"default": default}
     return field(metadata={"kind": kind, "meaning": meaning, **more}, **how)
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """Where data is kept when nobody says where."""
+    """The folder for data unless the operator names another."""
     return _xdg(environ, "XDG_DATA_HOME", ".local/share") / "cloche"
 
 
@@ -46,7 +46,7 @@ def _cores_times_16() -> int:
 
 
 def _bound(limit: Limit) -> tuple[str, type, Any]:
-    """The setting that says how much of a limit callers may ask for."""
+    """The field for the operator's bound on a limit."""
     kind, make = _KINDS_OF_LIMITS[limit.unit]
     meaning = f"The largest `{limit.name}` that callers may ask for."
     return limit.setting, make, _setting(kind, make(limit.allowed), meaning, low=limit.low, high=limit.high, limit=True)
@@ -72,106 +72,117 @@ else:
 class Configuration(Bounds):
     """How the server runs; sizes are bytes, times are seconds."""
 
-    host: str = _setting(kinds.ADDRESS, "127.0.0.1", "Address to listen at.")
-    port: int = _setting(kinds.WHOLE, 7500, "Port to listen at; 0 takes any that is free.", low=0, high=65535)
+    host: str = _setting(kinds.ADDRESS, "127.0.0.1", "Address to listen on.")
+    port: int = _setting(kinds.WHOLE, 7500, "Port to listen on; 0 takes any free port.", low=0, high=65535)
     data_dir: Path = _setting(  # noqa: RUF009  (it makes a field)
         kinds.PATH,
         lambda: default_data_dir(os.environ),
-        "Folder of the admin's key, the database and persistent workspaces.",
+        "Folder for the admin's key, the database and persistent workspaces.",
         shown="$XDG_DATA_HOME/cloche",
     )
     database_url: str | None = _setting(
-        kinds.DATABASE, None, "Where runs, keys and usage are kept: SQLite or PostgreSQL.", shown="sqlite, in data_dir"
+        kinds.DATABASE, None, "Database for runs, keys and usage: SQLite or PostgreSQL.", shown="sqlite, in data_dir"
     )
     log_level: str = _setting(
-        kinds.TEXT, "info", "What is logged: this and what is worse.", choices=("debug", "info", "warning", "error")
+        kinds.TEXT, "info", "Least severe level to log.", choices=("debug", "info", "warning", "error")
     )
-    log_format: str = _setting(kinds.TEXT, "text", "How it is logged.", choices=("text", "json"))
-    auth: bool = _setting(kinds.FLAG, True, "Ask for a key; it can be switched off on loopback addresses only.")
-    hosts: tuple[str, ...] = _setting(kinds.HOSTS, (), "Further names by which the server may be called (Host header).")
+    log_format: str = _setting(kinds.TEXT, "text", "Format of the log.", choices=("text", "json"))
+    auth: bool = _setting(kinds.FLAG, True, "Require a key; only a server on a loopback address can do without.")
+    hosts: tuple[str, ...] = _setting(kinds.HOSTS, (), "Further host names of the server (Host header).")
     origins: tuple[str, ...] = _setting(
         kinds.ORIGINS, (), "Other sites whose pages may call the server (Origin header)."
     )
     ports_domain: str = _setting(
-        kinds.DOMAIN, "localhost", "Servers in sandboxes are found at names below this domain: <token>.<domain>."
+        kinds.DOMAIN, "localhost", "Domain for servers inside sandboxes: each gets the name <token>.<domain>."
     )
     runs_at_once: int = _setting(
-        kinds.WHOLE, _cores_times_16, "Runs at once; further ones wait.", low=1, high=100_000, shown="16 per core"
+        kinds.WHOLE,
+        _cores_times_16,
+        "Runs at the same time; further runs wait.",
+        low=1,
+        high=100_000,
+        shown="16 per core",
     )
-    queue: int = _setting(kinds.WHOLE, 256, "Runs that may wait; further ones are refused.", low=0, high=1_000_000)
-    queue_wait: float = _setting(kinds.SECONDS, 30.0, "How long a run waits before it is refused.", low=0, high=3600)
+    queue: int = _setting(kinds.WHOLE, 256, "Runs that may wait; further runs are refused.", low=0, high=1_000_000)
+    queue_wait: float = _setting(
+        kinds.SECONDS, 30.0, "Seconds that a run may wait before it is refused.", low=0, high=3600
+    )
     memory_reserve: int = _setting(
         kinds.SIZE,
         256 << 20,
-        "Memory of the host that is kept free: runs wait when there is less.",
+        "Memory of the host to keep free; runs wait while less is free.",
         low=0,
         high=1 << 44,
     )
-    sandboxes: int = _setting(kinds.WHOLE, 200, "Sandboxes alive at once.", low=1, high=100_000)
+    sandboxes: int = _setting(kinds.WHOLE, 200, "Sandboxes alive at the same time.", low=1, high=100_000)
     ttl: float = _setting(
-        kinds.SECONDS, 3600.0, "How long a sandbox lives unless it is asked otherwise.", low=1, high=_LONGEST_S
-    )
-    max_ttl: float = _setting(kinds.SECONDS, 7 * _DAY_S, "How long a sandbox may live.", low=1, high=_LONGEST_S)
-    idle_timeout: float = _setting(
         kinds.SECONDS,
-        900.0,
-        "After how long without work a sandbox ends unless it is asked otherwise.",
+        3600.0,
+        "Seconds that a sandbox lives unless its caller asks for another time.",
         low=1,
         high=_LONGEST_S,
     )
-    max_upload: int = _setting(kinds.SIZE, 1 << 30, "Largest file that can be uploaded.", low=0, high=1 << 44)
-    max_body: int = _setting(kinds.SIZE, 16 << 20, "Largest request of JSON.", low=1 << 10, high=1 << 30)
+    max_ttl: float = _setting(
+        kinds.SECONDS, 7 * _DAY_S, "Longest time that a sandbox may live, in seconds.", low=1, high=_LONGEST_S
+    )
+    idle_timeout: float = _setting(
+        kinds.SECONDS,
+        900.0,
+        "Seconds without work after which a sandbox ends, unless its caller asks for another time.",
+        low=1,
+        high=_LONGEST_S,
+    )
+    max_upload: int = _setting(kinds.SIZE, 1 << 30, "Largest file that callers may upload.", low=0, high=1 << 44)
+    max_body: int = _setting(kinds.SIZE, 16 << 20, "Largest JSON body of a request.", low=1 << 10, high=1 << 30)
     persistent_age: float = _setting(
         kinds.SECONDS,
         30 * _DAY_S,
-        "After how long a persistent workspace that nobody opens is removed.",
+        "Seconds after which a persistent workspace that nobody opens is removed.",
         low=60,
         high=_LONGEST_S,
     )
-    max_runs_kept: int = _setting(kinds.WHOLE, 100_000, "Runs that the store remembers.", low=1, high=1_000_000_000)
+    max_runs_kept: int = _setting(kinds.WHOLE, 100_000, "Runs to keep in the database.", low=1, high=1_000_000_000)
     max_audit_kept: int = _setting(
-        kinds.WHOLE, 1_000_000, "Entries that the audit log remembers.", low=1, high=1_000_000_000
+        kinds.WHOLE, 1_000_000, "Entries to keep in the audit log.", low=1, high=1_000_000_000
     )
     mounts: tuple[str, ...] = _setting(
-        kinds.FOLDERS, (), "Folders of the host that callers may mount into sandboxes, with what is below them."
+        kinds.FOLDERS, (), "Folders of the host that callers may mount into sandboxes, including their subfolders."
     )
     sharing: str = _setting(
         kinds.TEXT,
         "local",
-        "Who may open shared snapshots: nobody, browsers on this host, or everybody who has the link.",
+        "Who may open shared snapshots: nobody, browsers on this host, or everyone who has the link.",
         choices=("off", "local", "everyone"),
     )
-    rate_cpu_hour: float = _setting(
-        kinds.NUMBER, 0.0, "What an hour of CPU time costs, for estimates; 0 is free.", low=0, high=1e6
-    )
+    rate_cpu_hour: float = _setting(kinds.NUMBER, 0.0, "Price of an hour of CPU time, for estimates.", low=0, high=1e6)
     rate_memory_gb_hour: float = _setting(
-        kinds.NUMBER, 0.0, "What a GB of memory costs for an hour, for estimates; 0 is free.", low=0, high=1e6
+        kinds.NUMBER, 0.0, "Price of a GB of memory for an hour, for estimates.", low=0, high=1e6
     )
-    currency: str = _setting(kinds.CURRENCY, "USD", "The currency of these rates.")
+    currency: str = _setting(kinds.CURRENCY, "USD", "Currency of these prices.")
 
     @property
     def database(self) -> str:
-        """The database's address, also when none was given."""
+        """The address of the database: the configured one, or SQLite in the data folder."""
         return self.database_url or f"sqlite:///{self.data_dir / 'cloche.db'}"
 
     @property
     def is_loopback(self) -> bool:
-        """Can only this host reach the server?"""
+        """Whether only this host can reach the server."""
         return _is_loopback(self.host)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, and where each value came from."""
+    """A configuration with the source of each value."""
 
     value: Configuration
     sources: dict[str, str]
     """By field: `default`, `file PATH`, `environment CLOCHE_X` or `flag --x`."""
     strangers: dict[str, str]
-    """Variables that look like settings and are none, with the one that may have been meant."""
+    """Environment variables that are almost settings, each with the one that was probably meant."""
 
     def shown(self) -> dict[str, Any]:
-        """The effective values, ready to be printed: no secret, nothing but plain data."""
+        """Return the effective values as plain data without secrets, ready to be printed."""
         values = {name: getattr(self.value, name) for name in FIELDS}
         values["database_url"] = masked(self.value.database)
         return {name: _plain(value) for name, value in values.items()}
@@ -181,7 +192,7 @@ class Loaded:
 FIELDS: dict[str, Field[Any]] = {
     each.name: each for each in sorted(fields(Configuration), key=lambda each: "limit" in each.metadata)
 }
-# Read elsewhere: by settings.py, by the client, and here to find the file.
+# Variables that are no settings of the server: settings.py reads them, and CLOCHE_CONFIG names the file.
 _OTHER_VARIABLES = frozenset(
     f"CLOCHE_{name}"
     for name in (
@@ -194,7 +205,7 @@ _OTHER_VARIABLES = frozenset(
 def load(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, file: Path | None = None
 ) -> Loaded:
-    """The effective configuration: a flag beats the environment, which beats the file, which beats the default."""
+    """Return the effective configuration: a flag beats the environment, then comes the file, then the default."""
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {"data_dir": default_data_dir(environ)}
     sources = dict.fromkeys(FIELDS, "default")
@@ -206,13 +217,13 @@ def load(
 
 
 def load_arguments(arguments: argparse.Namespace) -> Loaded:
-    """The effective configuration, by a command line whose parser `add_flags` has prepared."""
+    """Return the effective configuration for the arguments of a parser that `add_flags` prepared."""
     given = {name: getattr(arguments, name, None) for name in FIELDS}
     return load(given, file=Path(arguments.config) if arguments.config else None)
 
 
 def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] = tuple(FIELDS)) -> None:
-    """Give a command the option of each setting, and `--config`."""
+    """Add an option for each setting, and `--config`."""
     from argparse import BooleanOptionalAction
 
     parser.add_argument("--config", metavar="FILE", help="read settings from this TOML file")
@@ -241,13 +252,13 @@ def flag_of(name: str) -> str:
 
 
 def default_text(name: str) -> str:
-    """A setting's default, as a person would write it."""
+    """Return the default of a setting as a person would write it."""
     declared = FIELDS[name]
     return str(declared.metadata.get("shown") or value_text(name, declared.default))
 
 
 def value_text(name: str, value: Any) -> str:
-    """A setting's value, as a person would write it."""
+    """Return the value of a setting as a person would write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -303,13 +314,13 @@ def _strangers(environ: Mapping[str, str]) -> dict[str, str]:
     from difflib import get_close_matches
 
     known = {variable_of(name) for name in FIELDS} | _OTHER_VARIABLES
-    # Others may name their variables so, thus only those count that are nearly one of ours.
+    # Other programs may use the prefix as well, so only names that are almost a setting count.
     near = {name: get_close_matches(name, known, 1, 0.85) for name in environ if name.startswith("CLOCHE_")}
     return {name: meant[0] for name, meant in near.items() if meant and name not in known}
 
 
 def _file(file: Path | None, environ: Mapping[str, str]) -> tuple[Path | None, str]:
-    """The configuration file, and who wants it."""
+    """The configuration file, and what named it."""
     if file is not None:
         return file, "flag --config"
     if environ.get("CLOCHE_CONFIG"):
@@ -327,15 +338,17 @@ def _toml(path: Path, named_by: str) -> dict[str, Any]:
     except OSError as problem:
         raise Misconfigured(
             f"The configuration file {path} ({named_by}) cannot be read: {problem.strerror}.",
-            hint="Name a file that is there, or none.",
+            hint="Name a file that exists, or leave it out.",
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise Misconfigured(f"The configuration file {path} is not TOML: {problem}.", hint="Mend that place.") from None
+        raise Misconfigured(
+            f"The configuration file {path} is not TOML: {problem}.", hint="Correct the file at that place."
+        ) from None
 
 
 def _xdg(environ: Mapping[str, str], variable: str, usual: str) -> Path:
     given = environ.get(variable, "")
-    if given.startswith("/"):  # the specification says to ignore what is not absolute
+    if given.startswith("/"):  # the specification says to ignore a path that is not absolute
         return Path(given)
     home = environ.get("HOME")
     return (Path(home) if home else Path.home()) / usual
@@ -365,7 +378,7 @@ def _converted(name: str, source: str, given: Any, convert: Callable[[Any], Any]
 
 def _as_given(name: str, given: Any) -> str:
     if FIELDS[name].metadata["kind"] is kinds.DATABASE and "://" not in str(given):
-        return "…"  # a password can be anywhere in it
+        return "…"  # it may contain a password anywhere
     text = repr(masked(given) if isinstance(given, str) else given)
     return text if len(text) <= 100 else f"{text[:100]}…"
 
@@ -374,9 +387,9 @@ def _check_together(loaded: Loaded) -> None:
     value, sources = loaded.value, loaded.sources
     if not value.auth and not value.is_loopback:
         raise Misconfigured(
-            f"auth = no ({sources['auth']}) would let everybody who reaches {value.host!r} ({sources['host']}) run "
+            f"auth = no ({sources['auth']}) would let everyone who can reach {value.host!r} ({sources['host']}) run "
             "code here.",
-            hint="Listen at 127.0.0.1, or ask for keys.",
+            hint="Listen on 127.0.0.1, or require keys.",
         )
     if value.ttl > value.max_ttl:
         raise Misconfigured(
@@ -398,7 +411,7 @@ def _meant(name: str, valid: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name.lower().replace("-", "_"), list(valid), 1)
-    return f"Did you mean {near[0]}?" if near else f"There are: {', '.join(valid)}."
+    return f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(valid)}."
 
 
 def _range(name: str) -> str:

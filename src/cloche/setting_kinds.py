@@ -1,4 +1,4 @@
-"""What a setting of the server can be: how each kind is written in a text and in a file, and what it becomes."""
+"""The kinds of settings of the server: how a value is written as text and in a file, and how it is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cloche.model.limits import size
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a setting's value is written, and what it becomes."""
+    """How the values of a setting are written and read."""
 
     name: str
     placeholder: str
@@ -125,6 +125,6 @@ FOLDERS = Kind("a list of absolute paths", "FOLDER", *_list_of(_folder))
 
 
 def masked(url: str) -> str:
-    """A database's address without its password."""
+    """Return a database's address without its password."""
     url = re.sub(r"(://[^:/@?]*):.*@", r"\1:***@", url)
     return re.sub(r"((?:password|passwd|secret)=)[^&]*", r"\1***", url, flags=re.IGNORECASE)

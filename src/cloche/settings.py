@@ -1,4 +1,5 @@
-"""Every knob, with its default and its reason.  The environment is read here, once, and nowhere else."""
+"""The settings of the engine, each with its default and its reason.  Only this module and configuration.py, which has
+the server's settings, read the environment."""
 
 from __future__ import annotations
 
@@ -9,20 +10,22 @@ from cloche.model.plain import Plain
 
 
 class Settings(Plain):
-    """How Cloche runs on this host."""
+    """How Cloche runs on this host; a field's text begins with its environment variable."""
 
     environment: str | None = None
-    """CLOCHE_ENVIRONMENT: folder of the sandboxes' Python environment; by default the one that `make install` built."""
+    """CLOCHE_ENVIRONMENT: folder of the Python environment inside sandboxes; by default the one that `make install`
+    built."""
 
     pool: int = 2
-    """CLOCHE_POOL: sandboxes kept ready per nursery.  Two hide the time that making one takes; more cost memory.
-    0 also keeps none that has been claimed, or in which an interpreter has been started, ahead."""
+    """CLOCHE_POOL: sandboxes that each nursery keeps ready.  Two hide the time that it takes to make one; more cost
+    memory.  With 0, no sandbox is claimed ahead of time either, and no interpreter is started ahead."""
 
     warm: bool = True
-    """CLOCHE_WARM: keep further nurseries, with pandas and the like or a shell for sessions, once they are wanted."""
+    """CLOCHE_WARM: keep further nurseries, one with pandas and the like and one for sessions, once they are needed."""
 
     url: str | None = None
-    """CLOCHE_URL: address of a server whose sandboxes are used, instead of this host's, where the caller names none."""
+    """CLOCHE_URL: address of a Cloche server.  Sandboxes are made there instead of on this host, unless the caller
+    names another server."""
 
     api_key: str | None = None
     """CLOCHE_API_KEY: the key for that server."""
@@ -31,23 +34,24 @@ class Settings(Plain):
     """CLOCHE_E2B_API_KEY: the key for the service behind isolation="e2b"; else E2B's client reads E2B_API_KEY."""
 
     e2b_api_url: str | None = None
-    """CLOCHE_E2B_API_URL: address of that service; else the client reads E2B_API_URL or E2B_DOMAIN, or it is E2B."""
+    """CLOCHE_E2B_API_URL: address of that service; without it, the client reads E2B_API_URL or E2B_DOMAIN, and
+    otherwise uses E2B itself."""
 
     e2b_sandbox_url: str | None = None
-    """CLOCHE_E2B_SANDBOX_URL: address of its sandboxes, where that is another than e2b_api_url."""
+    """CLOCHE_E2B_SANDBOX_URL: address of its sandboxes, if it is not e2b_api_url."""
 
     e2b_template: str | None = None
-    """CLOCHE_E2B_TEMPLATE: what its sandboxes are made from; needs Python 3.11 or newer, and IPython for sessions."""
+    """CLOCHE_E2B_TEMPLATE: the template of its sandboxes; it needs Python 3.11 or newer, and IPython for sessions."""
 
     one_run: bool = False
-    """Not from the environment: `cloche run` makes a single run, so nothing is imported or kept ready for the next."""
+    """Not from the environment: true for `cloche run`, which makes one run and keeps nothing ready for another."""
 
     debug: bool = False
-    """CLOCHE_DEBUG: let the launcher and the nursery write to standard error."""
+    """CLOCHE_DEBUG: let the launcher and the nursery write messages to standard error."""
 
 
 def load(one_run: bool = False) -> Settings:
-    """The settings of this process; one that makes a single run keeps nothing ready for the next."""
+    """Read the settings of this process; with `one_run`, it keeps nothing ready for a second run."""
     return Settings(
         environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
         pool=0 if one_run else _number("CLOCHE_POOL", 2, 0, 64),
@@ -64,7 +68,7 @@ def load(one_run: bool = False) -> Settings:
 
 
 def server() -> str | None:
-    """The address in `url`, without a look at all the rest."""
+    """The setting `url` alone: reading the others takes longer."""
     return os.environ.get("CLOCHE_URL") or None
 
 

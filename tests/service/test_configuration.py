@@ -221,7 +221,7 @@ def test_keys_can_be_done_without_on_loopback(host):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "example.org", "localhost.example.org"])
 def test_keys_cannot_be_done_without_elsewhere(host):
-    with pytest.raises(Misconfigured, match="everybody"):
+    with pytest.raises(Misconfigured, match="everyone"):
         load({"auth": False, "host": host}, {})
 
 

@@ -1,19 +1,19 @@
 // Written by scripts/page_types.py from the server's own description (/openapi.json). Do not edit.
 
-/** The answer to a call: a value, or what went wrong. */
+/** The answer to a call: a value, or an error. */
 export interface AnswerBody {
   value?: unknown;
   error?: Record<string, string> | null;
 }
 
-/** A file that was left under /sandbox/output. */
+/** A file that the code wrote under /sandbox/output. */
 export interface ArtifactAnswer {
   path: string;
   size: number;
   mime: string;
 }
 
-/** Code that was tried, and what it changed. */
+/** The outcome of code that was tried, and its changes. */
 export interface AttemptAnswer {
   id: string;
   result: ResultAnswer;
@@ -21,14 +21,14 @@ export interface AttemptAnswer {
   variables: VariableChangesAnswer;
 }
 
-/** Code to be tried. */
+/** Code to try, and to keep or discard afterwards. */
 export interface AttemptBody {
   code: string;
   context?: string | null;
   timeout?: number | null;
 }
 
-/** Who did what, when. */
+/** An entry of the audit log. */
 export interface AuditAnswer {
   id: string;
   time: number;
@@ -39,18 +39,18 @@ export interface AuditAnswer {
   details: Record<string, unknown>;
 }
 
-/** Bytes. */
+/** Binary data. */
 export interface Base64 {
   base64: string;
 }
 
-/** Which was the best; null when none could be kept. */
+/** The best candidate; `index` is null when none could be kept. */
 export interface BestAnswer {
   index: number | null;
   candidates: CandidateAnswer[];
 }
 
-/** Candidates of which the best goes on. */
+/** Candidates of which the best is kept. */
 export interface BestBody {
   candidates: string[];
   score?: string | null;
@@ -58,14 +58,14 @@ export interface BestBody {
   timeout?: number | null;
 }
 
-/** One of several. */
+/** One of several candidates, with its outcome. */
 export interface CandidateAnswer {
   code: string;
   result: ResultAnswer;
   score: number | null;
 }
 
-/** Code, run in a session. */
+/** Code to run in a session. */
 export interface CellBody {
   view?: "full" | "model" | null;
   budget?: number | null;
@@ -93,7 +93,7 @@ export interface CheckpointBody {
   name?: string;
 }
 
-/** A command under way, or over. */
+/** A command that runs or has ended. */
 export interface CommandAnswer {
   id: string;
   pid?: number | null;
@@ -154,7 +154,7 @@ export interface ComparedVariable {
   after: ValueAnswer | null;
 }
 
-/** One that was started. */
+/** A container. */
 export interface ContainerAnswer {
   id: string;
   container: string;
@@ -178,24 +178,24 @@ export interface ContextBody {
   env?: Record<string, string> | null;
 }
 
-/** One context, or all. */
+/** One context; null is all of them. */
 export interface ContextChoice {
   context?: string | null;
 }
 
-/** Was it made, or there already? */
+/** Whether the folder was created; false when it existed already. */
 export interface Created {
   created: boolean;
 }
 
-/** What was used on one day (UTC). */
+/** The use of one day (UTC). */
 export interface DayAnswer {
   runs: number;
   cpu_time: number;
   bytes: number;
 }
 
-/** What a compiler or a checker says of a place in the source. */
+/** A message of a compiler or type checker about a place in the source. */
 export interface DiagnosticAnswer {
   file: string;
   line: number;
@@ -213,7 +213,7 @@ export interface DiskAnswer {
   inodes_free: number;
 }
 
-/** Something displayed, in all its forms. */
+/** Something that the code displayed, by MIME type. */
 export interface DisplayAnswer {
   mime: Record<string, unknown>;
   metadata: Record<string, unknown>;
@@ -231,7 +231,7 @@ export interface EntryAnswer {
   target: string | null;
 }
 
-/** Why a run did not succeed. */
+/** The reason why a run failed. */
 export interface ErrorAnswer {
   kind: string;
   message: string;
@@ -241,7 +241,7 @@ export interface ErrorAnswer {
   traceback_ansi?: string | null;
 }
 
-/** What a command came to. */
+/** The result of a command. */
 export interface ExecAnswer {
   stdout: string;
   stderr: string;
@@ -265,39 +265,39 @@ export interface FileAnswer {
   text: string | null;
 }
 
-/** What differs in the files. */
+/** The files that differ. */
 export interface FileChangesAnswer {
   created: string[];
   changed: string[];
   removed: string[];
 }
 
-/** A folder to be made. */
+/** A folder to create. */
 export interface FolderBody {
   path: string;
 }
 
-/** A context that goes on from a checkpoint, or from now. */
+/** A new context that continues from a checkpoint; null is the present state. */
 export interface ForkBody {
   checkpoint?: string | null;
   context?: string | null;
   files?: "shared" | "copy";
 }
 
-/** A picture, in base64. */
+/** A picture as base64. */
 export interface ImageAnswer {
   mime: string;
   data: string;
 }
 
-/** More of a program's standard input. */
+/** More standard input for a program. */
 export interface InputBody {
   data?: string | null;
   data_base64?: string | null;
   eof?: boolean;
 }
 
-/** A key; its secret is told once, when it is made. */
+/** A key, without its secret, which is shown only once: in the answer that creates it. */
 export interface KeyAnswer {
   id: string;
   owner: string;
@@ -319,7 +319,7 @@ export interface KeyBody {
   limits?: Record<string, number> | null;
 }
 
-/** What can be started. */
+/** A kind of container that can be started. */
 export interface KindAnswer {
   name: string;
   description: string;
@@ -358,7 +358,7 @@ export interface Listed {
   truncated: boolean;
 }
 
-/** Does anything listen there? */
+/** Whether a program listens on the port. */
 export interface Listening {
   port: number;
   listening: boolean;
@@ -371,7 +371,7 @@ export interface LogAnswer {
   time: number;
 }
 
-/** What a model should read of a run. */
+/** The result of a run as a language model should read it. */
 export interface ModelAnswer {
   run_id: string;
   view: string;
@@ -382,7 +382,7 @@ export interface ModelAnswer {
   artifacts: ArtifactAnswer[];
 }
 
-/** An entry of the history. */
+/** An entry of a session's history. */
 export interface MomentAnswer {
   kind: string;
   time: number;
@@ -392,14 +392,14 @@ export interface MomentAnswer {
   name: string;
 }
 
-/** A folder of the host, shown inside. */
+/** A folder of the host that the sandbox can see. */
 export interface MountBody {
   source: string;
   target: string;
   writable?: boolean;
 }
 
-/** Bytes over the network. */
+/** The bytes that a sandbox sent and received. */
 export interface NetworkAnswer {
   sent: number;
   received: number;
@@ -480,7 +480,7 @@ export interface PageOfWorkspaceAnswer {
   next: string | null;
 }
 
-/** Where a port can be reached: on an origin of its own, and below a path of ours. */
+/** The addresses of a port: on an origin of its own, and below a path of this server. */
 export interface PortAddress {
   port: number;
   url: string;
@@ -496,12 +496,12 @@ export interface PortAnswer {
   pid?: number | null;
 }
 
-/** For how long a port can be reached from outside. */
+/** The time for which a port can be reached from outside. */
 export interface PortBody {
   ttl?: number | null;
 }
 
-/** What went wrong, and what to do. */
+/** An error: what happened, and what to do about it. */
 export interface Problem {
   kind: string;
   message: string;
@@ -509,7 +509,7 @@ export interface Problem {
   details: Record<string, unknown>;
 }
 
-/** The one shape of all errors. */
+/** The body of every answer that is an error. */
 export interface ProblemAnswer {
   error: Problem;
 }
@@ -521,7 +521,7 @@ export interface RatesAnswer {
   currency: string;
 }
 
-/** Where a file goes. */
+/** The new path of a file. */
 export interface RenameBody {
   new_path: string;
 }
@@ -532,14 +532,14 @@ export interface ResizeBody {
   rows: number;
 }
 
-/** What could not be brought back. */
+/** The outcome of going back to a checkpoint: what was lost, and which contexts started with no variables. */
 export interface RestoredAnswer {
   lost: Record<string, unknown>;
   restarted: string[];
   files: Record<string, unknown>;
 }
 
-/** What a run came to. */
+/** The result of a run. */
 export interface ResultAnswer {
   run_id: string;
   stdout: string;
@@ -565,7 +565,7 @@ export interface ResultAnswer {
   stderr_base64?: string | null;
 }
 
-/** A run and its outcome, as recorded. */
+/** The record of a run. */
 export interface RunAnswer {
   id: string;
   sandbox: string | null;
@@ -583,7 +583,7 @@ export interface RunAnswer {
   result: Record<string, unknown> | null;
 }
 
-/** A program, run in a sandbox of its own. */
+/** A program to run in a sandbox of its own. */
 export interface RunBody {
   view?: "full" | "model" | null;
   budget?: number | null;
@@ -626,7 +626,7 @@ export interface SandboxAnswer {
   reason: string;
 }
 
-/** A sandbox that lives on between requests. */
+/** A sandbox that stays alive between requests. */
 export interface SandboxBody {
   timeout?: number | null;
   memory?: number | string;
@@ -649,7 +649,7 @@ export interface SandboxBody {
   workspace?: string | null;
 }
 
-/** What can be changed of a living sandbox; ttl counts from now, null is the longest that is allowed. */
+/** Changes of a running sandbox; `ttl` counts from now, and null is the longest that is allowed. */
 export interface SandboxChanges {
   ttl?: number | null;
   idle_timeout?: number | null;
@@ -712,7 +712,7 @@ export interface SignalBody {
   signal: number | string;
 }
 
-/** What to start. */
+/** The container to start. */
 export interface StartBody {
   container?: string;
   timeout?: number | null;
@@ -720,22 +720,22 @@ export interface StartBody {
   env?: Record<string, string> | null;
 }
 
-/** All is well. */
+/** The server works. */
 export interface StatusAnswer {
   status: "ok";
 }
 
-/** Which to end. */
+/** The container to stop. */
 export interface StopBody {
   id: string;
 }
 
-/** Which were ended. */
+/** The containers that were stopped. */
 export interface StoppedAnswer {
   stopped: string[];
 }
 
-/** A small project to start from; its files and entry are what `POST /v1/run` takes. */
+/** A small project to start from, with `files` and `entry` as `POST /v1/run` takes them. */
 export interface TemplateAnswer {
   name: string;
   language: string;
@@ -744,7 +744,7 @@ export interface TemplateAnswer {
   files: Record<string, string>;
 }
 
-/** A template without what is in its files. */
+/** A template without the contents of its files. */
 export interface TemplateSummary {
   name: string;
   language: string;
@@ -759,7 +759,7 @@ export interface Uploaded {
   next: string | null;
 }
 
-/** What a sandbox uses. */
+/** The resources that a sandbox uses. */
 export interface UsageAnswer {
   memory: number;
   memory_peak: number;
@@ -769,7 +769,7 @@ export interface UsageAnswer {
   network: NetworkAnswer;
 }
 
-/** What an owner has used, by day (2026-01-31), and how many sandboxes are alive now. */
+/** The use of an owner by day (2026-01-31), and the number of sandboxes alive now. */
 export interface UsedAnswer {
   owner: string;
   sandboxes: number;
@@ -790,14 +790,14 @@ export interface VariableAnswer {
   shown: string;
 }
 
-/** What differs in the variables. */
+/** The variables that differ. */
 export interface VariableChangesAnswer {
   created: VariableAnswer[];
   changed: VariableAnswer[];
   removed: string[];
 }
 
-/** Which Cloche this is, and which version of this interface it has. */
+/** The version of Cloche, and the version of its HTTP interface. */
 export interface VersionAnswer {
   name: string;
   version: string;

@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/shapes.py by scripts/blocking.py: edit that file instead.
-"""From the server's JSON to the words of `model/`, and the other way round; its inverse is in `doors/http`."""
+"""Turns the server's JSON into the classes of `model/`, and requests into JSON; `doors/http` is the server's half."""
 
 from __future__ import annotations
 
@@ -30,108 +30,108 @@ _SHORT = 64 << 10  # bytes
 _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on the server."
 
 
-# What is told
+# Answers
 
 
-def result(told: dict[str, Any]) -> Result:
+def result(payload: dict[str, Any]) -> Result:
     """The outcome of a run."""
-    fields = _fields(Result, told)
+    fields = _fields(Result, payload)
     for name, kind in PARTS.items():
-        fields[name] = tuple(kind(**_fields(kind, part)) for part in told.get(name) or ())
-    if told.get("error") is not None:
-        fields["error"] = run_error(told["error"])
+        fields[name] = tuple(kind(**_fields(kind, part)) for part in payload.get(name) or ())
+    if payload.get("error") is not None:
+        fields["error"] = run_error(payload["error"])
     for stream in ("stdout", "stderr"):
-        fields[f"{stream}_bytes"] = _bytes(told[stream], told.get(f"{stream}_base64"))
+        fields[f"{stream}_bytes"] = _bytes(payload[stream], payload.get(f"{stream}_base64"))
     return Result(**fields)
 
 
-def run_error(told: dict[str, Any]) -> Error:
-    """Why a run did not succeed."""
-    return Error(**_fields(Error, told))
+def run_error(payload: dict[str, Any]) -> Error:
+    """The reason why a run failed."""
+    return Error(**_fields(Error, payload))
 
 
-def display(told: dict[str, Any]) -> Display:
-    """Something that a cell has shown."""
-    return Display(**_fields(Display, told))
+def display(payload: dict[str, Any]) -> Display:
+    """Something that a cell displayed."""
+    return Display(**_fields(Display, payload))
 
 
-def cell_event(kind: str, told: dict[str, Any]) -> CellEvent | None:
-    """What happens in a cell; None for what is no event of its own."""
+def cell_event(kind: str, payload: dict[str, Any]) -> CellEvent | None:
+    """An event of a cell; None for a kind that the library has no event for."""
     if kind in ("stdout", "stderr"):
-        return Output(kind, _bytes(told["text"], told.get("data")))
+        return Output(kind, _bytes(payload["text"], payload.get("data")))
     if kind == "result":
-        return Shown(display(told["result"]), bool(told.get("update")))
+        return Shown(display(payload["result"]), bool(payload.get("update")))
     if kind == "started":
-        return Started(told.get("pid") or 0)
+        return Started(payload.get("pid") or 0)
     if kind == "clear":
         return Cleared()
     if kind == "error":
-        return Failed(run_error(told["error"]))
-    return End(result(told["result"])) if kind == "end" else None
+        return Failed(run_error(payload["error"]))
+    return End(result(payload["result"])) if kind == "end" else None
 
 
-def command_event(kind: str, told: dict[str, Any]) -> Event | None:
-    """What happens to a program."""
+def command_event(kind: str, payload: dict[str, Any]) -> Event | None:
+    """An event of a program or command; None for a kind that the library has no event for."""
     if kind in ("stdout", "stderr"):
-        return Output(kind, _bytes(told["text"], told.get("data")))
+        return Output(kind, _bytes(payload["text"], payload.get("data")))
     if kind == "started":
-        return Started(told["pid"])
+        return Started(payload["pid"])
     if kind == "building":
-        return Building(told["step"])
-    return Exit(result(told["result"])) if kind in ("exit", "end") else None
+        return Building(payload["step"])
+    return Exit(result(payload["result"])) if kind in ("exit", "end") else None
 
 
-def entry(told: dict[str, Any]) -> Entry:
+def entry(payload: dict[str, Any]) -> Entry:
     """A file, folder or link."""
-    return Entry(**_fields(Entry, told))
+    return Entry(**_fields(Entry, payload))
 
 
-def limits(told: dict[str, Any]) -> Limits:
-    """What a sandbox may use."""
-    return Limits.of(**{name: value for name, value in told.items() if name in BY_NAME})
+def limits(payload: dict[str, Any]) -> Limits:
+    """The limits of a sandbox."""
+    return Limits.of(**{name: value for name, value in payload.items() if name in BY_NAME})
 
 
-def usage(told: dict[str, Any]) -> Usage:
-    """What a sandbox uses."""
-    return Usage(**_fields(Usage, told))
+def usage(payload: dict[str, Any]) -> Usage:
+    """The resources that a sandbox uses."""
+    return Usage(**_fields(Usage, payload))
 
 
-def moment(told: dict[str, Any]) -> Moment:
-    """An entry of the history."""
-    return Moment(**_fields(Moment, told))
+def moment(payload: dict[str, Any]) -> Moment:
+    """An entry of a session's history."""
+    return Moment(**_fields(Moment, payload))
 
 
-def restored(told: dict[str, Any]) -> Restored:
-    """What could not be brought back."""
-    return Restored(told["lost"], tuple(told["restarted"]), told["files"])
+def restored(payload: dict[str, Any]) -> Restored:
+    """The outcome of going back to a checkpoint."""
+    return Restored(payload["lost"], tuple(payload["restarted"]), payload["files"])
 
 
-def file_changes(told: dict[str, Any]) -> FileChanges:
-    """What an attempt has changed in the files."""
-    return FileChanges(*(tuple(told[kind]) for kind in ("created", "changed", "removed")))
+def file_changes(payload: dict[str, Any]) -> FileChanges:
+    """The files that an attempt has changed."""
+    return FileChanges(*(tuple(payload[kind]) for kind in ("created", "changed", "removed")))
 
 
-def variable_changes(told: dict[str, Any]) -> VariableChanges:
-    """What an attempt has changed in the variables."""
+def variable_changes(payload: dict[str, Any]) -> VariableChanges:
+    """The variables that an attempt has changed."""
     created, changed = (
-        tuple(Variable(**_fields(Variable, one)) for one in told[kind]) for kind in ("created", "changed")
+        tuple(Variable(**_fields(Variable, one)) for one in payload[kind]) for kind in ("created", "changed")
     )
-    return VariableChanges(created, changed, tuple(told["removed"]))
+    return VariableChanges(created, changed, tuple(payload["removed"]))
 
 
-def best(told: dict[str, Any]) -> Best:
-    """What came of several candidates."""
+def best(payload: dict[str, Any]) -> Best:
+    """The outcome of several candidates."""
     return Best(
-        told["index"],
-        tuple(Candidate(one["code"], result(one["result"]), one["score"]) for one in told["candidates"]),
+        payload["index"],
+        tuple(Candidate(one["code"], result(one["result"]), one["score"]) for one in payload["candidates"]),
     )
 
 
-def error(status: int, told: Any, url: str = "") -> ClocheError:
-    """The exception for an answer that tells an error."""
-    if not isinstance(told, dict) or not isinstance(told.get("error"), dict):
+def error(status: int, payload: Any, url: str = "") -> ClocheError:
+    """The exception for an answer that is an error."""
+    if not isinstance(payload, dict) or not isinstance(payload.get("error"), dict):
         return SandboxFailed(f"{url} answers with the status {status}.", "Is it a Cloche server?")
-    problem = told["error"]
+    problem = payload["error"]
     kind, message, hint = str(problem.get("kind")), str(problem.get("message")), str(problem.get("hint") or "")
     if kind == "unauthorized":
         return Refused(message, _KEY_HINT)
@@ -144,11 +144,11 @@ def error(status: int, told: Any, url: str = "") -> ClocheError:
     return other
 
 
-# What is asked for
+# Requests
 
 
 def given(name: str, data: Data | None) -> dict[str, str]:
-    """Input, as a text where it is a short one: `stdin`, or else `stdin_base64`."""
+    """Input: as `stdin` where it is a short text, otherwise as `stdin_base64`."""
     if data is None:
         return {}
     try:
@@ -160,27 +160,27 @@ def given(name: str, data: Data | None) -> dict[str, str]:
 
 
 def file(data: Data) -> str | dict[str, str]:
-    """A file's contents, as a text where they are one."""
-    told = given("text", data)
-    return told["text"] if "text" in told else {"base64": told["text_base64"]}
+    """The contents of a file: a text where they are short text, otherwise base64."""
+    payload = given("text", data)
+    return payload["text"] if "text" in payload else {"base64": payload["text_base64"]}
 
 
 def limits_asked(limits: Limits) -> dict[str, Any]:
-    """Limits as the server reads them."""
+    """Limits as the server takes them."""
     return limits.by_name()
 
 
 def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:
-    """Folders of the server's host to be shown inside."""
+    """Folders of the server's host that the sandbox shall see."""
     return [mount.as_dict() for mount in given]
 
 
-def json(told: Any) -> bytes:
-    """What is asked for, as it is sent; half characters, which UTF-8 has no form for, as JSON has them."""
+def json(payload: Any) -> bytes:
+    """The body of a request; lone surrogates, which UTF-8 cannot express, are escaped as JSON escapes them."""
     try:
-        return dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+        return dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        return dumps(told, separators=(",", ":")).encode()
+        return dumps(payload, separators=(",", ":")).encode()
 
 
 def base64(data: Data) -> str:
@@ -189,7 +189,7 @@ def base64(data: Data) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as one segment of a path, or one value of a query; bytes that are no text, too."""
+    """Quote a text as one segment of a path, or one value of a query; it may stand for bytes that are not UTF-8."""
     return quote(text.encode("utf-8", "surrogateescape"), safe="")
 
 
@@ -197,6 +197,6 @@ def _bytes(text: str, data: str | None) -> bytes:
     return text.encode("utf-8", "surrogateescape") if data is None else a2b_base64(data)
 
 
-def _fields(kind: type[Plain], told: dict[str, Any]) -> dict[str, Any]:
-    """Those of a JSON object that plain data of the same names has."""
-    return {name: told[name] for name in kind._fields if name in told}
+def _fields(kind: type[Plain], payload: dict[str, Any]) -> dict[str, Any]:
+    """Those members of a JSON object that are fields of a class; a newer server may send more."""
+    return {name: payload[name] for name in kind._fields if name in payload}

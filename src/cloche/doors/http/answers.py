@@ -1,4 +1,7 @@
-"""What is answered, as the OpenAPI description tells it; the values themselves are made by `cloche.doors.shapes`."""
+"""The answers in the OpenAPI description; `cloche.doors.shapes` makes the values themselves.
+
+tests/model/test_result.py compares these classes with `cloche.model`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ T = TypeVar("T")
 
 
 class Problem(BaseModel):
-    """What went wrong, and what to do."""
+    """An error: what happened, and what to do about it."""
 
     kind: str
     message: str
@@ -21,13 +24,13 @@ class Problem(BaseModel):
 
 
 class ProblemAnswer(BaseModel):
-    """The one shape of all errors."""
+    """The body of every answer that is an error."""
 
     error: Problem
 
 
 class ErrorAnswer(BaseModel):
-    """Why a run did not succeed."""
+    """The reason why a run failed."""
 
     kind: str
     message: str
@@ -38,7 +41,7 @@ class ErrorAnswer(BaseModel):
 
 
 class DisplayAnswer(BaseModel):
-    """Something displayed, in all its forms."""
+    """Something that the code displayed, by MIME type."""
 
     mime: dict[str, Any]
     metadata: dict[str, Any]
@@ -55,7 +58,7 @@ class LogAnswer(BaseModel):
 
 
 class ArtifactAnswer(BaseModel):
-    """A file that was left under /sandbox/output."""
+    """A file that the code wrote under /sandbox/output."""
 
     path: str
     size: int
@@ -63,14 +66,14 @@ class ArtifactAnswer(BaseModel):
 
 
 class ImageAnswer(BaseModel):
-    """A picture, in base64."""
+    """A picture as base64."""
 
     mime: str
     data: str
 
 
 class DiagnosticAnswer(BaseModel):
-    """What a compiler or a checker says of a place in the source."""
+    """A message of a compiler or type checker about a place in the source."""
 
     file: str
     line: int
@@ -81,7 +84,7 @@ class DiagnosticAnswer(BaseModel):
 
 
 class ResultAnswer(BaseModel):
-    """What a run came to."""
+    """The result of a run."""
 
     run_id: str
     stdout: str
@@ -108,7 +111,7 @@ class ResultAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """What a model should read of a run."""
+    """The result of a run as a language model should read it."""
 
     run_id: str
     view: str
@@ -120,7 +123,7 @@ class ModelAnswer(BaseModel):
 
 
 class RunAnswer(BaseModel):
-    """A run and its outcome, as recorded."""
+    """The record of a run."""
 
     id: str
     sandbox: str | None
@@ -190,7 +193,7 @@ class CheckpointAnswer(BaseModel):
 
 
 class RestoredAnswer(BaseModel):
-    """What could not be brought back."""
+    """The outcome of going back to a checkpoint: what was lost, and which contexts started with no variables."""
 
     lost: dict[str, Any]
     restarted: list[str]
@@ -198,7 +201,7 @@ class RestoredAnswer(BaseModel):
 
 
 class MomentAnswer(BaseModel):
-    """An entry of the history."""
+    """An entry of a session's history."""
 
     kind: str
     time: float
@@ -218,7 +221,7 @@ class VariableAnswer(BaseModel):
 
 
 class FileChangesAnswer(BaseModel):
-    """What differs in the files."""
+    """The files that differ."""
 
     created: list[str]
     changed: list[str]
@@ -226,7 +229,7 @@ class FileChangesAnswer(BaseModel):
 
 
 class VariableChangesAnswer(BaseModel):
-    """What differs in the variables."""
+    """The variables that differ."""
 
     created: list[VariableAnswer]
     changed: list[VariableAnswer]
@@ -234,7 +237,7 @@ class VariableChangesAnswer(BaseModel):
 
 
 class AttemptAnswer(BaseModel):
-    """Code that was tried, and what it changed."""
+    """The outcome of code that was tried, and its changes."""
 
     id: str
     result: ResultAnswer
@@ -243,7 +246,7 @@ class AttemptAnswer(BaseModel):
 
 
 class CandidateAnswer(BaseModel):
-    """One of several."""
+    """One of several candidates, with its outcome."""
 
     code: str
     result: ResultAnswer
@@ -251,7 +254,7 @@ class CandidateAnswer(BaseModel):
 
 
 class BestAnswer(BaseModel):
-    """Which was the best; null when none could be kept."""
+    """The best candidate; `index` is null when none could be kept."""
 
     index: int | None
     candidates: list[CandidateAnswer]
@@ -269,14 +272,14 @@ class EntryAnswer(BaseModel):
 
 
 class NetworkAnswer(BaseModel):
-    """Bytes over the network."""
+    """The bytes that a sandbox sent and received."""
 
     sent: int
     received: int
 
 
 class UsageAnswer(BaseModel):
-    """What a sandbox uses."""
+    """The resources that a sandbox uses."""
 
     memory: int
     memory_peak: int
@@ -296,7 +299,7 @@ class DiskAnswer(BaseModel):
 
 
 class CommandAnswer(BaseModel):
-    """A command under way, or over."""
+    """A command that runs or has ended."""
 
     id: str
     pid: int | None = None
@@ -317,7 +320,7 @@ class PortAnswer(BaseModel):
 
 
 class PortAddress(BaseModel):
-    """Where a port can be reached: on an origin of its own, and below a path of ours."""
+    """The addresses of a port: on an origin of its own, and below a path of this server."""
 
     port: int
     url: str
@@ -327,14 +330,14 @@ class PortAddress(BaseModel):
 
 
 class Listening(BaseModel):
-    """Does anything listen there?"""
+    """Whether a program listens on the port."""
 
     port: int
     listening: bool
 
 
 class KeyAnswer(BaseModel):
-    """A key; its secret is told once, when it is made."""
+    """A key, without its secret, which is shown only once: in the answer that creates it."""
 
     id: str
     owner: str
@@ -348,7 +351,7 @@ class KeyAnswer(BaseModel):
 
 
 class AuditAnswer(BaseModel):
-    """Who did what, when."""
+    """An entry of the audit log."""
 
     id: str
     time: float
@@ -375,33 +378,33 @@ class LanguageAnswer(BaseModel):
 
 
 class TemplateAnswer(BaseModel):
-    """A small project to start from; its files and entry are what `POST /v1/run` takes."""
+    """A small project to start from, with `files` and `entry` as `POST /v1/run` takes them."""
 
     name: str
     language: str
     description: str
     entry: str
-    files: dict[str, str] = Field(description="what is in them, by path")
+    files: dict[str, str] = Field(description="contents by path")
 
 
 class TemplateSummary(BaseModel):
-    """A template without what is in its files."""
+    """A template without the contents of its files."""
 
     name: str
     language: str
     description: str
     entry: str
-    files: list[str] = Field(description="their paths")
+    files: list[str] = Field(description="paths")
 
 
 class StatusAnswer(BaseModel):
-    """All is well."""
+    """The server works."""
 
     status: Literal["ok"]
 
 
 class VersionAnswer(BaseModel):
-    """Which Cloche this is, and which version of this interface it has."""
+    """The version of Cloche, and the version of its HTTP interface."""
 
     name: str
     version: str
@@ -409,15 +412,15 @@ class VersionAnswer(BaseModel):
 
 
 class DayAnswer(BaseModel):
-    """What was used on one day (UTC)."""
+    """The use of one day (UTC)."""
 
     runs: int
     cpu_time: float = Field(description="seconds")
-    bytes: int = Field(description="that went in and out")
+    bytes: int = Field(description="bytes sent and received")
 
 
 class UsedAnswer(BaseModel):
-    """What an owner has used, by day (2026-01-31), and how many sandboxes are alive now."""
+    """The use of an owner by day (2026-01-31), and the number of sandboxes alive now."""
 
     owner: str
     sandboxes: int
@@ -425,13 +428,13 @@ class UsedAnswer(BaseModel):
 
 
 class Page(BaseModel, Generic[T]):
-    """A page of a list; `next` goes into `after` for the following one."""
+    """A page of a list; pass `next` as `after` to get the following page."""
 
     items: list[T]
     next: str | None
 
 
 class Created(BaseModel):
-    """Was it made, or there already?"""
+    """Whether the folder was created; false when it existed already."""
 
     created: bool

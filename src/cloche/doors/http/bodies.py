@@ -1,4 +1,4 @@
-"""What requests carry, checked and documented in one place; the same classes make the OpenAPI description."""
+"""The bodies of requests: these classes check them, and the OpenAPI description is made from them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Size = Annotated[int | str, Field(description="bytes, or a text like 512M", exam
 
 def _any_text(value: Any) -> Any:
     if not isinstance(value, str):
-        raise ValueError("a text is wanted")
+        raise ValueError("Input should be a valid string")
     return value
 
 
-# Names of files need not be UTF-8: their odd bytes come as lone surrogates, which pydantic's own `str` refuses.
+# File names need not be UTF-8: bytes that are not arrive as lone surrogates, which pydantic's own `str` refuses.
 Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
 
 
@@ -38,19 +38,19 @@ else:
 
 
 class Body(BaseModel):
-    """What every body has in common: no field that we do not know."""
+    """The base of all bodies: a field that the server does not know is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Base64(Body):
-    """Bytes."""
+    """Binary data."""
 
     base64: str
 
 
 class MountBody(Body):
-    """A folder of the host, shown inside."""
+    """A folder of the host that the sandbox can see."""
 
     source: str
     target: str
@@ -76,7 +76,7 @@ class LimitsBody(LimitFields):
     """The limits of a sandbox; the operator bounds each, and a time that is null is the longest that is allowed."""
 
     def limits(self) -> dict[str, Any]:
-        """Those that the caller named, by name."""
+        """Return the limits that the caller named."""
         return {name: getattr(self, name) for name in self.model_fields_set if name in BY_NAME}
 
 
@@ -85,17 +85,17 @@ class WhereBody(LimitsBody):
 
     env: dict[str, str] | None = None
     mounts: dict[str, str] | list[MountBody] | None = None
-    network: bool = Field(False, description="only false, for now: a sandbox has its own loopback and nothing else")
-    isolation: Isolation = Field("auto", description="`e2b`: on a service that the operator names")
+    network: bool = Field(False, description="only false for now: a sandbox has its own loopback and nothing else")
+    isolation: Isolation = Field("auto", description="`e2b`: on a service that the operator has configured")
 
     def checked_mounts(self) -> dict[str, str] | list[Mount]:
-        """Folders as the engine takes them."""
+        """Return the mounts as the service takes them."""
         if isinstance(self.mounts, list):
             return [Mount(mount.source, mount.target, mount.writable) for mount in self.mounts]
         return self.mounts or {}
 
     def check_network(self) -> None:
-        """There is none to be had."""
+        """Refuse a sandbox with a network."""
         if self.network:
             raise InvalidRun(
                 "Sandboxes have no network yet.", hint="Leave `network` out, and pass what the code needs as files."
@@ -103,28 +103,28 @@ class WhereBody(LimitsBody):
 
 
 class ViewBody(Body):
-    """How the result is shown."""
+    """The form of the result: `full`, or the text that a model should read."""
 
     view: Literal["full", "model"] | None = None
-    budget: int | None = Field(None, ge=50, le=1_000_000, description="tokens of the model's view")
+    budget: int | None = Field(None, ge=50, le=1_000_000, description="tokens that the text for a model may have")
 
 
 class RunBody(WhereBody, ViewBody):
-    """A program, run in a sandbox of its own."""
+    """A program to run in a sandbox of its own."""
 
-    language: str | None = Field("python", description="null: told from the code, or from the entry's name")
+    language: str | None = Field("python", description="null: detected from the code, or from the name of the entry")
     code: Text | None = None
     files: dict[str, str | Base64] | None = Field(None, description="contents by path, relative to /sandbox")
-    entry: str | None = Field(None, description="which of the files to run; with `code`, the file that it is")
+    entry: str | None = Field(None, description="the file to run; with `code`, the path of that code among the files")
     stdin: Text | None = None
     stdin_base64: str | None = None
     args: list[str] = []
-    check: Literal["report", "block", "off"] = Field("report", description="what to do about a program's types")
-    interactive: bool = Field(False, description="standard input stays open for POST /v1/runs/{run}/input")
+    check: Literal["report", "block", "off"] = Field("report", description="what to do when types are wrong")
+    interactive: bool = Field(False, description="keep standard input open for POST /v1/runs/{run}/input")
 
 
 class CellBody(ViewBody):
-    """Code, run in a session."""
+    """Code to run in a session."""
 
     code: Text
     language: str | None = None
@@ -135,27 +135,27 @@ class CellBody(ViewBody):
     timeout: float | None = None
     interactive: bool = False
     keep: int | None = Field(
-        None, ge=0, description="bytes of output in the result; by default all, and with events the first megabyte"
+        None, ge=0, description="bytes of output to keep in the result; by default all, with events the first megabyte"
     )
 
 
 class SandboxBody(WhereBody):
-    """A sandbox that lives on between requests."""
+    """A sandbox that stays alive between requests."""
 
     metadata: dict[str, str] | None = None
-    ttl: float | None = Field(None, description="seconds that it lives; it can be extended")
-    idle_timeout: float | None = Field(None, description="seconds without any work after which it ends")
+    ttl: float | None = Field(None, description="seconds until the sandbox ends; PATCH extends it")
+    idle_timeout: float | None = Field(None, description="seconds without work after which the sandbox ends")
     tools: list[ToolName] | None = Field(
-        None, max_length=500, description="functions of the caller's that code inside may call"
+        None, max_length=500, description="names of the caller's functions that code inside may call"
     )
     undo: bool = False
     checkpoints: int = 16
-    persistent: bool = Field(False, description="its files outlive it, as a workspace")
-    workspace: str | None = Field(None, description="open the files of an earlier persistent sandbox")
+    persistent: bool = Field(False, description="keep the files after the sandbox ends, as a workspace")
+    workspace: str | None = Field(None, description="id of a workspace whose files to start with")
 
 
 class SandboxChanges(Body):
-    """What can be changed of a living sandbox; ttl counts from now, null is the longest that is allowed."""
+    """Changes of a running sandbox; `ttl` counts from now, and null is the longest that is allowed."""
 
     ttl: float | None = None
     idle_timeout: float | None = None
@@ -163,7 +163,7 @@ class SandboxChanges(Body):
 
 
 class ContextChoice(Body):
-    """One context, or all."""
+    """One context; null is all of them."""
 
     context: str | None = None
 
@@ -183,7 +183,7 @@ class CheckpointBody(Body):
 
 
 class ForkBody(Body):
-    """A context that goes on from a checkpoint, or from now."""
+    """A new context that continues from a checkpoint; null is the present state."""
 
     checkpoint: str | None = None
     context: str | None = None
@@ -191,7 +191,7 @@ class ForkBody(Body):
 
 
 class AttemptBody(Body):
-    """Code to be tried."""
+    """Code to try, and to keep or discard afterwards."""
 
     code: Text
     context: str | None = None
@@ -199,10 +199,10 @@ class AttemptBody(Body):
 
 
 class BestBody(Body):
-    """Candidates of which the best goes on."""
+    """Candidates of which the best is kept."""
 
     candidates: list[Text]
-    score: str | None = Field(None, description="an expression; null: the caller answers `score` events")
+    score: str | None = Field(None, description="a Python expression; null: the caller answers `score` events")
     context: str | None = None
     timeout: float | None = None
 
@@ -212,8 +212,8 @@ class CommandBody(Body):
 
     command: Text | list[Text] | None = None
     code: Text | None = None
-    entry: Text | None = Field(None, description="a file in the sandbox to run; with `code`, the file that it is")
-    language: str | None = Field(None, description="of a program; told from the entry's name, else Python")
+    entry: Text | None = Field(None, description="the file to run; with `code`, the path of that code")
+    language: str | None = Field(None, description="by default detected from the name of the entry, else Python")
     args: list[str] = []
     build_timeout: float | None = Field(None, description=BY_NAME["build_timeout"].help)
     check: Literal["report", "block", "off"] = "report"
@@ -228,14 +228,13 @@ class CommandBody(Body):
 
 
 class InputBody(Body):
-    """More of a program's standard input."""
+    """More standard input for a program."""
 
     data: Text | None = None
     data_base64: str | None = None
     eof: bool = False
 
     def bytes(self) -> bytes:
-        """What it is."""
         return given_bytes("data", self.data, self.data_base64) or b""
 
 
@@ -253,26 +252,26 @@ class ResizeBody(Body):
 
 
 class AnswerBody(Body):
-    """The answer to a call: a value, or what went wrong."""
+    """The answer to a call: a value, or an error."""
 
     value: Any = None
     error: dict[str, str] | None = None
 
 
 class RenameBody(Body):
-    """Where a file goes."""
+    """The new path of a file."""
 
     new_path: Text
 
 
 class FolderBody(Body):
-    """A folder to be made."""
+    """A folder to create."""
 
     path: Text
 
 
 class PortBody(Body):
-    """For how long a port can be reached from outside."""
+    """The time for which a port can be reached from outside."""
 
     ttl: float | None = Field(None, gt=0, le=86400 * 7)
 
@@ -291,7 +290,7 @@ Known = TypeVar("Known", bound=Body)
 
 
 def checked(kind: type[Known], data: bytes) -> Known:
-    """A body of a request that may have other ones, too."""
+    """Parse the body of a route that also takes bodies that are not JSON."""
     try:
         return kind.model_validate(loads(data))
     except ValidationError as problem:
@@ -301,7 +300,7 @@ def checked(kind: type[Known], data: bytes) -> Known:
 
 
 def given_bytes(name: str, text: str | None, base64: str | None) -> bytes | None:
-    """Bytes that were given as text or as base64."""
+    """Return the bytes of a field that comes as text or as base64."""
     if text is not None and base64 is not None:
         raise InvalidRun(f"Give {name} or {name}_base64, not both.")
     if base64 is not None:
@@ -311,11 +310,11 @@ def given_bytes(name: str, text: str | None, base64: str | None) -> bytes | None
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise InvalidRun(f"{name} contains half a surrogate pair, which cannot be encoded.") from None
+        raise InvalidRun(f"{name} contains half of a surrogate pair, which cannot be encoded.") from None
 
 
 def from_base64(name: str, text: str) -> bytes:
-    """Bytes from base64."""
+    """Decode a field that comes as base64."""
     try:
         return b64decode(text, validate=True)
     except (NotBase64, ValueError):

@@ -1,4 +1,4 @@
-"""`/containers`: sandboxes in the words of container runners, for agents that know those: start, exec, stop."""
+"""`/containers`: sandboxes by the names that container runners use, for agents that know them: start, exec, stop."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from cloche.service.service import Service
 operations = Operations("/containers", responses=ALWAYS, tag="containers")
 
 KIND = "sandbox"
-_TAG = "cloche.container"  # in the metadata of those that were started here
+_TAG = "cloche.container"  # in the metadata of sandboxes that were started here
 
 
 class KindAnswer(BaseModel):
-    """What can be started."""
+    """A kind of container that can be started."""
 
     name: str
     description: str
@@ -40,7 +40,7 @@ class KindAnswer(BaseModel):
 
 
 class ContainerAnswer(BaseModel):
-    """One that was started."""
+    """A container."""
 
     id: str
     container: str
@@ -50,7 +50,7 @@ class ContainerAnswer(BaseModel):
 
 
 class ExecAnswer(BaseModel):
-    """What a command came to."""
+    """The result of a command."""
 
     stdout: str
     stderr: str
@@ -60,16 +60,16 @@ class ExecAnswer(BaseModel):
 
 
 class StoppedAnswer(BaseModel):
-    """Which were ended."""
+    """The containers that were stopped."""
 
     stopped: list[str]
 
 
 class StartBody(Body):
-    """What to start."""
+    """The container to start."""
 
     container: str = KIND
-    timeout: float | None = Field(None, description="seconds that it lives")
+    timeout: float | None = Field(None, description="seconds until the container stops")
     memory: Size = BY_NAME["memory"].default
     env: dict[str, str] | None = None
 
@@ -85,14 +85,14 @@ class ExecBody(Body):
 
 
 class StopBody(Body):
-    """Which to end."""
+    """The container to stop."""
 
     id: str
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[KindAnswer]}})
 async def kinds(limit: Limit = 100, after: After = None) -> Response:
-    """What can be started."""
+    """List the kinds of containers that can be started."""
     about = "Linux under glass: no network, limits on memory, time and disk; files stay until it is stopped."
     programs = languages.names()
     return Json(page([{"name": KIND, "description": about, "languages": programs}], limit, after))
@@ -100,7 +100,7 @@ async def kinds(limit: Limit = 100, after: After = None) -> Response:
 
 @operations.post("/start", scope="run", body="json", status_code=201, responses={201: {"model": ContainerAnswer}})
 async def start(body: StartBody, service: TheService, caller: TheCaller) -> Response:
-    """Start one."""
+    """Start a container."""
     if body.container != KIND:
         raise InvalidRun(f"There is no container {body.container!r:.100}.", hint="GET /containers lists them.")
     wanted = NewSandbox(limits={"memory": body.memory}, ttl=body.timeout, env=body.env or {}, metadata={_TAG: KIND})
@@ -109,7 +109,7 @@ async def start(body: StartBody, service: TheService, caller: TheCaller) -> Resp
 
 @operations.post("/exec", scope="run", body="json", responses={200: {"model": ExecAnswer}})
 async def execute(request: Request, body: ExecBody, service: TheService, caller: TheCaller) -> Response:
-    """Run a command in a container and wait for its end.  A client that leaves ends it."""
+    """Run a command in a container and wait for its end; the command is killed when the client disconnects."""
     is_program = body.code is not None
     wanted = CommandRequest(
         command=body.command,
@@ -133,7 +133,7 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
 
 @operations.post("/stop", scope="run", body="json", responses={200: {"model": StoppedAnswer}})
 async def stop(body: StopBody, service: TheService, caller: TheCaller) -> Response:
-    """End one, with all that is in it; one that has ended already is fine."""
+    """Stop a container and everything in it; one that has stopped already is fine."""
     await service.sandboxes.kill(caller, body.id)
     return Json({"stopped": [body.id]})
 
@@ -142,11 +142,11 @@ async def stop(body: StopBody, service: TheService, caller: TheCaller) -> Respon
 async def status(
     service: TheService,
     caller: TheCaller,
-    id: Annotated[str | None, Query(max_length=200, description="only this one")] = None,
+    id: Annotated[str | None, Query(max_length=200, description="only this container")] = None,
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """Those that run; with `id` that one, also when it has ended."""
+    """List the containers that run; with `id` only that one, even if it has stopped."""
     if id is not None:
         return Json({"items": [_json((await service.sandboxes.info(caller, id)).record)], "next": None})
     return Json(page([_json(view.record) for view in _started(service, caller)], limit, after))
@@ -154,7 +154,7 @@ async def status(
 
 @operations.post("/cleanup", scope="run", body="none", responses={200: {"model": StoppedAnswer}})
 async def cleanup(service: TheService, caller: TheCaller) -> Response:
-    """End all that were started here."""
+    """Stop all containers of the caller."""
     ended = [view.id for view in _started(service, caller)]
     for identity in ended:
         await service.sandboxes.kill(caller, identity)
