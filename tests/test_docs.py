@@ -27,6 +27,7 @@ from cloche.blocking.engine.files import Files, Watch
 from cloche.blocking.engine.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
 from cloche.model.history import Best, Candidate, Moment, Restored
+from cloche.model.kinds import KINDS
 from cloche.model.limits import Limits
 from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
 
@@ -96,6 +97,11 @@ def test_every_option_is_described_with_its_command() -> None:
 @pytest.mark.parametrize(("name", "table"), TABLES, ids=lambda each: getattr(each, "__name__", None))
 def test_the_tables_are_those_of_the_code(name: str, table: Callable[[], str]) -> None:
     assert f"{table()}\n\n" in f"{page(name)}\n\n", f"{name} is out of date: run scripts/docs_tables.py"
+
+
+def test_every_exit_code_of_an_error_kind_is_described() -> None:
+    codes = {row.exit_code for row in KINDS.values()} - {None}
+    assert codes <= {int(code) for code in re.findall(r"^\| (\d+) \|", page("docs/cli.md"), re.M)}
 
 
 @pytest.mark.parametrize("name", ["run", "Sandbox"])

@@ -20,6 +20,7 @@ from cloche import setting_kinds as kinds
 from cloche.errors import Misconfigured
 from cloche.model.limits import LIMITS, Limit
 from cloche.setting_kinds import Kind, masked
+from cloche.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,13 +194,7 @@ FIELDS: dict[str, Field[Any]] = {
     each.name: each for each in sorted(fields(Configuration), key=lambda each: "limit" in each.metadata)
 }
 # Variables that are no settings of the server: settings.py reads them, and CLOCHE_CONFIG names the file.
-_OTHER_VARIABLES = frozenset(
-    f"CLOCHE_{name}"
-    for name in (
-        *("ENVIRONMENT", "POOL", "WARM", "DEBUG", "URL", "API_KEY", "CONFIG"),
-        *("E2B_API_KEY", "E2B_API_URL", "E2B_SANDBOX_URL", "E2B_TEMPLATE"),
-    )
-)
+_OTHER_VARIABLES = frozenset(f"CLOCHE_{name.upper()}" for name in ("config", *Settings._fields) if name != "one_run")
 
 
 def load(
