@@ -16,7 +16,7 @@ from typing import Any, cast
 from cloche.doors.http import app
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
-from cloche.doors.ports import Ports
+from cloche.doors.ports import PortDoor
 from cloche.model.limits import LIMITS
 from cloche.service.service import Service
 

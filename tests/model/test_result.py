@@ -15,10 +15,10 @@ from cloche.doors import websocket
 from cloche.doors.http import answers
 from cloche.doors.http.containers import ExecAnswer
 from cloche.doors.mcp.execution import CodeAnswer
+from cloche.json_text import to_json
 from cloche.model import files, history, result
 from cloche.model.plain import Plain
 from cloche.model.result import JSON_FIELDS, PARTS, Artifact, Diagnostic, Display, Error, Log, Result, ToolCall
-from cloche.json_text import to_json
 from cloche.results.fields import plain, result_fields
 
 WHOLE = Result(
