@@ -45,7 +45,7 @@ _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean"
 def description() -> dict[str, Any]:
     """The OpenAPI description; no service is needed to make it."""
     nobody = cast(Any, None)
-    built = app.build(cast(Service, nobody), cast(Metrics, nobody), cast(Ports, nobody), cast(McpDoor, nobody))
+    built = app.build(cast(Service, nobody), cast(Metrics, nobody), cast(PortDoor, nobody), cast(McpDoor, nobody))
     return built.openapi()
 
 

@@ -13,7 +13,6 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import ASGIApp
 
 from cloche.configuration import Configuration
 from cloche.doors.connections import MAX_CONNECTIONS, Connection, Messages
@@ -37,7 +36,7 @@ KEEP_ALIVE_S = 75
 STOP_S = 5  # for clients to take what is left for them
 
 
-def application(service: Service, mcp: McpDoor) -> ASGIApp:
+def application(service: Service, mcp: McpDoor) -> Gate:
     """All doors of one service, behind the gate."""
     metrics, ports = Metrics(service), PortDoor(service)
     return guarded(app.build(service, metrics, ports, mcp), service, metrics, ports)

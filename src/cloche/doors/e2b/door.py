@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
@@ -17,11 +18,13 @@ from cloche.doors.e2b.control import Control
 from cloche.doors.e2b.interpreter import Interpreter
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.gate.admission import Admission
+from cloche.doors.gate.declarations import Declared
 from cloche.doors.gate.identity import Identity
 from cloche.doors.http.problems import Unwelcome
 from cloche.doors.ports import Place, PortDoor
-from cloche.doors.routing.access import UNKNOWN, BodyKind
+from cloche.doors.routing.access import UNKNOWN, Access, BodyKind
 from cloche.errors import ClocheError
+from cloche.policy.caller import SCOPES, Caller
 from cloche.service.service import Service
 
 log = logging.getLogger("cloche.e2b")
@@ -33,6 +36,7 @@ _CONTROL = frozenset(
 )
 _AGENT = frozenset(("process.Process", "filesystem.Filesystem", "files", "health"))
 _OURS = frozenset((b"e2b-sandbox-id", b"e2b-sandbox-port", b"e2b-traffic-access-token"))
+_IN_SANDBOX = Access("sandbox")  # for addresses in a sandbox that do not exist
 _SLASHES = re.compile("^/{2,}")
 
 
@@ -83,6 +87,17 @@ class E2bDoor:
         found = _HOST.fullmatch(name)
         return Visit(found[2], int(found[1])) if found and found[3] in ours else None
 
+    def declarations(self) -> Iterable[Declared]:
+        """Every address that E2B's clients use, with the access that it declares."""
+        for (method, *segments), operation in self._control.operations.items():
+            yield Declared("E2B", method, "/".join(("", *(part or "{name}" for part in segments))), operation.access)
+        for (method, path), route in envd.ROUTES.items():
+            yield Declared(f"E2B, port {ENVD}", "any" if method == "*" else method, path, route.access)
+        for (method, *segments), found in self._interpreter.routes.items():
+            path = "/".join(("", *(part or "{context}" for part in segments)))
+            yield Declared(f"E2B, port {INTERPRETER}", method, path, found.access)
+        yield Declared("E2B, other ports", "any", "PORT-SANDBOX.localhost", Access("port", "stream"))
+
     # --- and who answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
@@ -132,10 +147,7 @@ class E2bDoor:
             return
         operation, name = self._control.find(scope)
         access = UNKNOWN if operation is None else operation.access
-        caller = self._identity.by_header(Headers(scope=scope))
-        if caller is None:
-            raise Refusal(401, "Invalid API key: `cloche e2b` prints one that this server knows.")
-        self._admission.admit(scope, caller, access.scope)
+        caller = self._admit_key(scope, access)
         body = self._bounded(scope, receive, access.body)
         await self._control.answer(scope, body, send, caller, operation, name)
 
@@ -149,17 +161,15 @@ class E2bDoor:
             raise Refusal(403, "Sandbox is secured with traffic access token. Token header is missing or wrong.")
         if port == INTERPRETER and scope["type"] == "http":
             scope["route"] = Route(f"e2b:{INTERPRETER}")
-            self._admit(scope, sandbox)
             route, name = self._interpreter.find(scope)
-            body = self._bounded(scope, receive, (UNKNOWN if route is None else route.access).body)
+            body = self._admit(scope, receive, sandbox, _IN_SANDBOX if route is None else route.access)
             await self._interpreter.answer(scope, body, send, sandbox, route, name)
             return
         await self._proxy(scope, receive, send, sandbox, port)
 
     async def _ask_envd(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
-        self._admit(scope, sandbox)
         route = envd.find(scope)
-        body = self._bounded(scope, receive, (UNKNOWN if route is None else route.access).body)
+        body = self._admit(scope, receive, sandbox, _IN_SANDBOX if route is None else route.access)
         await envd.envd(scope, body, send, sandbox, route)
 
     async def _proxy(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
@@ -199,11 +209,21 @@ class E2bDoor:
 
     # --- admission
 
-    def _admit(self, scope: Scope, sandbox: E2bSandbox) -> None:
-        """Count a request to a sandbox as one of the key that made the sandbox."""
-        if sandbox.caller is None:
+    def _admit(self, scope: Scope, receive: Receive, sandbox: E2bSandbox, access: Access) -> Receive:
+        """Admit a request to a sandbox as one of the key that made the sandbox, and bound its body."""
+        if access.scope in SCOPES:
+            self._admit_key(scope, access)  # a route whose declaration was forgotten
+        elif sandbox.caller is None:
             raise Refusal(401, "The key that made this sandbox was revoked.")
-        self._admission.admit(scope, sandbox.caller, "run")
+        else:
+            self._admission.admit(scope, sandbox.caller, "run")
+        return self._bounded(scope, receive, access.body)
+
+    def _admit_key(self, scope: Scope, access: Access) -> Caller:
+        caller = self._identity.by_header(Headers(scope=scope))
+        if caller is None:
+            raise Refusal(401, "Invalid API key: `cloche e2b` prints one that this server knows.")
+        return self._admission.admit(scope, caller, access.scope)
 
     def _bounded(self, scope: Scope, receive: Receive, kind: BodyKind) -> Receive:
         bounded = self._admission.bounded(scope, receive, kind)

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from cloche.doors import sharing
 from cloche.doors.gate.admission import Admission
 from cloche.doors.gate.answering import PREFLIGHT, Answering
+from cloche.doors.gate.declarations import PORT_HOSTS, Declared, declarations
 from cloche.doors.gate.identity import Identity
 from cloche.doors.gate.origins import Origins, host_of
 from cloche.doors.gate.sign_in import sign_in
@@ -76,6 +77,10 @@ class Gate:
             await answer(problem)(scope, receive, answering)
             return
         await self._app(scope, bounded, answering)
+
+    def declarations(self) -> list[Declared]:
+        """Every route behind the gate."""
+        return [*declarations(self._routes), *PORT_HOSTS, *self._e2b.declarations()]
 
     async def _reach_by_host(self, scope: Scope, receive: Receive, send: Send, name: str) -> bool:
         """Pass on a request whose host name stands for a port of a sandbox."""
