@@ -226,7 +226,7 @@ class E2bDoor:
         return self._admission.admit(scope, caller, access.scope)
 
     def _bounded(self, scope: Scope, receive: Receive, kind: BodyKind) -> Receive:
-        bounded = self._admission.bounded(scope, receive, kind)
+        bounded = self._admission.bounded(scope, Headers(scope=scope), receive, kind)
 
         async def translated() -> Message:
             try:

@@ -5,6 +5,7 @@ The HTTP gate, the MCP door behind it and E2B's door all admit requests here.
 
 from __future__ import annotations
 
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from cloche.doors.gate.bodies import bounded
@@ -27,6 +28,6 @@ class Admission:
         scope.setdefault("state", {})["caller"] = known
         return known
 
-    def bounded(self, scope: Scope, receive: Receive, kind: BodyKind) -> Receive:
+    def bounded(self, scope: Scope, headers: Headers, receive: Receive, kind: BodyKind) -> Receive:
         """The request's body, within the size that its route declares."""
-        return bounded(scope, receive, kind, self._configuration.max_body, self._configuration.max_upload)
+        return bounded(scope, headers, receive, kind, self._configuration.max_body, self._configuration.max_upload)

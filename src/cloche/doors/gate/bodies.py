@@ -11,11 +11,12 @@ from cloche.doors.routing.access import BodyKind
 MAX_UNREAD = 16 << 10  # bytes that a client may send to a route that reads no body; some send an empty object
 
 
-def bounded(scope: Scope, receive: Receive, kind: BodyKind, max_body: int, max_upload: int) -> Receive:
+def bounded(
+    scope: Scope, headers: Headers, receive: Receive, kind: BodyKind, max_body: int, max_upload: int
+) -> Receive:
     """`receive`, which raises once the body is larger than its route takes; a declared size is checked at once."""
     if scope["type"] != "http" or kind == "stream":
         return receive
-    headers = Headers(scope=scope)
     if kind != "encoded" and headers.get("content-encoding", "identity").lower() not in ("", "identity"):
         raise Unwelcome(415, "invalid", "This server does not take compressed bodies.", "Send the body uncompressed.")
     limit = _limit(kind, headers, max_body, max_upload)

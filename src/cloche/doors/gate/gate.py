@@ -71,7 +71,7 @@ class Gate:
                 await response(scope, receive, answering)
                 return
             self._admit(scope, headers, access)
-            bounded = self._admission.bounded(scope, receive, access.body)
+            bounded = self._admission.bounded(scope, headers, receive, access.body)
         except ClocheError as problem:
             # A WebSocket that is refused before it is accepted gets an HTTP answer to its handshake.
             await answer(problem)(scope, receive, answering)

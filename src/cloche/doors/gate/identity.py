@@ -29,9 +29,10 @@ class Identity:
         if not self._needs_keys:
             return ANYBODY
         kind, _, token = headers.get("authorization", "").partition(" ")
-        secrets = (headers.get("x-api-key", ""), token if kind.lower() == "bearer" else "")
-        callers = (self._keyring.find(secret.strip()) for secret in secrets if secret)
-        return next((caller for caller in callers if caller is not None), None)
+        caller = self._keyring.find(token.strip()) if kind.lower() == "bearer" else None
+        if caller is None and (secret := headers.get("x-api-key", "")):
+            caller = self._keyring.find(secret)
+        return caller
 
     def by_secret(self, secret: str) -> Caller | None:
         return self._keyring.find(secret)

@@ -1,12 +1,13 @@
 """Finds the route of a request, once: the gate decides by the route's declaration, and the application runs it.
 
 Starlette tries one regular expression after the other, which takes longer than all of the gate's checks.  The table
-follows the segments of the path instead and leaves the last word to the few routes that are left.
+follows the segments of the path instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from fastapi import FastAPI
 from starlette.datastructures import URL
@@ -22,14 +23,26 @@ from cloche.errors import Gone
 AnyRoute = Route | WebSocketRoute
 
 
+class _Entry(NamedTuple):
+    """A route, prepared for finding it."""
+
+    order: int  # routes that were added earlier come first
+    route: AnyRoute
+    access: Access
+    type: str
+    methods: frozenset[str] | None
+    names: tuple[tuple[str, int], ...]  # variables, and the segments that they stand for
+    rest: tuple[str, int] | None  # the variable that stands for all segments from this one on
+
+
 class _Node:
     """One segment of a path: the segments that may follow, and the routes that end here."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Node] = {}
         self.variable: _Node | None = None
-        self.ends: list[tuple[int, AnyRoute]] = []
-        self.takes_rest: list[tuple[int, AnyRoute]] = []
+        self.ends: list[_Entry] = []
+        self.takes_rest: list[_Entry] = []
 
 
 class RouteTable:
@@ -38,11 +51,11 @@ class RouteTable:
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         self.routes = [route for route in routes if isinstance(route, Route | WebSocketRoute)]
         self._root = _Node()
-        self._literal: dict[str, list[AnyRoute]] = {}  # by the whole path
+        self._literal: dict[str, Sequence[_Entry]] = {}  # by whole paths without variables
         for order, route in enumerate(self.routes):
             self._add(order, route)
         for path in self._literal:
-            self._literal[path] = self._candidates(path)
+            self._literal[path] = self._candidates(path.split("/"))
 
     def resolve(self, scope: Scope) -> Access:
         """Find the route, note it in the scope for the application, and return the access that it declares.
@@ -50,56 +63,81 @@ class RouteTable:
         Where only the method is wrong, the scope gets a route that answers so.
         """
         path: str = scope["path"]
-        other: tuple[AnyRoute, Scope] | None = None
-        for route in self._literal.get(path) or self._candidates(path):
-            match, found = route.matches(scope)
-            if match is Match.FULL:
-                scope.update(found)
-                scope["route"] = route
-                return access_of(route)
-            if match is Match.PARTIAL and other is None:
-                other = route, found
+        entries = self._literal.get(path)
+        if entries is None:
+            entries = self._candidates(path.split("/"))
+        other: _Entry | None = None
+        for entry in entries:
+            if entry.type == scope["type"]:
+                if entry.methods is None or scope["method"] in entry.methods:
+                    _note(entry, path, scope)
+                    return entry.access
+                other = other or entry
         if other is None:
             return UNKNOWN
-        scope.update(other[1])
-        scope["route"] = other[0]
-        return NOTHING_SECRET if access_of(other[0]).scope == "public" else UNKNOWN
+        _note(other, path, scope)
+        return NOTHING_SECRET if other.access.scope == "public" else UNKNOWN
 
-    def knows(self, scope: Scope) -> bool:
-        return any(route.matches(scope)[0] is not Match.NONE for route in self._candidates(scope["path"]))
+    def knows(self, path: str) -> bool:
+        return any(entry.type == "http" for entry in self._candidates(path.split("/")))
 
     def _add(self, order: int, route: AnyRoute) -> None:
+        names: list[tuple[str, int]] = []
+        rest: tuple[str, int] | None = None
         node = self._root
-        for segment in route.path.split("/")[1:]:
+        for place, segment in enumerate(route.path.split("/")[1:], 1):
+            assert rest is None, f"{route.path}: nothing can follow a variable that takes the rest of the path"
             if not segment.startswith("{"):
                 node = node.literal.setdefault(segment, _Node())
-            elif ":" in segment:  # a path with any number of segments, always the last
-                node.takes_rest.append((order, route))
-                return
+                continue
+            name, _, kind = segment[1:-1].partition(":")
+            if kind:
+                rest = name, place
             else:
+                names.append((name, place))
                 node.variable = node = node.variable or _Node()
-        node.ends.append((order, route))
-        if "{" not in route.path:
-            self._literal[route.path] = []
+        is_http = isinstance(route, Route)
+        methods = frozenset(route.methods) if isinstance(route, Route) and route.methods else None
+        type_ = "http" if is_http else "websocket"
+        entry = _Entry(order, route, access_of(route), type_, methods, tuple(names), rest)
+        (node.ends if rest is None else node.takes_rest).append(entry)
+        if not names and rest is None:
+            self._literal[route.path] = ()
 
-    def _candidates(self, path: str) -> list[AnyRoute]:
-        """The routes that may match, in the order in which they were added."""
-        found: list[tuple[int, AnyRoute]] = []
+    def _candidates(self, segments: list[str]) -> Sequence[_Entry]:
+        """The routes that fit the path, in the order in which they were added."""
+        found: list[_Entry] = []
         nodes = [self._root]
-        for segment in path.split("/")[1:]:
+        for segment in segments[1:]:
             following = []
             for node in nodes:
-                found += node.takes_rest
-                if (child := node.literal.get(segment)) is not None:
+                if node.takes_rest:
+                    found += node.takes_rest
+                child = node.literal.get(segment)
+                if child is not None:
                     following.append(child)
-                if node.variable is not None:
+                if node.variable is not None and segment:
                     following.append(node.variable)
+            if not following:
+                nodes = following
+                break
             nodes = following
         for node in nodes:
             found += node.ends
         if len(found) > 1:
-            found.sort(key=lambda one: one[0])
-        return [route for _, route in found]
+            found.sort(key=lambda entry: entry.order)
+        return found
+
+
+def _note(entry: _Entry, path: str, scope: Scope) -> None:
+    parameters: dict[str, str] = {}
+    if entry.names or entry.rest is not None:
+        segments = path.split("/")
+        for name, place in entry.names:
+            parameters[name] = segments[place]
+        if entry.rest is not None:
+            parameters[entry.rest[0]] = "/".join(segments[entry.rest[1] :])
+    scope["route"], scope["endpoint"], scope["path_params"] = entry.route, entry.route.endpoint, parameters
 
 
 class Dispatch(BaseRoute):
@@ -129,8 +167,8 @@ class Dispatch(BaseRoute):
     def _other_spelling(self, scope: Scope) -> str | None:
         """The same address with or without a slash at its end, if there is something."""
         path: str = scope["path"]
-        other = {**scope, "path": path.rstrip("/") if path.endswith("/") else f"{path}/"}
-        return str(URL(scope=other)) if other["path"] and self._table.knows(other) else None
+        other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+        return str(URL(scope={**scope, "path": other})) if other and self._table.knows(other) else None
 
 
 def seal(app: FastAPI) -> RouteTable:
