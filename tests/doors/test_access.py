@@ -26,7 +26,7 @@ from cloche.doors.gate.gate import Gate
 from cloche.doors.http import app
 from cloche.doors.http.dependencies import Json
 from cloche.doors.metrics import Metrics
-from cloche.doors.ports import Ports
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.doors.routing.routes import Operations
 from cloche.doors.server import application, guarded
@@ -77,7 +77,7 @@ def test_the_list_in_the_docs_is_true() -> None:
 def with_forgotten_routes() -> tuple[FastAPI, Gate, Any]:
     """The application with four routes whose author forgot to declare anything."""
     service = service_without_keys()
-    ports = Ports(service)
+    ports = PortDoor(service)
     http = app.build(service, Metrics(service), ports, MagicMock())
     forgotten = Operations("/v1")
 

@@ -20,8 +20,8 @@ from websockets.typing import Subprotocol
 
 import cloche
 from cloche.doors.forward import http as forward_http
-from cloche.doors.forward.address import Way
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.forward.address import ServerAddress
+from cloche.doors.http.problems import RequestRefused
 from cloche.policy.meter import Meter
 from cloche.service.ports import PortConnection
 
@@ -620,7 +620,7 @@ def test_redirections_stay_with_the_client(
     ],
 )
 def test_a_redirection_below_our_origin_never_leads_to_ours(told: str, leads: str | None) -> None:
-    found = Way(8000, "http", "ours:7500", "/p").location(told, "/a/b")
+    found = ServerAddress(8000, "http", "ours:7500", "/p").location(told, "/a/b")
     if leads is None:
         assert found is not None
         assert found.startswith("/p/")
@@ -795,9 +795,9 @@ async def test_a_server_that_does_not_answer_is_given_up(
         raise AssertionError(message)
 
     async with await async_box.ports.connect(RAW) as connection:
-        way = Way(RAW, "http", "ours", "")
-        exchange = forward_http.Exchange(scope, receive, send, PortConnection(connection, Meter({})), way)
-        with pytest.raises(Unwelcome) as refused:
+        address = ServerAddress(RAW, "http", "ours", "")
+        exchange = forward_http.Exchange(scope, receive, send, PortConnection(connection, Meter({})), address)
+        with pytest.raises(RequestRefused) as refused:
             await exchange.carry_out(b"/silent", [(b"host", b"localhost")])
     assert refused.value.status == 504
 

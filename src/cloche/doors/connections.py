@@ -1,7 +1,7 @@
-"""Connections: how long a client may take, how much it may say before we know who it is, and how many there may be.
+"""Bounds connections: how long a client may take, how much it may send before the gate knows it, and how many exist.
 
-Uvicorn waits as long as a client likes.  Whoever is not known can hold a connection here for seconds only: the head of
-a request has to come in time and be of a sane size, and a connection that has shown no key is not kept for long.
+Uvicorn waits as long as a client likes.  Here a stranger can hold a connection for seconds only: the head of a request
+must come in time and be of a sane size, and a connection that has shown no key is not kept open for long.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from cloche.doors.sockets import UNWELCOME
 
 HEAD_S = 10.0  # for the head of a request, and for the first byte of a connection
-BODY_S = 30.0  # without a byte of the body that we wait for
-LINGER_S = 5.0  # for the rest of a body that was answered before it had come
-STRANGER_S = 5.0  # between the requests of a connection whose last one had no key
-READ_S = 120.0  # without taking anything of an answer
+BODY_S = 30.0  # without a byte of the body
+LINGER_S = 5.0  # for the rest of a body whose request was answered early
+STRANGER_S = 5.0  # between requests, when the last one had no key
+READ_S = 120.0  # during which the client reads nothing of its answer
 MAX_HEAD = 64 << 10  # bytes of the address and the headers
 MAX_HEADERS = 200
 MAX_CONNECTIONS = 2000
-KEYS = "/v1/keys"  # where keys are revoked
 
 
 class Connection(HttpToolsProtocol):
@@ -43,7 +42,6 @@ class Connection(HttpToolsProtocol):
         self._too_large = self._is_websocket = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has come."""
         super().connection_made(transport)
         if len(self.connections) > self.at_most:
             self._refuse(503, "busy", "There are too many connections.", b"retry-after: 5\r\n")
@@ -51,36 +49,32 @@ class Connection(HttpToolsProtocol):
         self._arm(HEAD_S, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
         self._disarm()
         self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """More of a request."""
         if self.transport.is_closing() or self.parser is None:
             return
         self._heard = self.loop.time()
         if self._in_head:
             self._head_size += len(data)
         super().data_received(data)
-        # A parser keeps a header to itself until it is complete, so what has come is counted, too.
+        # The parser reports a header only when it is complete, so the bytes that have come are counted as well.
         if self._in_head and self._head_size > MAX_HEAD and not self.transport.is_closing():
             self._too_large = True
             self.send_400_response("")
         if self._is_websocket:
             self._disarm()
         elif self._timer is None and self.timeout_keep_alive_task is None and not self._is_busy():
-            self._arm(HEAD_S, self._head_is_late)  # empty lines, which are no request yet
+            self._arm(HEAD_S, self._head_is_late)  # only empty lines so far: no request yet
 
     def handle_websocket_upgrade(self) -> None:
-        """From here on it is a WebSocket."""
         self._disarm()
         self._is_websocket = True
         super().handle_websocket_upgrade()
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  (its words are not ours)
-        """What cannot be parsed."""
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  (uvicorn's message)
         if self.transport.is_closing():
             return
         if self._too_large:
@@ -89,45 +83,40 @@ class Connection(HttpToolsProtocol):
             self._refuse(400, "invalid", "This is not HTTP.")
 
     def hang_up(self, key_id: str) -> None:
-        """End what is under way for this key, as if the client had left; but who revokes its own hears that it is."""
+        """End the request under way if it came with this key, as if the client had left."""
         if self.cycle is None or not self._is_busy():
             return
-        if _key_of(self.cycle.scope) == key_id and not self.cycle.scope["path"].startswith(KEYS):
+        if _key_of(self.cycle.scope) == key_id and not self.cycle.scope["state"].get("outlives_key"):
             self.transport.close()
 
     # --- what the parser finds
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
         self._in_head, self._head_size, self._bytes, self._count = True, 0, 0, 0
         self._arm(HEAD_S, self._head_is_late)
 
     def on_url(self, url: bytes) -> None:
-        """The address, or a part of it."""
         super().on_url(url)
         self._bound(len(url), 0)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; those that come after the body are of no use to anybody."""
+        # Trailers, which come after the body, are dropped.
         self._bound(len(name) + len(value), 1)
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is complete."""
         self._in_head, self._in_body, self._head_size, self._bytes, self._count = False, True, 0, 0, 0
         self._arm(BODY_S / 3, self._look_at_body)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
         self._in_body, self._in_head = False, True
         self._disarm()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer was sent."""
         was_last = not self.pipeline
         known = "caller" in self.cycle.scope.get("state", {})
         patience = self._usual_keep_alive if known else min(STRANGER_S, self._usual_keep_alive)
@@ -138,18 +127,16 @@ class Connection(HttpToolsProtocol):
         if self._in_body:
             self._arm(LINGER_S, self.transport.abort)
         elif self._timer is not None:
-            self._arm(HEAD_S, self._head_is_late)  # of a request that has begun to come meanwhile
+            self._arm(HEAD_S, self._head_is_late)  # the next request has begun to come
 
     # --- how long it takes
 
     def pause_writing(self) -> None:
-        """The client takes nothing."""
         super().pause_writing()
         if self._reading_timer is None:
             self._reading_timer = self.loop.call_later(READ_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It does again."""
         if self._reading_timer is not None:
             self._reading_timer.cancel()
             self._reading_timer = None
@@ -158,12 +145,12 @@ class Connection(HttpToolsProtocol):
 
     def _head_is_late(self) -> None:
         if self._is_busy():
-            self._arm(HEAD_S, self._head_is_late)  # the request before this one is still being answered
+            self._arm(HEAD_S, self._head_is_late)  # the previous request is still being answered
         else:
-            self._refuse(408, "invalid", "The request takes too long to come.")
+            self._refuse(408, "invalid", "The request took too long to arrive.")
 
     def _look_at_body(self) -> None:
-        # It is us who lets the client wait, or a client that sends what somebody types.
+        # Either we make the client wait, or the body is what a person types.
         state = self.cycle.scope.get("state", {})
         ours = self.flow.read_paused or self.cycle.waiting_for_100_continue or state.get("patient")
         if ours:
@@ -173,7 +160,7 @@ class Connection(HttpToolsProtocol):
         elif self.cycle.response_started:
             self.transport.abort()
         else:
-            self._refuse(408, "invalid", "The rest of the body does not come.")
+            self._refuse(408, "invalid", "The rest of the body did not arrive in time.")
 
     def _is_busy(self) -> bool:
         return self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete)
@@ -197,7 +184,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("too large")
 
     def _refuse(self, status: int, kind: str, message: str, more: bytes = b"") -> None:
-        """Answer without asking anybody, and close."""
+        """Answer without running a route, and close."""
         self._disarm()
         error = {"kind": kind, "message": message, "hint": "", "details": {}}
         body = dumps({"error": error}).encode()
@@ -205,25 +192,24 @@ class Connection(HttpToolsProtocol):
         size = b"content-length: %d\r\n\r\n" % len(body)
         self.transport.write(b"".join((STATUS_LINE[status], head, more, size, body)))
         self.transport.close()
-        self._arm(LINGER_S, self.transport.abort)  # for a client that does not even take this
+        self._arm(LINGER_S, self.transport.abort)  # for a client that does not even read this
 
 
 class Messages(WebSocketsSansIOProtocol):
-    """A WebSocket that stops to read when a second message waits; uvicorn stops and goes on with every one."""
+    """A WebSocket that pauses reading when a second message waits; uvicorn pauses and resumes with every message."""
 
     def hang_up(self, key_id: str) -> None:
-        """Close it if it was opened with this key."""
+        """Close the WebSocket if it was opened with this key."""
         if not self.handshake_initiated or _key_of(self.scope) != key_id or self.transport.is_closing():
             return
         if self.handshake_complete and not self.close_sent:
-            self.conn.fail(UNWELCOME, "This key is not valid any more.")
+            self.conn.fail(UNWELCOME, "This key was revoked.")
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.close_sent = True
         self.transport.close()
 
     def send_receive_event_to_app(self) -> None:
-        """A message is complete."""
-        was_paused, self.read_paused = self.read_paused, True  # so that it is not paused there
+        was_paused, self.read_paused = self.read_paused, True  # so that uvicorn does not pause
         super().send_receive_event_to_app()
         self.read_paused = was_paused
         if not was_paused and not self.close_sent and self.queue.qsize() > 1:
@@ -232,6 +218,6 @@ class Messages(WebSocketsSansIOProtocol):
 
 
 def _key_of(scope: Any) -> str:
-    """The key that a request came with, once the gate has let it in."""
+    """The id of the caller's key, once the gate has admitted the request."""
     caller = scope["state"].get("caller")
     return "" if caller is None else caller.key_id

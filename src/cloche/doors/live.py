@@ -16,7 +16,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from cloche.doors.http.dependencies import visit
+from cloche.doors.http.dependencies import service_and_caller
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.shapes import event_json
 from cloche.doors.sockets import Door, Socket
@@ -35,7 +35,7 @@ _SHORTEST_S = 0.2
 
 async def _handle(socket: Socket) -> None:
     connection = HTTPConnection(socket.scope)
-    service, caller = visit(connection)
+    service, caller = service_and_caller(connection)
     sandbox: str = socket.scope["path_params"]["sandbox_id"]
     following = await service.sandboxes.follow(caller, sandbox, output=False)
     after = connection.query_params.get("after", "")

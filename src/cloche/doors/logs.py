@@ -1,4 +1,4 @@
-"""Logs: what happened, with ids; never code, never keys."""
+"""Sets up logging.  Log lines have ids; they never contain code or keys."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _USUAL = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", 
 
 
 class _Text(logging.Formatter):
-    """For people: time, level, message."""
+    """The format for people."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
 
 
 class _Json(logging.Formatter):
-    """For machines: one object a line, with whatever the caller added."""
+    """The format for machines: one JSON object per line, with the fields that the caller added."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -29,8 +29,8 @@ class _Json(logging.Formatter):
             **{name: value for name, value in record.__dict__.items() if name not in _USUAL},
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
 
 
 def begin(level: str, form: str) -> None:

@@ -1,4 +1,4 @@
-"""Counters for Prometheus: what the server has done, and what it is busy with."""
+"""Counters and gauges for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class Metrics:
-    """One server's."""
+    """The metrics of one server."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()
@@ -31,17 +31,16 @@ class Metrics:
         self._registry.register(_State(service))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """A request was."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """As Prometheus reads them."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 class _State(Collector):
-    """What can be asked for at any time."""
+    """Reads the gauges from the service when they are collected."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

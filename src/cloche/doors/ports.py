@@ -15,12 +15,12 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.forward.address import Way
+from cloche.doors.forward.address import ServerAddress
 from cloche.doors.forward.headers import inward
 from cloche.doors.forward.http import Exchange
 from cloche.doors.forward.websocket import Relay, Tunnel
 from cloche.doors.gate.cookies import COOKIE
-from cloche.doors.http.problems import Unwelcome, answer
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError
 from cloche.policy.caller import Caller
@@ -65,7 +65,7 @@ class PortDoor:
         """Pass on a request whose host name has a token in it, or whose path begins with one (`prefix`)."""
         grant = self._service.ports.granted(token)
         if grant is None:
-            problem = Unwelcome(
+            problem = RequestRefused(
                 404,
                 "gone",
                 "There is nothing at this address, or not any more.",
@@ -96,25 +96,25 @@ class PortDoor:
     ) -> None:
         """Pass a request or a WebSocket on to a server; `tell` says what is wrong in another door's words."""
         headers = Headers(scope=scope)
-        way = Way(place.port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
+        address = ServerAddress(place.port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
         query = scope["query_string"]
         target = (path if path.startswith(b"/") else b"/" + path) + (b"?" + query if query else b"")
-        inner = inward(scope, way, COOKIE, lambda secret: self._service.keyring.find(secret) is not None)
+        inner = inward(scope, address, COOKIE, lambda secret: self._service.keyring.find(secret) is not None)
 
         async def relay(socket: Socket) -> None:
             async with self._connected(place) as connection:
-                await Relay(socket, connection, way).carry_out(target, inner)
+                await Relay(socket, connection, address).carry_out(target, inner)
 
         if scope["type"] == "websocket":
             await Door(relay)(scope, receive, send)
             return
         try:
             if scope["method"] in ("CONNECT", "TRACE"):
-                raise Unwelcome(405, "invalid", "This method is not passed on.")
-            if way.is_shared and _is_part_of_ours(headers):
-                raise Unwelcome(403, "forbidden", "Our own pages use nothing of a server in a sandbox.")
+                raise RequestRefused(405, "invalid", "This method is not passed on.")
+            if address.is_shared and _is_part_of_ours(headers):
+                raise RequestRefused(403, "forbidden", "Our own pages use nothing of a server in a sandbox.")
             async with self._connected(place) as connection:
-                await Exchange(scope, receive, send, connection, way).carry_out(target, inner)
+                await Exchange(scope, receive, send, connection, address).carry_out(target, inner)
         except ClocheError as problem:
             await (tell or _tell)(problem, scope, receive, send)
 
@@ -130,7 +130,7 @@ class PortDoor:
             async with self._service.ports.connect(place.caller, place.sandbox, place.port) as connection:
                 yield connection
         except NotListening as problem:
-            raise Unwelcome(502, "failed", problem.message, problem.hint) from None
+            raise RequestRefused(502, "failed", problem.message, problem.hint) from None
 
 
 def _is_part_of_ours(headers: Headers) -> bool:
@@ -150,7 +150,7 @@ def _raw_path(scope: Scope) -> bytes:
 
 async def _tell(problem: ClocheError, scope: Scope, receive: Receive, send: Send) -> None:
     """What is wrong, as a page for people and as JSON for programs."""
-    response: Response = answer(problem)
+    response: Response = problem_response(problem)
     if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
         page = _PAGE.format(title=escape(problem.message), hint=escape(problem.hint))
         response = HTMLResponse(page, response.status_code)

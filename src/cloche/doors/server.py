@@ -1,4 +1,4 @@
-"""Everything on one port: the service, the gate in front of it, and the server that listens."""
+"""Puts everything on one port: the service, the doors, the gate in front of them, and the server that listens."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ log = logging.getLogger("cloche.server")
 
 BACKLOG = 1024
 MAX_MESSAGE = 16 << 20  # bytes of one WebSocket message
-PING_TIMEOUT_S = 120  # a client is not listened to while a server in a sandbox does not take what it sends
+PING_TIMEOUT_S = 120  # reading from a client stops while a server in a sandbox does not read
 KEEP_ALIVE_S = 75
-STOP_S = 5  # for clients to take what is left for them
+STOP_S = 5  # for clients to read the last answers
 
 
 def application(service: Service, mcp: McpDoor) -> Gate:
@@ -49,7 +49,7 @@ def guarded(http: FastAPI, service: Service, metrics: Metrics, ports: PortDoor) 
 
 
 async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
-    """Serve until told to stop; `ready` is called with the address once requests are taken."""
+    """Serve until a signal stops the server; `ready` is called with the address once it takes requests."""
     listening = _listen(configuration.host, configuration.port)
     try:
         port: int = listening.getsockname()[1]
@@ -60,7 +60,7 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
             task = asyncio.create_task(server.serve([listening]))
             await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
             gc.collect()
-            gc.freeze()  # what was loaded by now stays: a collector that looks through all of it makes everybody wait
+            gc.freeze()  # collecting through everything that was loaded would make all requests wait
             gc.enable()
             if not task.done():
                 ready(_address(configuration.host, port), service)
@@ -73,7 +73,7 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, with sandboxes that end before its last connections do."""
+    """Uvicorn, except that sandboxes end before the last connections do."""
 
     def __init__(self, service: Service, mcp: McpDoor) -> None:
         super().__init__(
@@ -83,7 +83,7 @@ class _Server(uvicorn.Server):
                 http=Connection,
                 ws=Messages,
                 ws_max_size=MAX_MESSAGE,
-                ws_per_message_deflate=False,  # it takes time and memory, and most clients are near
+                ws_per_message_deflate=False,  # compression costs time and memory, and most clients are near
                 ws_ping_timeout=PING_TIMEOUT_S,
                 lifespan="off",
                 log_config=None,
@@ -97,38 +97,36 @@ class _Server(uvicorn.Server):
             )
         )
         self._service, self._mcp = service, mcp
-        # A server in a sandbox that breaks off is passed on by breaking off, and a WebSocket may be refused: nothing
-        # that the operator should hear of.
+        # When a server in a sandbox breaks off, our answer breaks off as well; uvicorn would report it to the operator.
         logging.getLogger("uvicorn.error").addFilter(lambda record: "without completing" not in record.msg)
         service.keyring.when_revoked = self._hang_up
         self.up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take requests."""
         await super().startup(sockets)
         if not self.up.done():
             self.up.set_result(None)
 
     def _hang_up(self, key_id: str) -> None:
-        """A key was revoked: what it has opened is closed."""
+        """Close everything that a revoked key has open."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection | Messages):
                 connection.hang_up(key_id)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are taken; uvicorn would raise them once more at the end, before everything is written down."""
+        """Keep uvicorn from raising the signals again at the end, before everything is written to disk."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal: stop, and let whoever asks know; a second one stops at once."""
+        """Stop on a signal, and let /v1/ready say so; a second signal stops at once."""
         self._service.refuse_new()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what is under way: runs first, since clients wait for them."""
+        """Finish runs first, because clients wait for them."""
         for listening in sockets or []:
             listening.close()
         await self._service.drain()
@@ -145,8 +143,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as problem:
         listening.close()
         raise Misconfigured(
-            f"Port {port} of {host} cannot be had: {problem.strerror}.",
-            hint="Another server may be running there; choose another with --port, or 0 for any that is free.",
+            f"Cloche cannot listen on port {port} of {host}: {problem.strerror}.",
+            hint="Another server may be running there. Choose another port with --port; 0 means any free port.",
         ) from None
     listening.setblocking(False)
     return listening
@@ -158,15 +156,15 @@ def _address(host: str, port: int) -> str:
 
 
 def run(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
-    """The same for whoever has no event loop."""
+    """Run `serve` in an event loop of its own."""
     import resource
 
     import uvloop
 
-    # The usual 1,024 descriptors are for programs that use select(); sandboxes have limits of their own.
+    # The usual limit of 1,024 descriptors is for programs that use select(); sandboxes have limits of their own.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    # Where even that is few, half are for sandboxes: whoever cannot be accepted cannot be told so either.
+    # Sandboxes keep half of the descriptors: without a free one, a connection could not even be refused.
     Connection.at_most = min(MAX_CONNECTIONS, most // 2)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     uvloop.run(serve(configuration, ready))

@@ -1,4 +1,4 @@
-"""A WebSocket as the doors use it: refused with an HTTP answer until it is accepted, with a code of its own after."""
+"""WebSockets for the doors: refused with an HTTP answer before they are accepted, and with a close code afterwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.http.problems import answer
+from cloche.doors.http.problems import problem_response
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused
 
 SUBPROTOCOL = "cloche"
@@ -16,11 +16,11 @@ _LONGEST_REASON = 120  # bytes; a close frame has room for 123
 
 
 class Left(ConnectionError):
-    """The client is gone."""
+    """The client has left."""
 
 
 class Socket:
-    """One WebSocket; sending raises Left once the client has."""
+    """One WebSocket; sending raises Left once the client has left."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self._receive, self._send = scope, receive, send
@@ -28,7 +28,7 @@ class Socket:
         self.code, self.reason = CALLER_LEFT, ""  # how the client closed it, once `receive` has returned None
 
     async def accept(self, subprotocol: str | None = None) -> None:
-        """Open it; with our own subprotocol if the client offers that and none is given."""
+        """Open the WebSocket; with our own subprotocol if the client offers it and none is given."""
         if subprotocol is None and SUBPROTOCOL in self.scope.get("subprotocols", ()):
             subprotocol = SUBPROTOCOL
         await self._receive()
@@ -36,7 +36,7 @@ class Socket:
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
 
     async def receive(self) -> str | bytes | None:
-        """The next message, a text or bytes; None when the client has left."""
+        """Receive the next message, text or bytes; None when the client has left."""
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             self.code, self.reason = message.get("code") or CALLER_LEFT, message.get("reason") or ""
@@ -46,21 +46,20 @@ class Socket:
         return data if text is None else text
 
     async def send(self, message: str | bytes) -> None:
-        """Send a message; waits while the client takes nothing."""
+        """Send a message; waits while the client reads nothing."""
         try:
             await self._send({"type": "websocket.send", "text" if isinstance(message, str) else "bytes": message})
         except OSError:
             raise Left from None
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close it."""
         short = reason.encode(errors="replace")[:_LONGEST_REASON].decode(errors="ignore")
         await self._send({"type": "websocket.close", "code": code, "reason": short})
 
     async def refuse(self, problem: ClocheError) -> None:
-        """Tell what is wrong: as an HTTP answer as long as it can be one, else by closing."""
+        """Answer with the problem: in HTTP before the WebSocket is accepted, by closing it afterwards."""
         if not self.accepted:
-            await answer(problem)(self.scope, self._receive, self._send)
+            await problem_response(problem)(self.scope, self._receive, self._send)
             return
         code = next((code for kind, code in _CODES if isinstance(problem, kind)), OUR_FAULT)
         await self.close(code, problem.message)
@@ -73,7 +72,6 @@ class Door:
         self._handle = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one."""
         socket = Socket(scope, receive, send)
         try:
             try:

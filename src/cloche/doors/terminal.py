@@ -13,7 +13,7 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from cloche.doors.http.dependencies import visit
+from cloche.doors.http.dependencies import service_and_caller
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
@@ -29,7 +29,7 @@ _SHELL = ["sh", "-c", "if command -v bash > /dev/null; then exec bash -l; else e
 
 async def _handle(socket: Socket) -> None:
     connection = HTTPConnection(socket.scope)
-    (service, caller), query = visit(connection), connection.query_params
+    (service, caller), query = service_and_caller(connection), connection.query_params
     sandbox: str = socket.scope["path_params"]["sandbox_id"]
     size = _number(query.get("columns"), 80), _number(query.get("rows"), 24)
     if identity := query.get("id"):

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
 from cloche.json_text import to_json
 from cloche.policy.refusals import Busy, Forbidden, TooMany, Unauthorized
@@ -50,7 +50,7 @@ def refusal(problem: ClocheError) -> Refusal:
     """What went wrong, with the status that the clients have an exception for."""
     status = next((number for kind, number in _STATUS if isinstance(problem, kind)), 500)
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    if isinstance(problem, Unwelcome):
+    if isinstance(problem, RequestRefused):
         status = problem.status
     if isinstance(problem, FileProblem) and problem.errno in _FULL:
         status = 507

@@ -20,7 +20,7 @@ from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.gate.admission import Admission
 from cloche.doors.gate.declarations import Declared
 from cloche.doors.gate.identity import Identity
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.ports import Place, PortDoor
 from cloche.doors.routing.access import UNKNOWN, Access, BodyKind
 from cloche.errors import ClocheError
@@ -231,7 +231,7 @@ class E2bDoor:
         async def translated() -> Message:
             try:
                 return await bounded()
-            except Unwelcome as problem:
+            except RequestRefused as problem:
                 # Not as an error of ours: envd would send those inside an answer that is a success to HTTP.
                 raise refusal(problem) from None
 

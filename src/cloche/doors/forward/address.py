@@ -1,4 +1,4 @@
-"""How a server in a sandbox is reached, and where its redirections may lead."""
+"""The address by which a client reaches a server in a sandbox, and where that server's redirections may lead."""
 
 from __future__ import annotations
 
@@ -8,62 +8,61 @@ from ipaddress import ip_address
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 _LOCAL = frozenset(("localhost", "127.0.0.1", "0.0.0.0", "::1", "::"))
-_IGNORED = re.compile(r"[\t\r\n]")  # by browsers, anywhere in an address
-_BLANK = "".join(map(chr, range(0x21)))  # and these at its ends
-_HOST = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")  # anything else might be another name for our own
+_IGNORED = re.compile(r"[\t\r\n]")  # browsers ignore these anywhere in an address
+_BLANK = "".join(map(chr, range(0x21)))  # and these at both ends
+_HOST = re.compile(r"[a-z0-9.-]+|[0-9a-f:.]+")  # anything else might be another spelling of our own name
 _DOT = re.compile("%2e", re.I)
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """To one port, by an address that the client knows."""
+class ServerAddress:
+    """The address of one port, as the client knows it."""
 
     port: int
     scheme: str
     host: str
-    """As in the client's Host header."""
+    """The client's Host header."""
     prefix: str
-    """What is in front of the server's own paths; empty on an origin of its own."""
+    """The path in front of the server's own paths; empty when the server has an origin of its own."""
     needs_key: bool = False
     mask: str = ""
-    """What the server reads as its Host, if that is not where it listens."""
+    """The Host header that the server gets, if it is not the address where the server listens."""
 
     @property
     def is_shared(self) -> bool:
-        """Is it below a path of our own origin, where the server's pages must have no rights?"""
+        """Whether the address is below a path of our own origin, where the server's pages must have no rights."""
         return bool(self.prefix)
 
     @property
     def origin(self) -> str:
-        """The origin of the client's address."""
         return f"{self.scheme}://{self.host}"
 
     @property
     def inner(self) -> str:
-        """The host that the server believes to be."""
+        """The name that the server has for itself."""
         return f"localhost:{self.port}"
 
-    def location(self, told: str, path: str) -> str | None:
-        """Where a redirection of the server's leads a client; None when it is better not told.
+    def location(self, target: str, path: str) -> str | None:
+        """Translate the target of the server's redirection for the client; None when the client must not get it.
 
-        Below our own origin a client would take its key along, so an address there is always one of the server's own.
+        Below our own origin a client would send its key along, so a target there always means the server itself.
         """
-        told = _IGNORED.sub("", told).strip(_BLANK)
-        before, *after = re.split(r"([?#])", told, maxsplit=1)
-        told = before.replace("\\", "/") + "".join(after)  # as browsers understand it
+        target = _IGNORED.sub("", target).strip(_BLANK)
+        before, *after = re.split(r"([?#])", target, maxsplit=1)
+        target = before.replace("\\", "/") + "".join(after)  # as browsers understand it
         try:
-            if not self.is_shared and not urlsplit(told).netloc:
-                return told  # on its own origin, wherever that is
-            to = urlsplit(urljoin(f"http://{self.inner}{path}", told))
+            if not self.is_shared and not urlsplit(target).netloc:
+                return target  # on its own origin, wherever that is
+            to = urlsplit(urljoin(f"http://{self.inner}{path}", target))
             name, port = to.hostname or "", to.port
         except ValueError:
             return None
         if to.scheme not in ("http", "https"):
-            return None if self.is_shared else told
+            return None if self.is_shared else target
         if not name or self._is_inner(name, port or 80) or (self.is_shared and self._is_ours(to)):
             rest = (f"?{to.query}" if to.query else "") + (f"#{to.fragment}" if to.fragment else "")
             return f"{self.prefix or self.origin}{_straight(to.path)}{rest}"
-        return None if self.is_shared and _is_odd(name) else told
+        return None if self.is_shared and _is_odd(name) else target
 
     def _is_inner(self, name: str, port: int) -> bool:
         return name in _LOCAL and port == self.port
@@ -75,7 +74,7 @@ class Way:
 
 
 def _is_odd(name: str) -> bool:
-    """Could a browser take this for the name of another host than we do?"""
+    """Whether a browser might take this for the name of another host than we do."""
     if _HOST.fullmatch(name) is None:
         return True
     try:
@@ -85,7 +84,7 @@ def _is_odd(name: str) -> bool:
 
 
 def _straight(path: str) -> str:
-    """A path without steps up or in place, however they are written."""
+    """The path without `.` and `..`, however they are written."""
     parts: list[str] = []
     segments = path.split("/")
     for segment in segments[1:]:

@@ -1,4 +1,4 @@
-"""Which headers go through, in either direction: none of ours goes in, none that could harm our origin comes out."""
+"""Filters headers: our own do not reach the server, and none that could harm our origin comes back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from starlette.types import Scope
 
-from cloche.doors.forward.address import Way
+from cloche.doors.forward.address import ServerAddress
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -21,61 +21,63 @@ _OURS_TO_SAY = frozenset(
     b"x-forwarded-prefix x-forwarded-server x-real-ip".split()
 )
 _SOCKET = b"sec-websocket-"
-# What a server says about the whole of its origin, which below a path of ours would be our own; and what a browser
-# would ask a person for in our name.
+# Headers that speak about the server's whole origin, which below a path of ours would be our origin, and headers that
+# make a browser ask a person for a password in our name.
 _ABOUT_ORIGINS = frozenset(
     b"set-cookie set-cookie2 clear-site-data service-worker-allowed strict-transport-security alt-svc public-key-pins "
     b"public-key-pins-report-only expect-ct nel report-to reporting-endpoints accept-ch critical-ch "
     b"origin-agent-cluster speculation-rules use-as-dictionary timing-allow-origin www-authenticate "
     b"authentication-info x-content-type-options cross-origin-resource-policy x-permitted-cross-domain-policies".split()
 )
-_NOT_ITS_OWN = frozenset((b"strict-transport-security", b"alt-svc"))  # about the port, or the names below
+_NOT_ITS_OWN = frozenset(
+    (b"strict-transport-security", b"alt-svc")
+)  # these speak about other ports, or about names below
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _DOMAIN = re.compile(rb";\s*domain\s*=[^;]*", re.I)
 
 
-def inward(scope: Scope, way: Way, cookie: str, is_key: Callable[[str], bool]) -> Headers:
-    """The headers of a request, for the server in the sandbox."""
+def inward(scope: Scope, address: ServerAddress, cookie: str, is_key: Callable[[str], bool]) -> Headers:
+    """The headers of a request as the server in the sandbox gets them."""
     given: Headers = scope["headers"]
     dropped = _HOP_BY_HOP | _OURS_TO_SAY | _named(given)
-    headers: Headers = [(b"host", (way.mask or way.inner).encode())]
+    headers: Headers = [(b"host", (address.mask or address.inner).encode())]
     for name, value in given:
         name = name.lower()
         if name in dropped or name.startswith(_SOCKET):
             continue
-        if name in (b"authorization", b"x-api-key") and (way.needs_key or is_key(_secret(value))):
+        if name in (b"authorization", b"x-api-key") and (address.needs_key or is_key(_secret(value))):
             continue
-        if name in (b"cookie", b"referer") and way.is_shared:
-            continue  # not those of whatever else is at our origin
+        if name in (b"cookie", b"referer") and address.is_shared:
+            continue  # these belong to our origin, not to the server
         if name == b"cookie":
             value = _without(value, cookie.encode())
-        elif name == b"origin" and value.decode("latin-1").lower() == way.origin.lower():
-            value = b"http://" + way.inner.encode()
+        elif name == b"origin" and value.decode("latin-1").lower() == address.origin.lower():
+            value = b"http://" + address.inner.encode()
         if value:
             headers.append((name, value))
     client = scope.get("client")
     headers += [
         (b"x-forwarded-for", (client[0] if client else "unknown").encode()),
-        (b"x-forwarded-host", way.host.encode()),
-        (b"x-forwarded-proto", way.scheme.encode()),
+        (b"x-forwarded-host", address.host.encode()),
+        (b"x-forwarded-proto", address.scheme.encode()),
     ]
-    if way.prefix:
-        headers.append((b"x-forwarded-prefix", way.prefix.encode()))
+    if address.prefix:
+        headers.append((b"x-forwarded-prefix", address.prefix.encode()))
     return headers
 
 
-def outward(given: Iterable[tuple[bytes, bytes]], way: Way, path: str, has_length: bool) -> Headers:
-    """The headers of an answer, for the client; `has_length`: its Content-Length can be relied on."""
-    told = [(name.lower(), value) for name, value in given]
-    dropped = _HOP_BY_HOP | _named(told) | (_ABOUT_ORIGINS if way.is_shared else _NOT_ITS_OWN)
+def outward(given: Iterable[tuple[bytes, bytes]], address: ServerAddress, path: str, has_length: bool) -> Headers:
+    """The headers of an answer as the client gets them; `has_length`: its Content-Length can be relied on."""
+    lowered = [(name.lower(), value) for name, value in given]
+    dropped = _HOP_BY_HOP | _named(lowered) | (_ABOUT_ORIGINS if address.is_shared else _NOT_ITS_OWN)
     headers: Headers = []
-    for name, value in told:
+    for name, value in lowered:
         if name in dropped or _CONTROL.search(value) or (name == b"content-length" and not has_length):
             continue
-        if way.is_shared and name.startswith(b"access-control-"):
+        if address.is_shared and name.startswith(b"access-control-"):
             continue
         if name == b"location":
-            to = way.location(value.decode("latin-1"), path)
+            to = address.location(value.decode("latin-1"), path)
             if to is None:
                 continue
             value = to.encode("latin-1", "ignore")
@@ -83,17 +85,17 @@ def outward(given: Iterable[tuple[bytes, bytes]], way: Way, path: str, has_lengt
             value = _DOMAIN.sub(b"", value)
         headers.append((name, value))
     names = {name for name, _ in headers}
-    if way.is_shared:
+    if address.is_shared:
         headers += [(b"content-security-policy", SANDBOX), (b"x-content-type-options", b"nosniff")]
-        # Its pages have no origin, so that nothing of theirs would be of the same.
-        headers.append((b"cross-origin-resource-policy", b"same-origin" if way.needs_key else b"cross-origin"))
+        # Its pages have no origin, so even their own files count as cross-origin.
+        headers.append((b"cross-origin-resource-policy", b"same-origin" if address.needs_key else b"cross-origin"))
     elif b"referrer-policy" not in names:
         headers.append((b"referrer-policy", b"same-origin"))  # the token is in the address
     return headers
 
 
 def _named(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """Headers that are for this connection alone, as they say."""
+    """The headers that `Connection` names: they are for one connection and not passed on."""
     values = b",".join(value for name, value in headers if name.lower() == b"connection")
     return frozenset(part.strip().lower() for part in values.split(b","))
 

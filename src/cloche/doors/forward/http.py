@@ -1,4 +1,4 @@
-"""A request passed on to a server in a sandbox: both ways at once, piece by piece, whatever the server does."""
+"""Passes a request on to a server in a sandbox: both directions at once, piece by piece."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import h11
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.forward.address import Way
+from cloche.doors.forward.address import ServerAddress
 from cloche.doors.forward.headers import Headers, outward
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.errors import ClocheError, Gone
 from cloche.service.ports import PortConnection
 
@@ -23,16 +23,18 @@ _WITHOUT_BODY = (204, 304)
 class Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, connection: PortConnection, way: Way) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, connection: PortConnection, address: ServerAddress
+    ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
-        self._connection, self._way = connection, way
+        self._connection, self._address = connection, address
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._alarm: asyncio.TimerHandle | None = None
         self._begun = False
 
     async def carry_out(self, target: bytes, headers: Headers) -> None:
-        """Pass it on; raises what is wrong until the answer has begun, and breaks off after."""
+        """Pass the request on; a failure raises until the answer has begun, and cuts the answer off afterwards."""
         self._path = target.partition(b"?")[0].decode("latin-1")
         try:
             request = h11.Request(
@@ -40,7 +42,9 @@ class Exchange:
             )
             head = self._h11.send(request)
         except h11.LocalProtocolError:
-            raise Unwelcome(400, "invalid", "This request cannot be passed on.") from None
+            raise RequestRefused(
+                400, "invalid", "The server in the sandbox cannot get this request: it is not valid HTTP."
+            ) from None
         uploading = asyncio.create_task(self._upload(head or b""))
         answering = asyncio.create_task(self._answer())
         try:
@@ -50,11 +54,11 @@ class Exchange:
             elif uploading.done():
                 uploading.result()  # the client has left, or sent too much
             else:
-                raise Unwelcome(
+                raise RequestRefused(
                     504,
                     "failed",
-                    f"The server on port {self._way.port} in the sandbox has not answered within {ANSWER_S:.0f} s.",
-                    "See what it is doing, in its output.",
+                    f"The server on port {self._address.port} in the sandbox has not answered within {ANSWER_S:.0f} s.",
+                    "Look at the server's output to see what it is doing.",
                 )
         except ClocheError:
             if not self._begun:
@@ -67,7 +71,7 @@ class Exchange:
             await asyncio.gather(uploading, answering, return_exceptions=True)
 
     def _framing(self) -> Headers:
-        """How the request's body is told from what follows it, as the client told it to us."""
+        """The headers that delimit the body, as the client sent them."""
         given: Headers = self._scope["headers"]
         if any(name.lower() == b"transfer-encoding" for name, _ in given):
             return [(b"transfer-encoding", b"chunked"), (b"connection", b"close")]
@@ -81,7 +85,7 @@ class Exchange:
         is_taken = await self._pass(head)
         is_more = True
         while True:
-            self._forget_alarm()  # it is not the server that keeps us waiting
+            self._forget_alarm()  # now we wait for the client, not for the server
             if not is_more:
                 self._expect()
             message = await self._receive()
@@ -101,15 +105,15 @@ class Exchange:
             if not is_more:
                 data = (data or b"") + (self._h11.send(h11.EndOfMessage()) or b"")
         except h11.LocalProtocolError:
-            return False  # its answer is complete, or makes no sense: that is the other task's matter
+            return False  # its answer is complete or invalid, which the other task deals with
         return await self._pass(data or b"")
 
     async def _pass(self, data: bytes) -> bool:
-        """Send to the server; does it take anything still?"""
+        """Send to the server; returns whether it still takes data."""
         try:
             await self._connection.send(data)
         except Gone:
-            return False  # it may have answered all the same
+            return False  # it may have answered nevertheless
         return True
 
     def _expect(self) -> None:
@@ -135,13 +139,13 @@ class Exchange:
         status = response.status_code
         names = {name for name, _ in response.headers}
         has_length = status not in _WITHOUT_BODY and b"transfer-encoding" not in names
-        headers = outward(response.headers, self._way, self._path, has_length)
+        headers = outward(response.headers, self._address, self._path, has_length)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             while isinstance(event := await self._next(), h11.Data):
                 await self._send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
         except h11.RemoteProtocolError:
-            return  # less than it promised, or not what it promised: break off, so that the client sees it, too
+            return  # not what it promised: end without the last message, so that the client notices
         if isinstance(event, h11.EndOfMessage):
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -152,11 +156,11 @@ class Exchange:
         except h11.RemoteProtocolError:
             event = None
         if not isinstance(event, h11.Response) or event.status_code > _LAST_STATUS:
-            raise Unwelcome(
+            raise RequestRefused(
                 502,
                 "failed",
-                f"The server on port {self._way.port} in the sandbox has answered with something that is not HTTP.",
-                "See whether it is the right port, and what the server prints.",
+                f"The server on port {self._address.port} in the sandbox has answered with something that is not HTTP.",
+                "Check that it is the right port, and look at the server's output.",
             )
         return event
 
@@ -165,6 +169,6 @@ class Exchange:
             try:
                 data = await self._connection.receive()
             except Gone:
-                data = b""  # it was cut off
+                data = b""  # the connection was cut
             self._h11.receive_data(data)
         return event

@@ -1,4 +1,4 @@
-"""A WebSocket passed on to a server in a sandbox, message by message, with its subprotocol and its close codes."""
+"""Passes a WebSocket on to a server in a sandbox, message by message, with its subprotocol and its close codes."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
-from cloche.doors.forward.address import Way
+from cloche.doors.forward.address import ServerAddress
 from cloche.doors.forward.headers import Headers
 from cloche.doors.forward.http import ANSWER_S
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.sockets import SUBPROTOCOL, Socket
 from cloche.errors import ClocheError, Gone
 from cloche.service.ports import PortConnection
 
 MAX_MESSAGE = 16 << 20
-STALLED_S = 120.0  # who takes nothing for so long is given up
+STALLED_S = 120.0  # a server that reads nothing for so long is given up
 _BAD_GATEWAY, _NOT_TEXT = 1014, 1007
-_TELLABLE = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014))
+_SENDABLE = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014))
 
 
 class Relay:
-    """One WebSocket of a client, and one of the server's."""
+    """One WebSocket of a client and its counterpart to the server."""
 
-    def __init__(self, socket: Socket, connection: PortConnection, way: Way) -> None:
-        self._socket, self._connection, self._way = socket, connection, way
+    def __init__(self, socket: Socket, connection: PortConnection, address: ServerAddress) -> None:
+        self._socket, self._connection, self._address = socket, connection, address
         self._sending = asyncio.Lock()
         self._message: list[bytes] = []
         self._is_text = False
 
     async def carry_out(self, target: bytes, headers: Headers) -> None:
-        """Connect both, and pass on until one of them closes."""
+        """Connect both and pass messages on until one of them closes."""
         scope = self._socket.scope
         path, _, query = target.decode("latin-1").partition("?")
         offered = [Subprotocol(one) for one in scope.get("subprotocols", ()) if not _is_ours(one)]
         self._protocol = ClientProtocol(
-            WebSocketURI(False, "localhost", self._way.port, path, query),
+            WebSocketURI(False, "localhost", self._address.port, path, query),
             subprotocols=offered or None,
             max_size=MAX_MESSAGE,
         )
@@ -72,7 +72,9 @@ class Relay:
         except Gone:
             raise self._refusal(502, "has closed the connection") from None
         except ValueError:
-            raise Unwelcome(400, "invalid", "This request cannot be passed on.") from None
+            raise RequestRefused(
+                400, "invalid", "The server in the sandbox cannot get this request: it is not valid HTTP."
+            ) from None
         problem = self._protocol.handshake_exc
         if isinstance(problem, InvalidStatus):
             status = problem.response.status_code
@@ -80,11 +82,10 @@ class Relay:
         if problem is not None or self._protocol.state is State.CONNECTING:
             raise self._refusal(502, "does not speak WebSocket")
 
-    def _refusal(self, status: int, what: str) -> Unwelcome:
-        return Unwelcome(status, "failed", f"The server on port {self._way.port} in the sandbox {what}.")
+    def _refusal(self, status: int, what: str) -> RequestRefused:
+        return RequestRefused(status, "failed", f"The server on port {self._address.port} in the sandbox {what}.")
 
     async def _there(self) -> None:
-        """What the client sends."""
         while (message := await self._socket.receive()) is not None:
             if self._protocol.state is not State.OPEN:
                 continue  # the other task is about to close it
@@ -96,13 +97,12 @@ class Relay:
         code = self._socket.code
         if self._protocol.state is State.OPEN:
             try:
-                self._protocol.send_close(*((code, self._socket.reason) if _is_tellable(code) else (1001, "")))
+                self._protocol.send_close(*((code, self._socket.reason) if _is_sendable(code) else (1001, "")))
                 await self._flush()
             except (ProtocolError, ClocheError):
                 pass
 
     async def _back(self) -> None:
-        """What the server sends."""
         while True:
             for event in self._protocol.events_received():
                 if isinstance(event, Frame) and not await self._pass_on(event):
@@ -121,11 +121,11 @@ class Relay:
                 self._protocol.receive_eof()
 
     async def _pass_on(self, frame: Frame) -> bool:
-        """Pass a frame on to the client; does it go on?"""
+        """Pass a frame on to the client; returns whether more can follow."""
         if frame.opcode is Opcode.CLOSE:
             received = self._protocol.close_rcvd
             await self._flush()
-            code = received.code if received is not None and _is_tellable(received.code) else 1000
+            code = received.code if received is not None and _is_sendable(received.code) else 1000
             await self._socket.close(code, received.reason if received is not None else "")
             return False
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
@@ -138,7 +138,7 @@ class Relay:
             try:
                 await self._socket.send(data.decode() if self._is_text else data)
             except UnicodeDecodeError:
-                await self._socket.close(_NOT_TEXT, "The server in the sandbox sent a text that is none.")
+                await self._socket.close(_NOT_TEXT, "The server in the sandbox sent a text that is not UTF-8.")
                 return False
         return True
 
@@ -164,19 +164,19 @@ def _is_ours(subprotocol: str) -> bool:
     return subprotocol == SUBPROTOCOL or subprotocol.startswith(f"{SUBPROTOCOL}-key.")
 
 
-def _is_tellable(code: int) -> bool:
-    return code in _TELLABLE or 3000 <= code < 5000
+def _is_sendable(code: int) -> bool:
+    return code in _SENDABLE or 3000 <= code < 5000
 
 
 class Tunnel:
-    """Bytes both ways, as binary messages; the text "eof" is the end of one direction."""
+    """Raw bytes in both directions, as binary messages; the text "eof" ends one direction."""
 
     def __init__(self, socket: Socket, connection: PortConnection) -> None:
         self._socket, self._connection = socket, connection
-        self._said_all = asyncio.Event()  # the client has sent all that it will
+        self._client_is_done = asyncio.Event()  # the client has sent all that it will
 
     async def carry_out(self) -> None:
-        """Pass on until both have said all, or the client leaves."""
+        """Pass bytes on until both directions have ended or the client leaves."""
         there, back = asyncio.create_task(self._there()), asyncio.create_task(self._back())
         try:
             done, _ = await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
@@ -191,20 +191,20 @@ class Tunnel:
         while (message := await self._socket.receive()) is not None:
             if message == "eof":
                 await self._connection.send_eof()
-                self._said_all.set()
-            elif isinstance(message, bytes) and not self._said_all.is_set():
+                self._client_is_done.set()
+            elif isinstance(message, bytes) and not self._client_is_done.is_set():
                 try:
                     async with asyncio.timeout(STALLED_S):
                         await self._connection.send(message)
                 except Gone:
-                    self._said_all.set()  # nobody takes it any more; what came before can still be read
+                    self._client_is_done.set()  # the server reads no more, but its last bytes can still be passed back
 
     async def _back(self) -> None:
         try:
             async for data in self._connection:
                 await self._socket.send(data)
         except Gone:
-            self._said_all.set()  # it was cut off
+            self._client_is_done.set()  # the connection was cut
         await self._socket.send("eof")
-        await self._said_all.wait()
+        await self._client_is_done.wait()
         await self._socket.close()

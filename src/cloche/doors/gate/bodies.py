@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.routing.access import BodyKind
 
 MAX_UNREAD = 16 << 10  # bytes that a client may send to a route that reads no body; some send an empty object
@@ -18,7 +18,9 @@ def bounded(
     if scope["type"] != "http" or kind == "stream":
         return receive
     if kind != "encoded" and headers.get("content-encoding", "identity").lower() not in ("", "identity"):
-        raise Unwelcome(415, "invalid", "This server does not take compressed bodies.", "Send the body uncompressed.")
+        raise RequestRefused(
+            415, "invalid", "This server does not take compressed bodies.", "Send the body uncompressed."
+        )
     limit = _limit(kind, headers, max_body, max_upload)
     declared = headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
@@ -45,8 +47,8 @@ def _limit(kind: BodyKind, headers: Headers, max_body: int, max_upload: int) -> 
     return max_upload
 
 
-def _too_large(limit: int) -> Unwelcome:
-    return Unwelcome(
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(
         413,
         "invalid",
         f"The body is too large: this address takes at most {limit} bytes.",

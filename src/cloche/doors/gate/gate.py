@@ -19,7 +19,7 @@ from cloche.doors.gate.declarations import PORT_HOSTS, Declared, declarations
 from cloche.doors.gate.identity import Identity
 from cloche.doors.gate.origins import Origins, host_of
 from cloche.doors.gate.sign_in import sign_in
-from cloche.doors.http.problems import answer
+from cloche.doors.http.problems import problem_response
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import PortDoor
 from cloche.doors.routing.access import UNKNOWN, Access
@@ -74,7 +74,7 @@ class Gate:
             bounded = self._admission.bounded(scope, headers, receive, access.body)
         except ClocheError as problem:
             # A WebSocket that is refused before it is accepted gets an HTTP answer to its handshake.
-            await answer(problem)(scope, receive, answering)
+            await problem_response(problem)(scope, receive, answering)
             return
         await self._app(scope, bounded, answering)
 

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from cloche.configuration import Configuration
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.routing.access import Access
 
 
@@ -32,7 +32,7 @@ class Origins:
 
     def check_host(self, name: str) -> None:
         if name not in self.names:
-            raise Unwelcome(
+            raise RequestRefused(
                 421,
                 "forbidden",
                 "This server does not answer to that host name.",
@@ -72,5 +72,5 @@ def host_of(headers: Headers) -> tuple[str, str]:
     return host, name if port.isdecimal() else host
 
 
-def _other_site(hint: str = "") -> Unwelcome:
-    return Unwelcome(403, "forbidden", "Pages of other sites may not use this server.", hint)
+def _other_site(hint: str = "") -> RequestRefused:
+    return RequestRefused(403, "forbidden", "Pages of other sites may not use this server.", hint)

@@ -11,14 +11,14 @@ from starlette.responses import Response
 from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
 from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
 from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.runs import EVENTS, result_response
 from cloche.doors.http.streams import accepted, of_log, outcome, position
 from cloche.doors.routing.routes import Operations
 from cloche.results.fields import result_fields
 from cloche.service.commands import Command, CommandRequest
 
-operations = Operations("/v1/sandboxes/{sandbox_id}/commands", responses=ALWAYS, tag="commands")
+operations = Operations("/v1/sandboxes/{sandbox_id}/commands", responses=ERROR_RESPONSES, tag="commands")
 
 Id = Annotated[str, Path(max_length=200)]
 

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from cloche.doors.http.dependencies import Json, SandboxId, TheCaller, TheService
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.routing.routes import Operations
 
-operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="sessions")
+operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ERROR_RESPONSES, tag="sessions")
 
 Difference = Literal["created", "changed", "removed"]
 

@@ -13,7 +13,7 @@ from cloche import languages
 from cloche.doors.http.answers import Page
 from cloche.doors.http.bodies import Body, Size, Text
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.streams import accepted, outcome
 from cloche.doors.routing.routes import Operations
 from cloche.errors import InvalidRun
@@ -25,7 +25,7 @@ from cloche.service.live import SandboxView
 from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
 
-operations = Operations("/containers", responses=ALWAYS, tag="containers")
+operations = Operations("/containers", responses=ERROR_RESPONSES, tag="containers")
 
 KIND = "sandbox"
 _TAG = "cloche.container"  # in the metadata of sandboxes that were started here

@@ -16,7 +16,7 @@ from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
 
-def visit(request: HTTPConnection) -> tuple[Service, Caller]:
+def service_and_caller(request: HTTPConnection) -> tuple[Service, Caller]:
     """The service and the caller of a request."""
     return request.app.state.service, caller_of(request.scope)
 
@@ -30,7 +30,7 @@ async def _service(request: HTTPConnection) -> Service:
 
 
 async def _caller(request: HTTPConnection) -> Caller:
-    return visit(request)[1]
+    return service_and_caller(request)[1]
 
 
 TheService = Annotated[Service, Depends(_service)]

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from cloche.doors.http import runs, sessions
 from cloche.doors.http.bodies import CellBody, RunBody
-from cloche.doors.http.problems import answer, unexpected
+from cloche.doors.http.problems import problem_response, unexpected
 from cloche.errors import ClocheError
 
 
@@ -35,7 +35,7 @@ class FastPath:
         try:
             body = await _read(receive)
         except ClocheError as problem:
-            await answer(problem)(scope, receive, send)
+            await problem_response(problem)(scope, receive, send)
             return
         if body is None:
             return  # the client has left
@@ -54,7 +54,7 @@ class FastPath:
                 return await sessions.run(request, request.path_params["sandbox_id"], body)
             return await runs.run(request, body)
         except ClocheError as problem:
-            return answer(problem)
+            return problem_response(problem)
         except Exception as problem:
             return await unexpected(request, problem)
 

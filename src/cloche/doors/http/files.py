@@ -16,7 +16,7 @@ from cloche.doors.http.archive import tar, zip_archive
 from cloche.doors.http.bodies import FolderBody, RenameBody
 from cloche.doors.http.dependencies import Json, SandboxId, TheCaller, TheService, page, path_in, path_in_query
 from cloche.doors.http.multipart import parts
-from cloche.doors.http.problems import ALWAYS, Unsatisfiable
+from cloche.doors.http.problems import ERROR_RESPONSES, RangeNotSatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
 from cloche.doors.routing.routes import Operations
@@ -27,7 +27,7 @@ from cloche.results.fields import plain
 from cloche.service.files import OpenFile
 from cloche.service.service import Service
 
-operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="files")
+operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ERROR_RESPONSES, tag="files")
 
 # A browser must not show content from a sandbox under our origin: it downloads it, does not guess its type, and runs
 # nothing in it.
@@ -112,7 +112,7 @@ def _range(request: Request, size: int, tag: str) -> tuple[int, int, int]:
     start = size - min(int(last), size) if not first else int(first)
     end = size - 1 if not first or not last else min(int(last), size - 1)
     if start >= size or end < start:
-        raise Unsatisfiable(size)
+        raise RangeNotSatisfiable(size)
     return start, end - start + 1, 206
 
 

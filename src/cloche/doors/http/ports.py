@@ -13,14 +13,14 @@ from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.answers import Listening, Page, PortAddress, PortAnswer
 from cloche.doors.http.bodies import PortBody
 from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.ports import Place, PortDoor
 from cloche.doors.routing.routes import ApplicationRoute, Operations, SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import InvalidRun
 from cloche.results.fields import plain
 
-operations = Operations("/v1/sandboxes/{sandbox_id}/ports", responses=ALWAYS, tag="ports")
+operations = Operations("/v1/sandboxes/{sandbox_id}/ports", responses=ERROR_RESPONSES, tag="ports")
 
 Number = Annotated[int, Path(ge=1, le=65535)]
 LONGEST_WAIT_S = 300.0

@@ -1,4 +1,4 @@
-"""Errors as HTTP tells them: one shape, the right status, and what to do."""
+"""Turns errors into HTTP responses: one JSON shape, the right status, and a hint on what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from cloche.doors.http.answers import ProblemAnswer
 from cloche.errors import (
@@ -30,7 +30,7 @@ from cloche.policy.refusals import Busy, Ended, Forbidden, TooMany, Unauthorized
 
 log = logging.getLogger("cloche.http")
 
-_AWAY_S = "5"  # when to try again, while what happens cannot be recorded
+_AWAY_S = "5"  # when to try again while the server cannot record what happens
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (Unauthorized, 401),
@@ -47,32 +47,31 @@ _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (SandboxFailed, 503),
     (Misconfigured, 503),
 )
-# What any request may meet; `responses=` of every route.
-ALWAYS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ProblemAnswer, "description": "what was wrong with the request"},
-    422: {"model": ProblemAnswer, "description": "the request is not of the form that is documented here"},
-    "5XX": {"model": ProblemAnswer, "description": "not now: busy, or not installed"},
+# The errors that every route may answer with, for `responses=`.
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ProblemAnswer, "description": "the request was refused; `error.message` says why"},
+    422: {"model": ProblemAnswer, "description": "the request does not have the form that is documented here"},
+    "5XX": {"model": ProblemAnswer, "description": "the server is busy, lacks something, or failed"},
 }
 
 
-class Unwelcome(ClocheError):
-    """A request that is refused at the door."""
+class RequestRefused(ClocheError):
+    """A refusal that makes sense in HTTP only, with its status."""
 
     def __init__(self, status: int, kind: str, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
         self.status, self.code = status, kind
 
 
-class Unsatisfiable(Unwelcome):
-    """A range that a file does not have."""
+class RangeNotSatisfiable(RequestRefused):
+    """The client asked for a range of a file that the file does not have."""
 
     def __init__(self, size: int) -> None:
         super().__init__(416, "invalid", f"The file has {size} bytes.", "Ask for a range within it.")
         self.size = size
 
 
-def answer(problem: ClocheError) -> Response:
-    """An error as a response."""
+def problem_response(problem: ClocheError) -> Response:
     status = 500
     headers: dict[str, str] = {}
     details: dict[str, Any] = {}
@@ -80,7 +79,7 @@ def answer(problem: ClocheError) -> Response:
         if isinstance(problem, kind):
             status = number
             break
-    if isinstance(problem, Unwelcome):
+    if isinstance(problem, RequestRefused):
         status = problem.status
     if isinstance(problem, FileProblem):
         details["errno"] = problem.errno
@@ -92,13 +91,13 @@ def answer(problem: ClocheError) -> Response:
         headers["Retry-After"] = _AWAY_S
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(problem, Unsatisfiable):
+    if isinstance(problem, RangeNotSatisfiable):
         headers["Content-Range"] = f"bytes */{problem.size}"
-    kind_told = "limit" if isinstance(problem, TooMany) else problem.code
-    return told(status, kind_told, problem.message, problem.hint, details, headers)
+    code = "limit" if isinstance(problem, TooMany) else problem.code
+    return error_response(status, code, problem.message, problem.hint, details, headers)
 
 
-def told(
+def error_response(
     status: int,
     kind: str,
     message: str,
@@ -106,57 +105,66 @@ def told(
     details: dict[str, Any] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """The one shape of all errors."""
+    """A response in the one shape that all errors have."""
     error = {"kind": kind, "message": message, "hint": hint, "details": details or {}}
-    # Names of files that are not UTF-8 are lone surrogates, which JSON can tell as escapes only.
+    # A file name that is not UTF-8 contains lone surrogates, which only an escape can carry in JSON.
     return Response(dumps({"error": error}).encode(), status, headers, media_type="application/json")
 
 
+_NOT_FOUND = """<!doctype html><meta charset="utf-8"><title>Not found</title>
+<body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
+<h1>There is nothing at this address</h1><p>The playground is at <a href="/">/</a>, and <a href="/docs">/docs</a>
+describes the HTTP interface.</p>"""
+_NOT_FOUND_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 _SEND_JSON = "Send one JSON object, in UTF-8."
 _SAY_JSON = "Send it with the header `Content-Type: application/json` (curl: --json instead of -d)."
 _KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 413: "invalid", 415: "invalid"}
 
 
 async def unexpected(_: Request, problem: Exception) -> Response:
-    """A failure of ours."""
-    log.error("a request failed by our own fault", exc_info=problem)
-    return told(500, "failed", "Something went wrong on our side.", "Try again; the server's log says more.")
+    """The response to an exception that nobody expected."""
+    log.error("a request failed with an unexpected exception", exc_info=problem)
+    return error_response(
+        500, "failed", "The server failed to answer this request.", "Try again; the server's log has the details."
+    )
 
 
 def install(app: FastAPI) -> None:
-    """Have every failure told in that shape."""
+    """Have the application answer every exception in this shape."""
 
     async def ours(_: Request, problem: Exception) -> Response:
         assert isinstance(problem, ClocheError)
-        return answer(problem)
+        return problem_response(problem)
 
     async def invalid(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
         found = problem.errors()
         kind = found[0]["type"] if found else ""
         if kind == "model_attributes_type" and "json" not in request.headers.get("content-type", "").lower():
-            return told(415, "invalid", "The body does not say that it is JSON.", _SAY_JSON)
+            return error_response(415, "invalid", "The request does not declare its body as JSON.", _SAY_JSON)
         if kind == "json_invalid":
-            return told(422, "invalid", f"The body is not JSON: {found[0]['ctx']['error']}.", _SEND_JSON)
+            return error_response(422, "invalid", f"The body is not JSON: {found[0]['ctx']['error']}.", _SEND_JSON)
         where = ".".join(str(part) for part in found[0]["loc"]) if found else "the request"
         message = f"{where}: {found[0]['msg']}" if found else "The request is malformed."
         details = {"problems": [{"where": list(map(str, one["loc"])), "what": one["msg"]} for one in found[:20]]}
-        return told(422, "invalid", message, "See /openapi.json for what is expected.", details)
+        return error_response(422, "invalid", message, "/openapi.json describes the form of every request.", details)
 
-    async def by_status(_: Request, problem: Exception) -> Response:
+    async def by_status(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
-        if isinstance(problem.__cause__, ClocheError):  # met while the body was read
-            return answer(problem.__cause__)
+        if isinstance(problem.__cause__, ClocheError):  # raised while the body was read
+            return problem_response(problem.__cause__)
         if problem.status_code == 400:  # only ever raised for bodies
-            return told(400, "invalid", "The body is not JSON that can be read.", _SEND_JSON)
+            return error_response(400, "invalid", "The body is not valid JSON.", _SEND_JSON)
         message = {404: "There is nothing at this address.", 405: "This address does not take this method."}
         text = message.get(problem.status_code, str(problem.detail))
         kind = _KINDS.get(problem.status_code, "invalid" if problem.status_code < 500 else "failed")
         headers = dict(problem.headers) if problem.headers else None
-        return told(problem.status_code, kind, text, "See /docs for what there is.", None, headers)
+        if problem.status_code == 404 and "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(_NOT_FOUND, 404, {"Content-Security-Policy": _NOT_FOUND_POLICY})
+        return error_response(problem.status_code, kind, text, "/docs lists all addresses.", None, headers)
 
     async def left(_: Request, __: Exception) -> Response:
-        return told(400, "invalid", "The request breaks off in the middle.", "Send it again.")
+        return error_response(400, "invalid", "The request ended before its body was complete.", "Send it again.")
 
     app.add_exception_handler(ClocheError, ours)
     app.add_exception_handler(RequestValidationError, invalid)

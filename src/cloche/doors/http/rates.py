@@ -6,10 +6,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from cloche.doors.http.dependencies import Json, TheService
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.routing.routes import Operations
 
-operations = Operations(responses=ALWAYS, tag="server")
+operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 
 class RatesAnswer(BaseModel):

@@ -11,8 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
-from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, visit
-from cloche.doors.http.problems import ALWAYS, Unwelcome
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, service_and_caller
+from cloche.doors.http.problems import ERROR_RESPONSES, RequestRefused
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
 from cloche.doors.routing.routes import Operations
 from cloche.doors.shapes import model_json, result_json
@@ -20,7 +20,7 @@ from cloche.model.records import RunRecord
 from cloche.model.result import Result
 from cloche.service.runs import Run
 
-operations = Operations(responses=ALWAYS, tag="runs")
+operations = Operations(responses=ERROR_RESPONSES, tag="runs")
 
 _FORMS = {**JSON_OR_STREAMED, "text/plain": {"schema": {"type": "string"}}}
 RESULT: dict[int | str, dict[str, Any]] = {
@@ -34,7 +34,9 @@ RunId = Annotated[str, Path(max_length=200)]
 @operations.post("/v1/run", scope="run", body="json", responses=RESULT)
 async def run(request: Request, body: RunBody, view: View = None) -> Response:
     """Run a program in a sandbox of its own; as server-sent events when the client accepts those."""
-    service, caller = visit(request)  # not by FastAPI's dependencies: they take longer than all the rest here
+    service, caller = service_and_caller(
+        request
+    )  # not by FastAPI's dependencies: they take longer than all the rest here
     body.check_network()
     events = wants_events(request)
     files = {path: _contents(path, data) for path, data in (body.files or {}).items()}
@@ -91,7 +93,7 @@ async def events(
     """Attach to a run, again: all its events after the given one."""
     log = await service.runs.follow(caller, run_id)
     if log is None:
-        raise Unwelcome(
+        raise RequestRefused(
             410, "gone", "The events of this run are not kept any more.", "GET /v1/runs/{id} has its result."
         )
     return of_log(log, position(request, after))

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from cloche.doors.http.answers import Page, SandboxAnswer, UsageAnswer
 from cloche.doors.http.bodies import SandboxBody, SandboxChanges
 from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
 from cloche.doors.routing.routes import Operations
@@ -23,7 +23,7 @@ from cloche.model.result import Usage
 from cloche.results.fields import plain
 from cloche.service.sandboxes import NewSandbox, SandboxInfo
 
-operations = Operations("/v1/sandboxes", responses=ALWAYS, tag="sandboxes")
+operations = Operations("/v1/sandboxes", responses=ERROR_RESPONSES, tag="sandboxes")
 
 _FILTER = "metadata."
 _NOT_RECORDED = ("limits", "idle_timeout", "paused")

@@ -29,8 +29,17 @@ from cloche.doors.http.bodies import (
     ForkBody,
     given_bytes,
 )
-from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page, visit
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.dependencies import (
+    After,
+    Json,
+    Limit,
+    SandboxId,
+    TheCaller,
+    TheService,
+    page,
+    service_and_caller,
+)
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
 from cloche.doors.routing.routes import Operations
@@ -38,7 +47,7 @@ from cloche.doors.shapes import attempt_json, best_json
 from cloche.results.fields import plain, result_fields
 from cloche.service.sessions import CheckpointInfo
 
-operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ALWAYS, tag="sessions")
+operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ERROR_RESPONSES, tag="sessions")
 
 Name = Annotated[str, Path(max_length=300)]
 
@@ -46,7 +55,7 @@ Name = Annotated[str, Path(max_length=300)]
 @operations.post("/run", scope="run", body="json", responses=RESULT)
 async def run(request: Request, sandbox_id: str, body: CellBody, view: View = None) -> Response:
     """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
-    service, caller = visit(request)
+    service, caller = service_and_caller(request)
     stdin = given_bytes("stdin", body.stdin, body.stdin_base64)
     events = wants_events(request)
     starting = service.sessions.run(

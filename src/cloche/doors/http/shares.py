@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from cloche.doors.http.answers import ErrorAnswer, Page
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
-from cloche.doors.http.problems import ALWAYS, Unwelcome
+from cloche.doors.http.problems import ERROR_RESPONSES, RequestRefused
 from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.doors.sharing import SHARED
@@ -20,7 +20,7 @@ from cloche.errors import Gone
 from cloche.json_text import to_json
 from cloche.service.shares import Share
 
-operations = Operations(responses=ALWAYS, tag="shares")
+operations = Operations(responses=ERROR_RESPONSES, tag="shares")
 
 Token = Annotated[str, Path(max_length=200)]
 _NAME = re.compile(r"[\w.-]+(?::\d+)?", re.ASCII)
@@ -124,7 +124,7 @@ async def shown(request: Request, token: Token, service: TheService) -> Response
     try:
         contents = (page_files.BUILT / "shared.html").read_bytes()
     except OSError:
-        raise Unwelcome(503, "unavailable", "The page was never built.", "Build it with `make page`.") from None
+        raise RequestRefused(503, "unavailable", "The page was never built.", "Build it with `make page`.") from None
     headers = {"Content-Security-Policy": _POLICY.format(place=place), "X-Robots-Tag": "noindex"}
     return Response(contents, status, headers, media_type="text/html")
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.shapes import event_json
 from cloche.errors import InvalidRun
 from cloche.json_text import to_json
@@ -128,7 +128,7 @@ async def accepted(request: Request, service: Service, starting: Coroutine[Any, 
         found: T = await unless_left(request, task, give_up)
     except asyncio.CancelledError:
         if task.cancelled():
-            raise Unwelcome(499, "gone", "The client has left.") from None  # nobody reads this
+            raise RequestRefused(499, "gone", "The client has left.") from None  # nobody reads this
         raise
     return found
 

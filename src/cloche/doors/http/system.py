@@ -22,14 +22,14 @@ from cloche.doors.http.answers import (
 )
 from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
-from cloche.doors.http.problems import ALWAYS, told
+from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
 from cloche.languages.state import State, look
 from cloche.model.records import KeyRecord
 
-operations = Operations(responses=ALWAYS, tag="server")
+operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 _HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
@@ -71,13 +71,13 @@ async def health() -> Response:
 async def ready(service: TheService) -> Response:
     """It takes work: sandboxes can be started, the database answers, and it is not stopping."""
     if service.stopping:
-        return told(
+        return error_response(
             503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"}
         )
     try:
         await service.check_ready()
     except ClocheError as problem:
-        return told(503, "misconfigured", problem.message, problem.hint, None, {"Retry-After": "5"})
+        return error_response(503, "misconfigured", problem.message, problem.hint, None, {"Retry-After": "5"})
     return Json({"status": "ok"})
 
 
@@ -118,8 +118,11 @@ async def keys(service: TheService, caller: TheCaller, limit: Limit = 100, after
 
 
 @operations.delete("/v1/keys/{key_id}", scope="admin", body="none", status_code=204)
-async def revoke(key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller) -> Response:
+async def revoke(
+    request: Request, key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller
+) -> Response:
     """End a key, at once."""
+    request.state.outlives_key = True  # a caller that revokes its own key gets this answer (connections.py)
     await service.keys.revoke(caller, key_id)
     return Response(status_code=204)
 

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from cloche import templates
 from cloche.doors.http.answers import Page, TemplateAnswer, TemplateSummary
 from cloche.doors.http.dependencies import After, Json, Limit, page
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.routing.routes import Operations
 
-operations = Operations(responses=ALWAYS, tag="server")
+operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 
 @operations.get("/v1/templates", scope="read", responses={200: {"model": Page[TemplateSummary]}})

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from cloche.doors.http.answers import Page
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService
-from cloche.doors.http.problems import ALWAYS
+from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.routing.routes import Operations
 from cloche.service.workspaces.workspaces import Workspace
 
-operations = Operations("/v1/workspaces", responses=ALWAYS, tag="workspaces")
+operations = Operations("/v1/workspaces", responses=ERROR_RESPONSES, tag="workspaces")
 
 Id = Annotated[str, Path(max_length=200)]
 

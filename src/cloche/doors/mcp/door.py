@@ -1,6 +1,6 @@
-"""The door at /mcp: loads what is behind it when the first client comes.
+"""The door at /mcp loads the MCP SDK when the first client comes.
 
-The SDK is a third of all that a server would load at its start, and most servers serve nobody who speaks MCP.
+The SDK would be a third of everything that a server loads at its start, and most servers never have an MCP client.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ class McpDoor:
         self._opening: asyncio.Task[Streamable] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
-        conversations = await asyncio.shield(self._opening)  # a client that leaves does not keep others from entering
+        conversations = await asyncio.shield(self._opening)  # a client that leaves must not stop the loading
         await conversations(scope, receive, send)
 
     async def _open(self) -> Streamable:
@@ -39,7 +38,7 @@ class McpDoor:
             await asyncio.to_thread(import_module, "cloche.doors.mcp.streamable")
             from cloche.doors.mcp.streamable import Streamable
 
-            gc.freeze()  # as at the start: what is loaded stays, and is not to be looked through again and again
+            gc.freeze()  # as at the start (server.py): no need to collect through what stays loaded
             conversations = Streamable(self._service)
             await conversations.start()
         except BaseException:
@@ -48,6 +47,6 @@ class McpDoor:
         return conversations
 
     async def stop(self) -> None:
-        """Send what is left to be sent, then end all conversations."""
+        """Send the last answers, then end all conversations."""
         if self._opening is not None:
             await (await self._opening).stop()

@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from cloche.doors.http.problems import Unwelcome
+from cloche.doors.http.problems import RequestRefused
 from cloche.doors.routing.routes import Operations
 
 operations = Operations(include_in_schema=False)
@@ -71,7 +71,9 @@ async def asset(request: Request, name: str) -> Response:
     kind = _TYPES.get(Path(name).suffix)
     file = BUILT / "assets" / name
     if not _NAME.fullmatch(name) or kind is None or not file.is_file():
-        raise Unwelcome(404, "gone", "There is no such file of the page.", "Load the page again: it may be a new one.")
+        raise RequestRefused(
+            404, "gone", "There is no such file of the page.", "Load the page again: it may be a new one."
+        )
     is_frame = name == _FRAME
     headers = {
         "Cache-Control": "no-cache" if is_frame else "public, max-age=31536000, immutable",
