@@ -60,6 +60,14 @@ def test_nothing_without_a_key(bare: httpx2.Client, http: httpx2.Client, path: s
     assert http.get(path).status_code == (404 if path == "/x" else 200)
 
 
+def test_an_unknown_address_is_not_found_by_people_and_programs(http: httpx2.Client, bare: httpx2.Client) -> None:
+    assert http.get("/nowhere").json()["error"]["kind"] == "gone"
+    page = http.get("/nowhere", headers={"Accept": "text/html,*/*"})
+    assert page.status_code == 404
+    assert page.headers["content-type"].startswith("text/html")
+    assert bare.get("/nowhere", headers={"Accept": "text/html,*/*"}).status_code == 401
+
+
 @pytest.mark.parametrize("path", ["/v1/health", "/v1/ready"])
 def test_health_needs_no_key(bare: httpx2.Client, path: str) -> None:
     assert bare.get(path).json() == {"status": "ok"}

@@ -1,4 +1,4 @@
-"""Which requests are E2B's, and who answers them: by headers, then by the name of the host, then by the path."""
+"""Recognizes the requests of E2B's clients and routes them: by host name, by headers, or by the first path segment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from cloche.service.service import Service
 log = logging.getLogger("cloche.e2b")
 
 ENVD, INTERPRETER = 49983, 49999
-_HOST = re.compile(r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)")  # no port 0: that is the server, which has names of its own
+_HOST = re.compile(r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)")  # port 0 would mean the server, which has names of its own
 _CONTROL = frozenset(
     ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "teams")
 )
@@ -41,7 +41,7 @@ _SLASHES = re.compile("^/{2,}")
 
 
 class Visit(NamedTuple):
-    """A request of E2B's: to a port of a sandbox, told by its name or its token, or (port 0) to the server itself."""
+    """Where a request goes: to a port of the sandbox with this name or token, or (port 0) to the server itself."""
 
     sandbox: str = ""
     port: int = 0
@@ -49,7 +49,7 @@ class Visit(NamedTuple):
 
 
 class E2bDoor:
-    """Everything that E2B's clients ask for."""
+    """Answers the requests of E2B's clients."""
 
     def __init__(self, service: Service, ports: PortDoor) -> None:
         self._service, self._ports = service, ports
@@ -58,11 +58,11 @@ class E2bDoor:
         self._interpreter = Interpreter(service)
         self._identity, self._admission = Identity(service), Admission(service)
 
-    # --- whose it is
+    # --- where a request goes
 
     @staticmethod
     def visit(scope: Scope) -> Visit | None:
-        """To whom a request on a name of ours is; None when it is not E2B's."""
+        """Where a request to one of our host names goes; None when it is not E2B's."""
         sandbox = port = token = b""
         for name, value in scope["headers"]:
             if name == b"e2b-sandbox-id":
@@ -74,16 +74,16 @@ class E2bDoor:
         path: str = scope["path"]
         first = path.lstrip("/").partition("/")[0]
         if sandbox and port.isdigit() and len(port) <= 5:
-            # Clients from 2.5 to 2.29 name the sandbox and its agent's port also when they ask the server for it.
+            # Clients from 2.5 to 2.29 send the sandbox and its agent's port even with requests to the server.
             to_server = int(port) == ENVD and first in _CONTROL
             return Visit() if to_server else Visit(sandbox.decode("latin-1"), int(port))
         if token and first in _AGENT:
-            return Visit("", ENVD, token.decode("latin-1"))  # the same clients, once they are connected, name nothing
+            return Visit("", ENVD, token.decode("latin-1"))  # the same clients, once connected, send neither
         return Visit() if first in _CONTROL or first == "files" else None
 
     @staticmethod
     def visit_by_host(name: str, ours: set[str]) -> Visit | None:
-        """The same for a request to PORT-SANDBOX.NAME, below a name of ours."""
+        """The same for a request to PORT-SANDBOX.NAME, where NAME is ours."""
         found = _HOST.fullmatch(name)
         return Visit(found[2], int(found[1])) if found and found[3] in ours else None
 
@@ -98,10 +98,9 @@ class E2bDoor:
             yield Declared(f"E2B, port {INTERPRETER}", method, path, found.access)
         yield Declared("E2B, other ports", "any", "PORT-SANDBOX.localhost", Access("port", "stream"))
 
-    # --- and who answers
+    # --- answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
-        """Answer it."""
         begun = False
 
         async def sending(message: Message) -> None:
@@ -117,13 +116,13 @@ class E2bDoor:
             return
         except (ClocheError, Refusal) as problem:
             if begun:
-                return  # broken off: the client sees that something is missing
+                return  # the client sees that the answer is incomplete
             found = problem if isinstance(problem, Refusal) else refusal(problem)
         except Exception:
-            log.exception("a request of an E2B client failed by our own fault")
+            log.exception("a request of an E2B client failed with an unexpected exception")
             if begun:
                 return
-            found = Refusal(500, "Something went wrong on our side; the server's log says more.")
+            found = Refusal(500, "The server failed to answer this request; its log has the details.")
         else:
             return
         if scope["type"] == "http":
@@ -173,7 +172,7 @@ class E2bDoor:
         await envd.envd(scope, body, send, sandbox, route)
 
     async def _proxy(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
-        """A server of the sandbox's own."""
+        """Pass the request on to a server in the sandbox."""
 
         async def tell(problem: ClocheError, _: Scope, __: Receive, send: Send) -> None:
             found = refusal(problem)
@@ -190,7 +189,7 @@ class E2bDoor:
         await self._ports.reach(scope, receive, send, place, "", path, needs_key=False, mask=mask, tell=tell)
 
     async def _signed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A signed address of a file does not say of which sandbox."""
+        """Answer a signed address of a file; only its signature says which sandbox it belongs to."""
         text: str = scope["query_string"].decode("latin-1")
         query = parse_qs(text, keep_blank_values=True, errors="surrogateescape")
 
