@@ -20,7 +20,7 @@ from cloche.doors.forward.headers import inward
 from cloche.doors.forward.http import Exchange
 from cloche.doors.forward.websocket import Relay, Tunnel
 from cloche.doors.gate.cookies import COOKIE
-from cloche.doors.http.problems import RequestRefused
+from cloche.doors.http.problems import RequestRefused, problem_response
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError
 from cloche.policy.caller import Caller
