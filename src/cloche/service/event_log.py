@@ -20,10 +20,10 @@ from cloche.service.events import (
     ContestEnded,
     Gap,
     LoggedEvent,
+    NoResult,
     Notice,
     OfCommand,
     OfRun,
-    Over,
     Printed,
     RunEnded,
     ScoreRequested,
@@ -34,6 +34,7 @@ STUCK_S = 30.0  # the writer waits no longer than this for a reader that takes n
 _ENCODED = 8  # the part of a log's bound that encoded texts may take beside the events: an eighth
 _ENTRY = 64  # characters that every event counts for, however small
 _PARENT = 128  # characters that the name of its run or command counts for
+_LAST = (Failed, Exit, RunEnded, AttemptEnded, ContestEnded, NoResult)  # no output comes after these
 _utf8 = getincrementaldecoder("utf-8")
 
 
@@ -76,7 +77,7 @@ class EventLog:
         """Append an event; `size` for a caller who knows it."""
         if isinstance(event, Output):
             event = self._characters.join(event)
-        elif isinstance(event, Failed | Over):
+        elif isinstance(event, _LAST):
             self.flush()
         self._append(event, size or _size_of(event))
 
@@ -282,25 +283,23 @@ def characters_of(result: Result, most: float = float("inf")) -> int:
     return size
 
 
+# The characters of each kind of event; a kind that is not here is small.
+_SIZES: dict[type, Callable[[Any], int]] = {
+    Printed: lambda event: max(len(event.data), len(event.whole)),
+    Shown: lambda event: characters_in(event.result.mime) + characters_in(event.result.metadata),
+    Failed: lambda event: characters_in([event.error.message, event.error.traceback, event.error.traceback_ansi]),
+    Exit: lambda event: characters_of(event.result),
+    RunEnded: lambda event: len(event.recorded) or characters_of(event.result),
+    AttemptEnded: lambda event: characters_of(event.result),
+    ContestEnded: lambda event: sum(len(one.code) + characters_of(one.result) for one in event.best.candidates),
+    ToolRequested: lambda event: characters_in([event.args, event.kwargs]),
+    ScoreRequested: lambda event: characters_of(event.result),
+    Notice: lambda event: characters_in(event.fields),
+    OfRun: lambda event: _PARENT + len(event.code) + _size_of(event.event),
+    OfCommand: lambda event: _PARENT + _size_of(event.event),
+}
+
+
 def _size_of(event: LoggedEvent) -> int:
-    size = _ENTRY
-    if isinstance(event, Printed):
-        size += max(len(event.data), len(event.whole))
-    elif isinstance(event, Shown):
-        size += characters_in(event.result.mime) + characters_in(event.result.metadata)
-    elif isinstance(event, RunEnded):
-        size += len(event.recorded) or characters_of(event.result)
-    elif isinstance(event, OfRun | OfCommand):
-        size += _PARENT + _size_of(event.event) + (len(event.code) if isinstance(event, OfRun) else 0)
-    elif isinstance(event, Notice):
-        size += characters_in(event.fields)
-    elif isinstance(event, ToolRequested):
-        size += characters_in(event.args) + characters_in(event.kwargs)
-    elif isinstance(event, ContestEnded):
-        size += sum(len(one.code) + characters_of(one.result) for one in event.best.candidates)
-    elif isinstance(event, Failed):
-        error = event.error
-        size += len(error.message) + len(error.traceback or "") + len(error.traceback_ansi or "")
-    elif isinstance(event, Exit | ScoreRequested | AttemptEnded):
-        size += characters_of(event.result)
-    return size
+    characters = _SIZES.get(type(event))
+    return _ENTRY if characters is None else _ENTRY + characters(event)

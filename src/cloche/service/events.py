@@ -123,6 +123,6 @@ class OfCommand(Plain):
         return f"command.{self.event.kind}"
 
 
-Running = Building | Started | RunStarted | Printed | Shown | Cleared | Failed | ToolRequested | ScoreRequested
-Over = Exit | RunEnded | AttemptEnded | ContestEnded | NoResult
-LoggedEvent = Running | Over | Gap | OfRun | OfCommand | Notice
+_OfProgram = Building | Started | RunStarted | Printed | Shown | Cleared | Failed | Exit
+_OfCaller = ToolRequested | ScoreRequested | RunEnded | AttemptEnded | ContestEnded | NoResult
+LoggedEvent = _OfProgram | _OfCaller | Gap | Notice | OfRun | OfCommand

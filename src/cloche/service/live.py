@@ -102,9 +102,11 @@ class LiveSandbox:
 
     def publish(self, event: LoggedEvent, size: int = 0) -> None:
         """Add an event to the feed; output only while a client follows, or did until lately."""
-        printed = event.event if isinstance(event, OfRun | OfCommand) and isinstance(event.event, Printed) else None
-        if printed is None or (printed.whole and (self._followers or monotonic() < self._followed + FOLLOWED_S)):
-            self.feed.add(event, size)
+        if isinstance(event, (OfRun, OfCommand)) and isinstance(event.event, Printed):
+            is_followed = self._followers or monotonic() < self._followed + FOLLOWED_S
+            if not is_followed or not event.event.whole:
+                return
+        self.feed.add(event, size)
 
     async def is_idle(self) -> bool:
         """Return whether neither a request nor a program has worked in the sandbox for its idle time."""
