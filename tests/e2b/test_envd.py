@@ -102,6 +102,20 @@ def test_output_comes_in_pieces_that_are_not_too_large(envd: Envd) -> None:
     assert max(map(len, pieces)) <= 32 << 10
 
 
+def test_half_a_character_does_not_wait_for_its_other_half(envd: Envd) -> None:
+    body = envelope(shell("printf '\\342'; read line; printf '\\202\\254'", tag="half"))
+    with envd._http.stream("POST", "/process.Process/Start", headers=envd.headers, content=body) as answer:
+        pieces = answer.iter_raw()
+        heard = b""
+        while b64encode(b"\xe2") not in heard:
+            heard += next(pieces)
+        told = {"process": {"tag": "half"}, "input": {"stdin": b64encode(b"go\n").decode()}}
+        assert envd.call("process.Process/SendInput", told).json() == {}
+        heard += b"".join(pieces)
+    events = [one["event"] for _, one in messages(heard) if "event" in one]
+    assert b"".join(b64decode(one["data"]["stdout"]) for one in events if "data" in one) == "€".encode()
+
+
 def test_silence_is_filled_and_time_ends_the_process(envd: Envd) -> None:
     headers = {"Keepalive-Ping-Interval": "1", "Connect-Timeout-Ms": "1500"}
     start, *rest, (flags, last) = envd.stream("process.Process/Start", shell("sleep 60", tag="slow"), headers=headers)

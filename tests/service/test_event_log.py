@@ -9,7 +9,7 @@ import pytest
 from cloche.errors import Gone
 from cloche.model.events import Output, Started
 from cloche.service.event_log import EventLog, LogEntry, characters_in
-from cloche.service.events import Gap, NoResult, Notice, Printed
+from cloche.service.events import Gap, NoResult, Notice, OutputPiece
 
 
 async def all_of(log: EventLog, after: int = 0) -> list[LogEntry]:
@@ -17,7 +17,7 @@ async def all_of(log: EventLog, after: int = 0) -> list[LogEntry]:
 
 
 def printed(entries: list[LogEntry]) -> list[tuple[bytes, bytes]]:
-    return [(entry.event.data, entry.event.whole) for entry in entries if isinstance(entry.event, Printed)]
+    return [(entry.event.data, entry.event.whole) for entry in entries if isinstance(entry.event, OutputPiece)]
 
 
 async def test_events_are_numbered_and_can_be_read_from_any_place() -> None:

@@ -24,7 +24,7 @@ from cloche.errors import ClocheError, InvalidRun
 from cloche.policy.caller import Caller
 from cloche.results.fields import plain
 from cloche.service.event_log import EventLog, LogEntry
-from cloche.service.events import OfCommand, OfRun, Printed
+from cloche.service.events import OfCommand, OfRun, OutputPiece
 from cloche.service.service import Service
 
 MAX_EVENT = 16 << 10  # characters of an event; a longer one is sent without its contents
@@ -160,7 +160,7 @@ class _Live:
 
 def _is_output(entry: LogEntry) -> bool:
     event = entry.event
-    return isinstance(event, OfRun | OfCommand) and isinstance(event.event, Printed)
+    return isinstance(event, OfRun | OfCommand) and isinstance(event.event, OutputPiece)
 
 
 def _brief(feed: EventLog, entry: LogEntry) -> str:

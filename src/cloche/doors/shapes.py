@@ -26,7 +26,7 @@ from cloche.service.events import (
     Notice,
     OfCommand,
     OfRun,
-    Printed,
+    OutputPiece,
     RunEnded,
     RunStarted,
     ScoreRequested,
@@ -41,7 +41,7 @@ _FORM = "json"  # the name under which a log keeps our texts
 def event_json(log: EventLog, entry: LogEntry) -> str:
     """An event of a log; an empty text for one that has nothing to say yet, such as half a character."""
     event = entry.event
-    if isinstance(event, Printed) and not event.whole:
+    if isinstance(event, OutputPiece) and not event.whole:
         return ""
     if isinstance(event, Shown) or (isinstance(event, OfRun) and isinstance(event.event, Shown)):
         return _event_json(log, entry)  # nearly all of it is the display, which is kept
@@ -73,7 +73,7 @@ def _contents(log: EventLog, event: LoggedEvent) -> str:
 
 
 def _fields(event: LoggedEvent) -> dict[str, Any]:
-    if isinstance(event, Printed):
+    if isinstance(event, OutputPiece):
         return _text_fields(event.whole)
     if isinstance(event, RunStarted):
         return {"run_id": event.run_id, "pid": event.pid}

@@ -1,8 +1,8 @@
-"""Terminals: a shell in a sandbox over a WebSocket, which is still there for whoever comes back to it.
+"""Terminals: a shell in a sandbox over a WebSocket; the shell goes on when the client leaves, who may come back.
 
 Binary messages are what is typed and what is shown; text messages are JSON: `resize` and `signal` from the client,
-`ready` first, `exit` last, and `error` from us.  What is shown is taken from the command's log, so several clients may
-look at one shell, and the shell waits for those who are slow.
+`ready` first, `exit` last, and `error` from the server.  The output comes from the command's log, so several clients
+may watch one shell, and the shell waits for slow ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
 from cloche.service.commands import Command, CommandRequest
 from cloche.service.event_log import LogEntry
-from cloche.service.events import Printed
+from cloche.service.events import OutputPiece
 
 MAX_REPLAY = 256 << 10  # bytes of what was shown before, for a client that comes back
 MAX_TYPED = 1 << 20  # bytes that the shell has not taken yet
@@ -113,14 +113,14 @@ class _Terminal:
 
     async def _control(self, message: str) -> None:
         try:
-            told = loads(message)
+            request = loads(message)
         except (ValueError, RecursionError):
-            told = None
-        kind = told.get("type") if isinstance(told, dict) else None
-        if kind == "resize" and type(told.get("columns")) is int and type(told.get("rows")) is int:
-            await self._command.resize(told["columns"], told["rows"])
-        elif kind == "signal" and type(told.get("signal")) in (int, str):
-            await self._command.signal(told["signal"])
+            request = None
+        kind = request.get("type") if isinstance(request, dict) else None
+        if kind == "resize" and type(request.get("columns")) is int and type(request.get("rows")) is int:
+            await self._command.resize(request["columns"], request["rows"])
+        elif kind == "signal" and type(request.get("signal")) in (int, str):
+            await self._command.signal(request["signal"])
         else:
             raise InvalidRun(
                 "This message is not understood.",
@@ -128,12 +128,12 @@ class _Terminal:
                 '{"type": "signal", "signal": "SIGINT"}.',
             )
 
-    async def _say(self, told: dict[str, Any]) -> None:
-        await self._socket.send(dumps(told, separators=(",", ":")))
+    async def _say(self, fields: dict[str, Any]) -> None:
+        await self._socket.send(dumps(fields, separators=(",", ":")))
 
 
 def _shown(entry: LogEntry) -> bytes:
-    return entry.event.data if isinstance(entry.event, Printed) else b""
+    return entry.event.data if isinstance(entry.event, OutputPiece) else b""
 
 
 def _last(pieces: list[bytes], most: int) -> list[bytes]:

@@ -29,7 +29,7 @@ from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, TooMany
 from cloche.results.fields import plain
-from cloche.service.event_log import Reader
+from cloche.service.event_log import LogReader
 from cloche.service.runs import Run
 from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
@@ -38,14 +38,14 @@ log = logging.getLogger("cloche.websocket")
 
 MAX_IN_FLIGHT = 32  # runs of one connection, those that wait included
 MAX_INPUT = 1 << 20  # characters of input that a run has not taken yet
-FIRST_NEWS_S, NEWS_S = 1.0, 10.0  # when somebody who waits hears that a run is under way, and how often again
+FIRST_NEWS_S, NEWS_S = 1.0, 10.0  # until the client is told that a run goes on, and between further messages
 _LONGEST_ID = 200
 _LARGEST_ID = 2**53  # what JavaScript can tell apart
 _BUDGET = 2000
 _STREAMED = {"started": "started", "stdout": "stdout", "stderr": "stderr", "result": "display", "tool": "tool"}
 
 _TEXT, _NUMBER, _NOTHING = (str,), (int, float), type(None)
-# What messages may carry, and of which types; what is not in here is ignored.
+# The fields of each message, and their types; other fields are ignored.
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "execute": {
         "code": _TEXT,
@@ -72,7 +72,7 @@ async def _handle(socket: Socket) -> None:
     service: Service = socket.scope["app"].state.service
     caller = caller_of(socket.scope)
     await socket.accept()
-    await _Conversation(service, caller, socket).hold()
+    await _Client(service, caller, socket).hold()
 
 
 class _Turn:
@@ -93,15 +93,15 @@ class _Turn:
         self.news: asyncio.TimerHandle | asyncio.Task[None] | None = None  # what tells the client that it goes on
 
     async def call_off(self) -> None:
-        """Have it stop, wherever it is."""
+        """Stop the run, or keep it from starting."""
         self.called_off = True
         if self.run is not None:
             await self.run.cancel()
         elif self.task is not None and self.is_next:
-            self.task.cancel()  # else it is told when its turn comes: results come in order
+            self.task.cancel()  # otherwise the client hears of it in turn: results come in order
 
 
-class _Conversation:
+class _Client:
     """One client: several runs under way, and maybe a session of its own."""
 
     def __init__(self, service: Service, caller: Caller, socket: Socket) -> None:
@@ -113,26 +113,26 @@ class _Conversation:
         self._making = asyncio.Lock()
 
     async def hold(self) -> None:
-        """Answer until the client leaves; what it alone has started ends then."""
+        """Answer until the client leaves; then end the runs and the session that were its own."""
         try:
             while (message := await self._socket.receive()) is not None:
                 identity: Id = None
                 try:
-                    told = _parsed(message)
-                    identity = _identity(told)
-                    await self._take(identity, told)
+                    request = _parsed(message)
+                    identity = _identity(request)
+                    await self._take(identity, request)
                 except ClocheError as problem:
                     await self._say(identity, _problem(problem))
         finally:
             await asyncio.shield(self._end())
 
-    async def _take(self, identity: Id, told: dict[str, Any]) -> None:
-        kind = told.get("type")
+    async def _take(self, identity: Id, request: dict[str, Any]) -> None:
+        kind = request.get("type")
         if not isinstance(kind, str) or kind not in _FIELDS:
             raise InvalidRun(
                 f"There is no message of the type {kind!r:.100}.", hint=f"The types are {', '.join(_FIELDS)}."
             )
-        wish = _checked(kind, told)
+        wish = _checked(kind, request)
         if kind == "execute":
             await self._execute(identity, wish)
             return
@@ -278,7 +278,7 @@ class _Conversation:
             self._own, self._own_memory = made.record.id, memory
             return self._own
 
-    async def _stream(self, turn: _Turn, run: Run, reader: Reader) -> None:
+    async def _stream(self, turn: _Turn, run: Run, reader: LogReader) -> None:
         """Send the events of a run; its end is not one of them, the result says that."""
         mark = "" if turn.id is None else f'"id":{dumps(turn.id)},'
         while batch := await reader.next():
@@ -356,14 +356,14 @@ def _parsed(message: str | bytes) -> dict[str, Any]:
     if isinstance(message, bytes):
         raise InvalidRun("Messages are JSON in text frames.", hint="Send text, not bytes.")
     try:
-        told = _decoded(message)
+        request = _decoded(message)
     except (ValueError, RecursionError):
         raise InvalidRun(
             "This is not JSON.", hint='Send an object like {"type": "execute", "code": "1 + 1"}.'
         ) from None
-    if not isinstance(told, dict):
+    if not isinstance(request, dict):
         raise InvalidRun("A message is a JSON object.", hint='Send one like {"type": "execute", "code": "1 + 1"}.')
-    return told
+    return request
 
 
 def _no_constant(name: str) -> Any:
@@ -380,8 +380,8 @@ def _decoded(message: str) -> Any:
         return _decode(message)  # it takes more: lone surrogates, and what is nested deeply
 
 
-def _identity(told: dict[str, Any]) -> Id:
-    identity: Id = told.get("id")
+def _identity(request: dict[str, Any]) -> Id:
+    identity: Id = request.get("id")
     if identity is None or (isinstance(identity, str) and len(identity) <= _LONGEST_ID):
         return identity
     if type(identity) is int and abs(identity) <= _LARGEST_ID:
@@ -389,14 +389,14 @@ def _identity(told: dict[str, Any]) -> Id:
     raise InvalidRun(f"An id is a text of at most {_LONGEST_ID} characters, or a whole number.")
 
 
-def _checked(kind: str, told: dict[str, Any]) -> dict[str, Any]:
+def _checked(kind: str, request: dict[str, Any]) -> dict[str, Any]:
     wish: dict[str, Any] = {}
     for name, types in _FIELDS[kind].items():
-        if name in told:
-            if type(told[name]) not in types:
+        if name in request:
+            if type(request[name]) not in types:
                 wanted = " or ".join(dict.fromkeys(_NAMES[one] for one in types))
                 raise InvalidRun(f"`{name}` has to be {wanted}.")
-            wish[name] = told[name]
+            wish[name] = request[name]
     if kind == "execute" and "code" not in wish:
         raise InvalidRun("There is no `code` to run.")
     if wish.get("view") not in (None, "full", "model"):
@@ -448,7 +448,7 @@ def _result(run: Run, result: Result, wish: dict[str, Any]) -> dict[str, Any]:
 
 
 def output_text(result: Result) -> str:
-    """What a person should see of a run: what it printed, then what it displayed, as texts."""
+    """The output of a run for a person: its standard output, then its displays as texts."""
     text = result.stdout
     for shown in result.results:
         form = shown.text if isinstance(shown.text, str) else f"[{', '.join(shown.mime)}]"
@@ -457,7 +457,7 @@ def output_text(result: Result) -> str:
 
 
 def errors_text(result: Result) -> str:
-    """What went wrong, and what to do about it, after whatever the program said itself."""
+    """The errors of a run for a person: its standard error, then what went wrong and what to do about it."""
     text, error = result.stderr, result.error
     if error is None:
         return text

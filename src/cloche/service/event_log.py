@@ -24,7 +24,7 @@ from cloche.service.events import (
     Notice,
     OfCommand,
     OfRun,
-    Printed,
+    OutputPiece,
     RunEnded,
     ScoreRequested,
     ToolRequested,
@@ -63,7 +63,7 @@ class EventLog:
         self._kept: deque[LogEntry] = deque()
         self._characters = _Characters()
         self._waiting: set[asyncio.Future[None]] = set()
-        self._readers: set[Reader] = set()
+        self._readers: set[LogReader] = set()
         self._encoded: OrderedDict[tuple[str, int], tuple[object, str]] = OrderedDict()
         self._encoded_size = 0
         self.size = 0  # of the events that are kept
@@ -118,12 +118,12 @@ class EventLog:
 
     # --- reading
 
-    def reader(self, after: int = 0, *, is_awaited: bool = False) -> Reader:
+    def reader(self, after: int = 0, *, is_awaited: bool = False) -> LogReader:
         """A reader of the events after number `after`; the writer waits for one that `is_awaited` as long as it takes.
 
         Close it, or use it as a context manager.
         """
-        return Reader(self, min(after, self.last), is_awaited)
+        return LogReader(self, min(after, self.last), is_awaited)
 
     async def batches(self, after: int = 0, patience_s: float | None = None) -> AsyncIterator[list[LogEntry]]:
         """The events after number `after`, as many at a time as there are, until the log ends.
@@ -158,10 +158,10 @@ class EventLog:
 
     # --- for readers
 
-    def enter(self, reader: Reader) -> None:
+    def enter(self, reader: LogReader) -> None:
         self._readers.add(reader)
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: LogReader) -> None:
         self._readers.discard(reader)
         if not self._readers:
             self._encoded.clear()
@@ -194,7 +194,7 @@ class EventLog:
                 future.set_result(None)
 
 
-class Reader:
+class LogReader:
     """One reader's place in a log.  Asking for the next events says that the ones before are dealt with."""
 
     def __init__(self, log: EventLog, after: int, is_awaited: bool) -> None:
@@ -241,7 +241,7 @@ class _Characters:
     def __init__(self) -> None:
         self._unfinished = {"stdout": b"", "stderr": b""}
 
-    def join(self, output: Output) -> Printed:
+    def join(self, output: Output) -> OutputPiece:
         data = output.data
         before = self._unfinished[output.kind]
         whole = before + data if before else data
@@ -249,10 +249,10 @@ class _Characters:
         decoder.decode(whole)
         rest = decoder.getstate()[0]
         self._unfinished[output.kind] = rest
-        return Printed(output.kind, data, whole[: -len(rest)] if rest else whole)
+        return OutputPiece(output.kind, data, whole[: -len(rest)] if rest else whole)
 
-    def rest(self) -> list[Printed]:
-        left = [Printed(stream, b"", rest) for stream, rest in self._unfinished.items() if rest]
+    def rest(self) -> list[OutputPiece]:
+        left = [OutputPiece(stream, b"", rest) for stream, rest in self._unfinished.items() if rest]
         if left:
             self._unfinished = {"stdout": b"", "stderr": b""}
         return left
@@ -285,7 +285,7 @@ def characters_of(result: Result, most: float = float("inf")) -> int:
 
 # The characters of each kind of event; a kind that is not here is small.
 _SIZES: dict[type, Callable[[Any], int]] = {
-    Printed: lambda event: max(len(event.data), len(event.whole)),
+    OutputPiece: lambda event: max(len(event.data), len(event.whole)),
     Shown: lambda event: characters_in(event.result.mime) + characters_in(event.result.metadata),
     Failed: lambda event: characters_in([event.error.message, event.error.traceback, event.error.traceback_ansi]),
     Exit: lambda event: characters_of(event.result),

@@ -11,7 +11,7 @@ from cloche.model.plain import Plain
 from cloche.model.result import Result
 
 
-class Printed(Plain):
+class OutputPiece(Plain):
     """A piece of output, from "stdout" or "stderr".
 
     `data` are the bytes as they came.  `whole` are the same bytes for readers of text: a character that was cut in two
@@ -123,6 +123,6 @@ class OfCommand(Plain):
         return f"command.{self.event.kind}"
 
 
-_OfProgram = Building | Started | RunStarted | Printed | Shown | Cleared | Failed | Exit
+_OfProgram = Building | Started | RunStarted | OutputPiece | Shown | Cleared | Failed | Exit
 _OfCaller = ToolRequested | ScoreRequested | RunEnded | AttemptEnded | ContestEnded | NoResult
 LoggedEvent = _OfProgram | _OfCaller | Gap | Notice | OfRun | OfCommand

@@ -17,7 +17,7 @@ from cloche.model.result import Result
 from cloche.policy.meter import Meter
 from cloche.service.commands import SandboxCommands
 from cloche.service.event_log import EventLog
-from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, Printed
+from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, OutputPiece
 from cloche.service.workspaces.save import Keeping
 
 FOLLOWED_S = 60.0  # the feed gets output while a client follows it, and for this long afterwards
@@ -102,7 +102,7 @@ class LiveSandbox:
 
     def publish(self, event: LoggedEvent, size: int = 0) -> None:
         """Add an event to the feed; output only while a client follows, or did until lately."""
-        if isinstance(event, (OfRun, OfCommand)) and isinstance(event.event, Printed):
+        if isinstance(event, (OfRun, OfCommand)) and isinstance(event.event, OutputPiece):
             is_followed = self._followers or monotonic() < self._followed + FOLLOWED_S
             if not is_followed or not event.event.whole:
                 return

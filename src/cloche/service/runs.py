@@ -49,7 +49,7 @@ class CallerFailed(Exception):
     """A function of the caller raised an exception."""
 
 
-class Control(Protocol):
+class InputTarget(Protocol):
     """A program or a cell that takes input."""
 
     async def write(self, data: bytes) -> None: ...
@@ -67,7 +67,7 @@ class Run:
         self.result: Result | None = None
         self.ended: RunEnded | None = None  # once the result is recorded
         self.problem: ClocheError | None = None  # why there is no result
-        self.control: Control | None = None
+        self.control: InputTarget | None = None
         self.stop: Callable[[], Awaitable[None]] | None = None
         self.task: asyncio.Task[None] | None = None
         self._cancelled = False

@@ -22,10 +22,10 @@ from cloche.service.sessions import ContextInfo
 
 _KEEPALIVE_S = 5.0
 _MOMENT_S = 0.02
-_SHOWS = {"rows": 5000, "saved": True}  # clients want all of a table
+_SHOWS = {"rows": 5000, "saved": True}  # clients expect whole tables
 _TEXT = b"text/plain; charset=utf-8"
 _NDJSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-_FIRST = ("python", "javascript")  # contexts that are there from the start
+_FIRST = ("python", "javascript")  # contexts that every sandbox has
 _SPOKEN = frozenset(("python", "javascript", "js", "typescript", "ts", "r", "java", "bash"))
 
 
@@ -109,9 +109,9 @@ class Interpreter:
     async def _execute(self, call: InterpreterCall) -> None:
         scope, receive, send, sandbox, _ = call
         if sandbox.traits.is_secured and not sandbox.is_token(header(scope, b"x-access-token")):
-            raise Refusal(401, "Run code with the sandbox's access token: its name alone lets you visit it only.")
-        told = await json_body(receive)
-        code, context, language = told.get("code"), told.get("context_id"), told.get("language")
+            raise Refusal(401, "To run code, send the sandbox's access token in the header X-Access-Token.")
+        request = await json_body(receive)
+        code, context, language = request.get("code"), request.get("context_id"), request.get("language")
         if not isinstance(code, str):
             raise Refusal(422, "code is a text.")
         if context and language:
@@ -127,7 +127,7 @@ class Interpreter:
             code,
             language=spoken or None,
             context=name,
-            env=told.get("env_vars") or None,
+            env=request.get("env_vars") or None,
             keep=0,
             shows=_SHOWS,
         )

@@ -12,7 +12,7 @@ from cloche.model.events import Failed, Shown
 from cloche.model.kinds import kind_of
 from cloche.model.result import CHART, TABLE, Display, Error
 from cloche.service.event_log import LogEntry
-from cloche.service.events import NoResult, Printed
+from cloche.service.events import NoResult, OutputPiece
 
 # The field in which a client looks for each form; a form that is not here is in `extra`, under its own name.
 _FIELDS = {
@@ -65,7 +65,7 @@ class ExecutionLines:
 
     def _lines(self, entry: LogEntry) -> bytes:
         event = entry.event
-        if isinstance(event, Printed):
+        if isinstance(event, OutputPiece):
             before = self.rest() if event.kind != self._stream else b""
             self._stream, self._text = event.kind, self._text + event.whole.decode(errors="replace")
             return before + self.rest() if self._text.endswith("\n") else before

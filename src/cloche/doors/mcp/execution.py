@@ -1,4 +1,4 @@
-"""`code_execution`: code in, what a model should read of its outcome out, and word of what happens meanwhile."""
+"""`code_execution`: runs code, reports its progress, and answers with the outcome in a form for models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cloche.doors.shapes import images
 from cloche.model.kinds import KINDS
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
-from cloche.service.events import Printed
+from cloche.service.events import OutputPiece
 from cloche.service.runs import Run
 
 BUDGET = 4000  # tokens of the text for the model
@@ -52,7 +52,7 @@ class CodeArguments(Arguments):
     """Seconds after which the code is interrupted; 60 unless you say otherwise. Variables survive that."""
 
 
-class Problem(Answer):
+class CodeProblem(Answer):
     """Why the code did not succeed."""
 
     kind: Annotated[str, Field(description=f"One of {', '.join(KINDS)}.")]
@@ -63,7 +63,7 @@ class Problem(Answer):
     """The exception's class."""
 
 
-class Artifact(Answer):
+class CodeArtifact(Answer):
     """A file that the code left in /sandbox/output."""
 
     path: str
@@ -82,13 +82,13 @@ class CodeAnswer(Answer):
     stdout: str
     stderr: str
     exit_code: int
-    error: Problem | None = None
+    error: CodeProblem | None = None
     """Only when the code failed."""
     results: list[str]
     """What was displayed, as text; the last expression's value is the last one."""
     images: int
     """How many pictures come with this."""
-    artifacts: list[Artifact]
+    artifacts: list[CodeArtifact]
     duration: float
     """Seconds."""
     truncated: bool
@@ -121,7 +121,7 @@ async def _follow(run: Run, progress: Progress) -> None:
     printed = ""
     async with aclosing(run.log.batches(patience_s=_LOOK_S)) as batches:  # type: ignore[type-var]
         async for batch in batches:
-            pieces = (entry.event.whole for entry in batch if isinstance(entry.event, Printed))
+            pieces = (entry.event.whole for entry in batch if isinstance(entry.event, OutputPiece))
             printed += "".join(piece.decode(errors="replace") for piece in pieces)
             now = monotonic()
             if now - reported >= (_LOOK_S if printed else _TICK_S):
@@ -153,7 +153,7 @@ def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallT
         exit_code=result.exit_code,
         error=None
         if error is None
-        else Problem(
+        else CodeProblem(
             kind=error.kind,
             message=_middle_out(clean(error.message)),
             hint=error.hint,
@@ -162,7 +162,7 @@ def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallT
         results=[_middle_out(clean(str(shown.text))) for shown in result.results if shown.text is not None][-50:],
         images=len(pictures),
         artifacts=[
-            Artifact(path=clean(one.path), size=one.size, mime=clean(one.mime), uri=uri_of(session, one.path))
+            CodeArtifact(path=clean(one.path), size=one.size, mime=clean(one.mime), uri=uri_of(session, one.path))
             for one in result.artifacts[:200]
         ],
         duration=result.duration,

@@ -1,4 +1,4 @@
-"""The same work on many things, a few of them at a time."""
+"""The same work on many items, a few of them at a time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
 
-AT_ONCE = 8
+WORKERS = 8
 
 T = TypeVar("T")
 
 
-async def at_once(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Do something with all of them, a few at a time; the first failure is the failure of all."""
+async def in_parallel(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Do `work` with every item, a few at a time; the first failure ends the others."""
     ahead: Iterator[T] = iter(items)
 
     async def worker() -> None:
         for item in ahead:
             await work(item)
 
-    workers = [asyncio.create_task(worker()) for _ in range(AT_ONCE)]
+    workers = [asyncio.create_task(worker()) for _ in range(WORKERS)]
     try:
         await asyncio.gather(*workers)
     finally:

@@ -12,7 +12,7 @@ from typing import Any
 from cloche.engine.box import AsyncBox
 from cloche.errors import FileMissing, InvalidRun, SandboxFailed
 from cloche.service.workspaces.disk import About, Contents, Damaged, Tree
-from cloche.service.workspaces.parallel import at_once
+from cloche.service.workspaces.parallel import in_parallel
 from cloche.service.workspaces.scan import LEFT_OUT
 
 log = logging.getLogger("cloche.workspaces")
@@ -37,7 +37,7 @@ class Filling:
         try:
             for batch in _batches(folders):
                 await self._arrange({"folders": batch})
-            await at_once(files, self._put)
+            await in_parallel(files, self._put)
             links = [[path, kept.content] for path, kept in self._tree.items() if kept.kind == "symlink"]
             for batch in _batches(links):  # after the files: none of them is written through a link
                 await self._arrange({"links": batch})

@@ -19,7 +19,7 @@ from cloche.engine.transfers import AsyncReading
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
 from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import Draft, Kept
-from cloche.service.workspaces.parallel import at_once
+from cloche.service.workspaces.parallel import in_parallel
 from cloche.service.workspaces.restore import Filling
 from cloche.service.workspaces.scan import Found, Signature, inventory
 from cloche.service.workspaces.workspaces import Workspace
@@ -124,7 +124,7 @@ class Keeping:
                 tree[path] = kept  # in a folder that could not be looked into: as it was
         new: set[str] = set()
         try:
-            await at_once(changed, lambda each: self._keep(each, since, tree, known, new))
+            await in_parallel(changed, lambda each: self._keep(each, since, tree, known, new))
             if tree != self._tree:
                 await self._commit(tree, new)
         except BaseException:

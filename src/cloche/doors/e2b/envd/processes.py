@@ -16,8 +16,8 @@ from cloche.doors.e2b.envd.connect import Problem, Stream, envelope, envelopes, 
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
 from cloche.service.commands import Command, CommandRequest
-from cloche.service.event_log import LogEntry, Reader
-from cloche.service.events import Printed
+from cloche.service.event_log import LogEntry, LogReader
+from cloche.service.events import OutputPiece
 from cloche.service.live import SandboxView
 
 REMEMBERED_S = 30.0  # a client can connect to a process for so long after its end
@@ -48,14 +48,14 @@ _KEEPALIVE = message({"event": {"keepalive": {}}})
 _DEADLINE = "the operation timed out"
 
 
-class Program:
+class EnvdProcess:
     """A process that an E2B client has started."""
 
-    def __init__(self, view: SandboxView, command: Command, told: dict[str, Any], takes_input: bool) -> None:
+    def __init__(self, view: SandboxView, command: Command, request: dict[str, Any], takes_input: bool) -> None:
         self._view = view
         self.command = command
-        self.config: dict[str, Any] = told["process"]
-        self.tag: str | None = told.get("tag")
+        self.config: dict[str, Any] = request["process"]
+        self.tag: str | None = request.get("tag")
         self.is_terminal = command.pty
         self.takes_input = takes_input
         self.ended: float | None = None
@@ -66,9 +66,10 @@ class Program:
         command.task.add_done_callback(lambda _: self._end())
 
     def limit(self, seconds: float) -> None:
-        """Have it killed so much later, whoever listens then.
+        """Kill the process after so many seconds, whether or not a client listens then.
 
-        Not by the engine's own limit, which also ends what it has left behind: E2B's agent does not.
+        The engine's own time limit is no use here: it also ends processes that this one left behind, and E2B's agent
+        does not.
         """
         self._alarm = asyncio.get_running_loop().call_later(seconds, self._time_is_up)
 
@@ -82,7 +83,7 @@ class Program:
         try:
             await self.command.signal(9)
         except ClocheError:
-            pass  # its sandbox is gone, and it with that
+            pass  # the sandbox has ended, and the process with it
 
     def _end(self) -> None:
         self.ended = monotonic()
@@ -95,7 +96,7 @@ class Program:
         size = _TERMINAL_CHUNK if self.is_terminal else _CHUNK
         for entry in entries:
             event = entry.event
-            if isinstance(event, Printed):
+            if isinstance(event, OutputPiece):
                 kind = b"pty" if self.is_terminal else event.kind.encode()
                 for start in range(0, len(event.data), size):
                     data = b64encode(event.data[start : start + size])
@@ -106,40 +107,39 @@ class Program:
         """How it ended, as a message; raises when the sandbox ended with it, or when its time was up."""
         status = self.command.status
         if status is None:
-            raise Left  # a stream that breaks off tells the client that the sandbox is gone
+            raise Left  # a stream that breaks off means to the client that the sandbox is gone
         if self._killing is not None:
             raise Problem("deadline_exceeded", _DEADLINE)
         if status < 0:
             words = f"signal: {_IN_WORDS.get(-status, f'signal {-status}')}"
-            told: dict[str, Any] = {"exitCode": -1, "exited": False, "status": words, "error": words}
+            fields: dict[str, Any] = {"exitCode": -1, "exited": False, "status": words, "error": words}
         else:
             words = f"exit status {status}"
-            told = {"exitCode": status, "exited": True, "status": words}
+            fields = {"exitCode": status, "exited": True, "status": words}
             if status:
-                told["error"] = words
-        return message({"event": {"end": told}})
+                fields["error"] = words
+        return message({"event": {"end": fields}})
 
 
-class Programs:
-    """Those of one sandbox, by their pids."""
+class EnvdProcesses:
+    """The processes of one sandbox, by their pids."""
 
     def __init__(self) -> None:
-        self._by_pid: dict[int, Program] = {}
+        self._by_pid: dict[int, EnvdProcess] = {}
 
-    def add(self, program: Program) -> None:
-        """One that was started just now; those that nobody can connect to any more are forgotten."""
+    def add(self, program: EnvdProcess) -> None:
+        """Remember a new process, and forget the ended ones that no client can connect to any more."""
         forgotten = monotonic() - REMEMBERED_S
         for pid in [pid for pid, known in self._by_pid.items() if known.ended is not None and known.ended < forgotten]:
             del self._by_pid[pid]
         self._by_pid[program.pid] = program
 
-    def running(self) -> list[Program]:
-        """Those that have not ended."""
+    def running(self) -> list[EnvdProcess]:
         return [program for program in self._by_pid.values() if program.ended is None]
 
-    def find(self, told: dict[str, Any], *, ended: bool = False) -> Program:
-        """The one that a message is about; one that has `ended` lately counts when it is asked for."""
-        selector = told.get("process")
+    def find(self, request: dict[str, Any], *, ended: bool = False) -> EnvdProcess:
+        """The process that a request names; with `ended`, it may be one that ended lately."""
+        selector = request.get("process")
         if not isinstance(selector, dict):
             raise Problem("invalid_argument", "no process is selected")
         pid, tag = selector.get("pid"), selector.get("tag")
@@ -156,12 +156,12 @@ class Programs:
         raise Problem("not_found", f"process with {name} not found")
 
 
-def programs_of(sandbox: E2bSandbox) -> Programs:
+def processes_of(sandbox: E2bSandbox) -> EnvdProcesses:
     """The processes of a sandbox that E2B's clients have started."""
     if sandbox.programs is None:
-        sandbox.programs = Programs()
+        sandbox.programs = EnvdProcesses()
     found = sandbox.programs
-    assert isinstance(found, Programs)
+    assert isinstance(found, EnvdProcesses)
     return found
 
 
@@ -170,27 +170,27 @@ def programs_of(sandbox: E2bSandbox) -> Programs:
 
 async def start(call: Call, stream: Stream) -> None:
     """Start a process and stream its events until it ends; it goes on when the client leaves."""
-    told = await only_message(call.receive)
+    request = await only_message(call.receive)
     time_s = call.time_s
-    program = await _started(call, told)
+    program = await _started(call, request)
     if time_s is not None:
         program.limit(time_s)
     with program.command.log.reader(is_awaited=True) as reader:
         await _relay(call, stream, program, reader, None)
 
 
-async def _started(call: Call, told: dict[str, Any]) -> Program:
-    config = told.get("process")
+async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
+    config = request.get("process")
     if not isinstance(config, dict) or not isinstance(config.get("cmd"), str):
         raise Problem("invalid_argument", "no command is given")
     for name, kind in (("args", list), ("envs", dict), ("cwd", str)):
         if not isinstance(config.get(name) or kind(), kind):
             raise Problem("invalid_argument", f"{name} is not of the form that it should have")
-    if not isinstance(told.get("tag") or "", str):
+    if not isinstance(request.get("tag") or "", str):
         raise Problem("invalid_argument", "tag is not a text")
     user = call.user
-    terminal = told.get("pty")
-    takes_input = told.get("stdin") is not False and terminal is None
+    terminal = request.get("pty")
+    takes_input = request.get("stdin") is not False and terminal is None
     env = {
         "E2B_SANDBOX": "true",
         "E2B_SANDBOX_ID": call.sandbox.id,
@@ -199,7 +199,7 @@ async def _started(call: Call, told: dict[str, Any]) -> Program:
         **(config.get("envs") or {}),
     }
     try:
-        request = CommandRequest(
+        wanted = CommandRequest(
             command=[config["cmd"], *(config.get("args") or [])],
             cwd=user.resolve(config.get("cwd") or ""),
             env=env,
@@ -209,27 +209,27 @@ async def _started(call: Call, told: dict[str, Any]) -> Program:
             keep=_KEPT,
             log_size=_LOG,
         )
-        command = await call.service.commands.start(call.caller, call.identity, request)
+        command = await call.service.commands.start(call.caller, call.identity, wanted)
     except (FileMissing, FileProblem, InvalidRun) as problem:
         raise Problem("invalid_argument", problem.message) from None
     if command.start_error is not None:
         raise Problem("invalid_argument", command.start_error.message)
-    program = Program(call.sandbox.view, command, told, takes_input)
-    programs_of(call.sandbox).add(program)
+    program = EnvdProcess(call.sandbox.view, command, request, takes_input)
+    processes_of(call.sandbox).add(program)
     return program
 
 
 async def connect(call: Call, stream: Stream) -> None:
     """Stream the events of a process from now on; for one that has just ended, how it ended."""
-    told = await only_message(call.receive)
+    request = await only_message(call.receive)
     deadline = None if call.time_s is None else monotonic() + call.time_s
-    program = programs_of(call.sandbox).find(told, ended=True)
+    program = processes_of(call.sandbox).find(request, ended=True)
     log = program.command.log
     with log.reader(log.last, is_awaited=True) as reader:
         await _relay(call, stream, program, reader, deadline)
 
 
-async def _relay(call: Call, stream: Stream, program: Program, reader: Reader, deadline: float | None) -> None:
+async def _relay(call: Call, stream: Stream, program: EnvdProcess, reader: LogReader, deadline: float | None) -> None:
     keepalive_s = call.keepalive_s
     async with program.command.in_use(saves=False):
         await stream.tell(program.started)
@@ -263,19 +263,19 @@ def _has_ended(call: Call) -> bool:
 
 
 async def stream_input(call: Call) -> dict[str, Any]:
-    """Take what a client streams, and write it to a process, in order."""
+    """Write the input that a client streams to a process, in order."""
     call.scope.setdefault("state", {})["patient"] = True  # it says nothing for as long as nothing is typed
-    program: Program | None = None
+    program: EnvdProcess | None = None
     try:
         async with asyncio.timeout(call.time_s), AsyncExitStack() as in_use:
-            async for told in envelopes(call.receive):
-                if isinstance(told.get("start"), dict):
-                    program = programs_of(call.sandbox).find(told["start"])
+            async for request in envelopes(call.receive):
+                if isinstance(request.get("start"), dict):
+                    program = processes_of(call.sandbox).find(request["start"])
                     await in_use.enter_async_context(program.command.in_use())
-                elif isinstance(told.get("data"), dict):
+                elif isinstance(request.get("data"), dict):
                     if program is None:
                         raise Problem("invalid_argument", "the process has to be selected first")
-                    await _write(program, told["data"].get("input"))
+                    await _write(program, request["data"].get("input"))
     except TimeoutError:
         raise Problem("deadline_exceeded", _DEADLINE) from None
     return {}
@@ -286,20 +286,20 @@ async def stream_input(call: Call) -> dict[str, Any]:
 
 async def list_all(call: Call, _: dict[str, Any]) -> dict[str, Any]:
     """The processes that were started here and have not ended."""
-    return {"processes": [_info(program) for program in programs_of(call.sandbox).running()]}
+    return {"processes": [_info(program) for program in processes_of(call.sandbox).running()]}
 
 
-async def send_input(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+async def send_input(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Write to a process."""
-    program = programs_of(call.sandbox).find(told)
+    program = processes_of(call.sandbox).find(request)
     async with program.command.in_use():
-        await _write(program, told.get("input"))
+        await _write(program, request.get("input"))
     return {}
 
 
-async def close_stdin(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+async def close_stdin(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Nothing more comes on its standard input; again, or after its end, that is nothing new."""
-    program = programs_of(call.sandbox).find(told, ended=True)
+    program = processes_of(call.sandbox).find(request, ended=True)
     if program.is_terminal:
         raise Problem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
     if program.takes_input and program.ended is None:
@@ -308,23 +308,23 @@ async def close_stdin(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-async def send_signal(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+async def send_signal(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Kill a process, or ask it to end; one that was killed is gone when this is answered."""
-    program = programs_of(call.sandbox).find(told)
-    number = _SIGNALS.get(str(told.get("signal")))
+    program = processes_of(call.sandbox).find(request)
+    number = _SIGNALS.get(str(request.get("signal")))
     if number is None:
-        raise Problem("invalid_argument", f"invalid signal: {told.get('signal')}")
+        raise Problem("invalid_argument", f"invalid signal: {request.get('signal')}")
     await program.command.signal(number)
     if number == 9:
-        # Not for ever: what it printed may wait for somebody who does not take it.
+        # Not for ever: its output may wait for a client that does not take it.
         await asyncio.wait({program.command.task}, timeout=KILLED_S)
     return {}
 
 
-async def update(call: Call, told: dict[str, Any]) -> dict[str, Any]:
+async def update(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Change the size of a terminal."""
-    program = programs_of(call.sandbox).find(told)
-    terminal = told.get("pty")
+    program = processes_of(call.sandbox).find(request)
+    terminal = request.get("pty")
     if terminal is not None:
         if not program.is_terminal:
             raise Problem("internal", "the process has no terminal")
@@ -335,20 +335,20 @@ async def update(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _info(program: Program) -> dict[str, Any]:
+def _info(program: EnvdProcess) -> dict[str, Any]:
     config = program.config
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "pid": program.pid,
         "config": {"cmd": config["cmd"], "args": config.get("args") or [], "envs": config.get("envs") or {}},
     }
     if config.get("cwd"):
-        told["config"]["cwd"] = config["cwd"]
+        fields["config"]["cwd"] = config["cwd"]
     if program.tag is not None:
-        told["tag"] = program.tag
-    return told
+        fields["tag"] = program.tag
+    return fields
 
 
-async def _write(program: Program, given: Any) -> None:
+async def _write(program: EnvdProcess, given: Any) -> None:
     kind = "pty" if program.is_terminal else "stdin"
     if not isinstance(given, dict) or not isinstance(given.get(kind), str):
         raise Problem("internal", f"this process takes its input as `{kind}`")
