@@ -24,10 +24,10 @@ from tests.store.postgresql import PostgreSQL
 from cloche.errors import Misconfigured
 from cloche.model.records import Fact
 from cloche.store import journal as journals
-from cloche.store import lines
+from cloche.store import journal_lines
 from cloche.store.database import DatabaseAway
 from cloche.store.journal import Journal
-from cloche.store.segments import Unrecorded
+from cloche.store.journal_files import Unrecorded
 from cloche.store.store import Store
 
 
@@ -65,7 +65,7 @@ async def test_what_is_noted_is_in_the_file_at_once_and_in_the_database_after_a_
     for fact in facts:
         journal.note(fact)
     (file,) = files(folder)
-    assert [lines.decode(line) for line in file.read_bytes().splitlines(keepends=True)] == facts
+    assert [journal_lines.decode(line) for line in file.read_bytes().splitlines(keepends=True)] == facts
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     await journal.flush()
     assert await store.run("ada", "r1") == facts[3]
@@ -96,7 +96,7 @@ async def test_stopping_leaves_nothing_but_the_lock_and_notes_no_more(folder: Pa
 
 
 async def test_a_torn_last_line_and_damaged_ones_are_skipped(folder: Path, store: Store) -> None:
-    torn = lines.encode(run("torn", "done"))
+    torn = journal_lines.encode(run("torn", "done"))
     damaged = [
         b"\0" * 100,
         b"{",
@@ -107,11 +107,15 @@ async def test_a_torn_last_line_and_damaged_ones_are_skipped(folder: Path, store
         b"\xff\xfe",
         b"[" * 9999,
     ]
-    content = lines.encode(run("r1")) + b"".join(line + b"\n" for line in damaged) + lines.encode(run("r1", "done"))
+    content = (
+        journal_lines.encode(run("r1"))
+        + b"".join(line + b"\n" for line in damaged)
+        + journal_lines.encode(run("r1", "done"))
+    )
     leave(folder, content + torn[:-20])
     leave(folder, b"", 2)
     leave(folder, torn[:-1], 3)
-    leave(folder, lines.encode(run("r2", "done")), 4)
+    leave(folder, journal_lines.encode(run("r2", "done")), 4)
     journal = Journal(folder, store)
     await journal.start()
     assert journal.garbage == len(damaged)
@@ -123,7 +127,7 @@ async def test_a_torn_last_line_and_damaged_ones_are_skipped(folder: Path, store
 
 async def test_a_journal_replayed_again_changes_nothing(folder: Path, store: Store) -> None:
     facts: list[Fact] = [run("r1"), sandbox("s1"), run("r1", "done", cpu_time=2.0), audit("a1")]
-    content = b"".join(map(lines.encode, facts))
+    content = b"".join(map(journal_lines.encode, facts))
     for _ in range(2):
         leave(folder, content)
         journal = Journal(folder, store)
@@ -320,7 +324,7 @@ async def test_a_fact_that_no_database_takes_is_set_aside_and_the_others_arrive(
     await journal.flush()
     assert await names(store) == [f"r{number:02}" for number in range(20) if number != 7]
     aside = (folder / "unstorable.jsonl").read_bytes()
-    assert lines.decode(aside) == run("r07", "done", memory_peak=1 << 80)
+    assert journal_lines.decode(aside) == run("r07", "done", memory_peak=1 << 80)
     assert "unstorable.jsonl" in caplog.text
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.store.facts import audit, run, sandbox
 
 from cloche.errors import InvalidRun
-from cloche.model.records import Fact, KeyRecord, Usage
+from cloche.model.records import Fact, KeyRecord, UsageTotal
 from cloche.store.database import Unstorable
 from cloche.store.store import Store
 
@@ -77,7 +77,7 @@ async def test_others_things_look_as_if_they_did_not_exist(store: Store) -> None
     assert await store.runs("bob", limit=5) == ([], None)
     assert await store.sandboxes("bob", metadata={"a": "b"}, limit=5) == ([], None)
     assert await store.audit(owner="bob", limit=5) == ([], None)
-    assert await store.usage("bob", 0) == Usage()
+    assert await store.usage("bob", 0) == UsageTotal()
 
 
 async def test_what_is_written_is_there_after_a_restart(store: Store, url: str) -> None:
@@ -287,11 +287,15 @@ async def test_usage_is_summed_since_a_time_and_by_day(store: Store) -> None:
             run("r5", "done", started=today, cpu_time=100.0, owner="bob"),
         ]
     )
-    assert await store.usage("ada", today) == Usage(2, 3.5, 15)
-    assert await store.usage("ada", today - 1) == Usage(3, 7.5, 16)
+    assert await store.usage("ada", today) == UsageTotal(2, 3.5, 15)
+    assert await store.usage("ada", today - 1) == UsageTotal(3, 7.5, 16)
     days = await store.usage_by_day("ada", 3)
     date = [time.strftime("%Y-%m-%d", time.gmtime(today - back * DAY_S)) for back in (2, 1, 0)]
-    assert list(days.items()) == [(date[0], Usage()), (date[1], Usage(1, 4.0, 1)), (date[2], Usage(2, 3.5, 15))]
+    assert list(days.items()) == [
+        (date[0], UsageTotal()),
+        (date[1], UsageTotal(1, 4.0, 1)),
+        (date[2], UsageTotal(2, 3.5, 15)),
+    ]
 
 
 async def test_trimming_keeps_the_newest_and_what_still_runs(store: Store) -> None:
@@ -327,7 +331,7 @@ async def test_trimmed_runs_stay_counted_in_usage(store: Store) -> None:
     today = time.time() // DAY_S * DAY_S
     await store.write([run(f"r{n}", "done", started=today + n / 10, cpu_time=0.5, bytes_moved=3) for n in range(8)])
     before = await store.usage("ada", today), await store.usage_by_day("ada", 2)
-    assert before[0] == Usage(8, 4.0, 24)
+    assert before[0] == UsageTotal(8, 4.0, 24)
     for left in (5, 2):
         await store.trim(max_runs=left, max_audit=10, before=0.0)
         assert len((await store.runs("ada", limit=50))[0]) == left

@@ -77,7 +77,7 @@ class AuditRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageTotal:
     """What runs have used."""
 
     runs: int = 0

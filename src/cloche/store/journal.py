@@ -14,9 +14,9 @@ from pathlib import Path
 
 from cloche.errors import Misconfigured
 from cloche.model.records import Fact
-from cloche.store import lines, segments
+from cloche.store import journal_files, journal_lines
 from cloche.store.database import DatabaseAway, Unstorable
-from cloche.store.segments import Segment, Unrecorded
+from cloche.store.journal_files import Segment, Unrecorded
 from cloche.store.store import Store
 
 LINGER_S = 0.25  # facts that come within it share a transaction, and a run that ends within it needs one row
@@ -60,9 +60,9 @@ class Journal:
 
     async def start(self) -> None:
         """Bring what earlier processes left to the database, then be ready."""
-        self._lock = segments.lock(self._folder)
+        self._lock = journal_files.lock(self._folder)
         try:
-            self._segments = deque(segments.left_in(self._folder))
+            self._segments = deque(journal_files.left_in(self._folder))
             self._bytes = sum(segment.size for segment in self._segments)
             self._is_spilled = bool(self._segments)
             number = self._segments[-1].number + 1 if self._segments else 1
@@ -85,7 +85,7 @@ class Journal:
         """Make a fact durable, now; `Unrecorded` means that it is not, and must not be acknowledged."""
         if self._writer is None:
             raise Unrecorded("The journal is closed.", hint="The server is stopping; try again when it is back.")
-        line = lines.encode(fact)
+        line = journal_lines.encode(fact)
         if self._bytes + len(line) > MAX_BYTES:
             raise Unrecorded("The database is away for too long.", hint="Try again when it is back.")
         current = self._segments[-1]
@@ -224,7 +224,7 @@ class Journal:
         _log.error("A fact is kept in %s: %s", path, problem)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, lines.encode(facts[0]))
+            os.write(fd, journal_lines.encode(facts[0]))
         finally:
             os.close(fd)
 

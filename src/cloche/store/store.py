@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Select, Table, delete, func, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from cloche.model.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, Usage, audit_of
+from cloche.model.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, UsageTotal, audit_of
 from cloche.store import tables
 from cloche.store.database import Database
 from cloche.store.migrate import migrate
-from cloche.store.pages import cursor, page
-from cloche.store.trim import trim
+from cloche.store.pagination import cursor, page
+from cloche.store.retention import trim
 from cloche.store.upserts import ALIVE, HOUR_S, NAMES, RUNNING, Upserts, label, row, settled
 
 _DAY_S = 24 * HOUR_S
@@ -118,17 +118,17 @@ class Store:
             query = query.where(table.c.state == state)
         return await self._page(RunRecord, query, table.c.started, table.c.id, limit, after)
 
-    async def usage(self, owner: str, since: float) -> Usage:
+    async def usage(self, owner: str, since: float) -> UsageTotal:
         """What the owner's runs have used that began since then."""
         runs = await self._used(owner, since)
         return _total(runs.values())
 
-    async def usage_by_day(self, owner: str, days: int) -> dict[str, Usage]:
+    async def usage_by_day(self, owner: str, days: int) -> dict[str, UsageTotal]:
         """What the owner's runs have used on each of the last days (UTC, "2026-01-31"), today being the last."""
         today = int(time.time() // _DAY_S)
         first = today - days + 1
         hours = await self._used(owner, first * _DAY_S)
-        by_day: dict[int, list[Usage]] = {day: [] for day in range(first, today + 1)}
+        by_day: dict[int, list[UsageTotal]] = {day: [] for day in range(first, today + 1)}
         for hour, used in hours.items():
             by_day.setdefault(hour * HOUR_S // _DAY_S, []).append(used)
         return {
@@ -232,8 +232,8 @@ class Store:
         if rows:
             await connection.execute(self._upserts.label, rows)
 
-    async def _used(self, owner: str, since: float) -> dict[int, Usage]:
-        """Usage by the hour."""
+    async def _used(self, owner: str, since: float) -> dict[int, UsageTotal]:
+        """UsageTotal by the hour."""
         runs, past = tables.runs, tables.past_usage
         kept = (
             select(runs.c.hour, func.count(), func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
@@ -243,11 +243,11 @@ class Store:
         removed = select(past.c.hour, past.c.runs, past.c.cpu_time, past.c.bytes_moved).where(
             past.c.owner == owner, past.c.hour >= int(since // HOUR_S)
         )
-        hours: dict[int, list[Usage]] = {}
+        hours: dict[int, list[UsageTotal]] = {}
         async with self._database.reading() as connection:
             for query in (kept, removed):
                 for hour, count, cpu_time, moved in await connection.execute(query):
-                    hours.setdefault(hour, []).append(Usage(int(count), float(cpu_time), int(moved)))
+                    hours.setdefault(hour, []).append(UsageTotal(int(count), float(cpu_time), int(moved)))
         return {hour: _total(used) for hour, used in hours.items()}
 
     async def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
@@ -279,8 +279,8 @@ def _of(owner: str, table: Table, kind: type) -> Select[Any]:
     return select(*_columns(table, kind)).where(table.c.owner == owner)
 
 
-def _total(parts: Iterable[Usage]) -> Usage:
+def _total(parts: Iterable[UsageTotal]) -> UsageTotal:
     parts = list(parts)
-    return Usage(
+    return UsageTotal(
         sum(part.runs for part in parts), sum(part.cpu_time for part in parts), sum(part.bytes_moved for part in parts)
     )

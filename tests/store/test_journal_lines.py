@@ -8,7 +8,7 @@ import pytest
 from tests.store.facts import audit, run, sandbox
 
 from cloche.model.records import Fact
-from cloche.store import lines
+from cloche.store import journal_lines
 
 FACTS: list[Fact] = [
     run("r1"),
@@ -25,14 +25,14 @@ FACTS: list[Fact] = [
 
 @pytest.mark.parametrize("fact", FACTS, ids=range(len(FACTS)))
 def test_a_fact_is_one_line_and_comes_back(fact: Fact) -> None:
-    line = lines.encode(fact)
+    line = journal_lines.encode(fact)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
-    assert lines.decode(line) == fact
+    assert journal_lines.decode(line) == fact
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=range(len(FACTS)))
 def test_a_part_of_a_line_is_never_taken_for_another_fact(fact: Fact) -> None:
-    line = lines.encode(fact)
+    line = journal_lines.encode(fact)
     head = line.partition(b"\t")[0]
-    assert all(lines.decode(line[:length]) is None for length in range(len(head) - 1))
+    assert all(journal_lines.decode(line[:length]) is None for length in range(len(head) - 1))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cloche.errors import Misconfigured, Unavailable
 from cloche.model.records import Fact
-from cloche.store.lines import decode
+from cloche.store.journal_lines import decode
 
 _PATTERN = "journal-*.jsonl"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
