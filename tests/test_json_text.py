@@ -1,4 +1,4 @@
-"""What is written quickly says the same as what the standard library writes."""
+"""The fast encoder writes the same JSON as the standard library."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_it_is_the_same(value: Any) -> None:
-    for told in (to_json(value), json_to_keep(value)):
-        assert told.isascii()
-        assert json.loads(told) == json.loads(json.dumps(value))
+    for encoded in (to_json(value), json_to_keep(value)):
+        assert encoded.isascii()
+        assert json.loads(encoded) == json.loads(json.dumps(value))
 
 
 def test_plain_data_is_written_quickly() -> None:

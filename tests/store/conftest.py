@@ -1,4 +1,4 @@
-"""What tests of the store share: a database of each kind."""
+"""Fixtures for tests of the store: one database of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted arrives in the database, once, whatever happens to the process, the database or the file."""
+"""Facts that are noted reach the database once, whatever happens to the process, the database or the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fact is the same after it was a line."""
+"""A fact survives being written as a line and read back."""
 
 from __future__ import annotations
 

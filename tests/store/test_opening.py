@@ -1,4 +1,4 @@
-"""Opening a database: migrations, and what is said where it cannot be opened."""
+"""Opening a database: migrations, and the messages when it cannot be opened."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_database_of_a_newer_version_is_left_alone(url: str) -> None:
     async with database.writing() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     await database.close()
-    with pytest.raises(Misconfigured, match="newer Cloche"):
+    with pytest.raises(Misconfigured, match="newer version of Cloche"):
         await Store.open(url)
 
 

@@ -1,4 +1,4 @@
-"""What the store is told is what it says, on both databases."""
+"""Records that are stored come back the same, on both databases."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ async def test_sandboxes_and_audit_are_paged_too(store: Store) -> None:
 @pytest.mark.parametrize(
     "after", ["", "x", "'; DROP TABLE runs; --", "WzEsMl0", "W05hTiwieCJd", "bnVsbA", "é", "\0", "WyJhIiwiYiJd"]
 )
-async def test_an_invented_place_is_said_to_be_none(store: Store, after: str) -> None:
-    with pytest.raises(InvalidRun, match="place of any page"):
+async def test_an_invented_cursor_is_refused(store: Store, after: str) -> None:
+    with pytest.raises(InvalidRun, match="cursor"):
         await store.runs("ada", limit=3, after=after)
 
 

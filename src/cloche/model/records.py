@@ -1,4 +1,4 @@
-"""What the store keeps, as plain data; times are seconds since the epoch."""
+"""The records that the store keeps, as plain data.  Times are seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key, of which nothing but the digest of its secret is known."""
+    """A key.  Only the digest of its secret is stored."""
 
     id: str
     owner: str
@@ -22,7 +22,7 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class SandboxRecord:
-    """A sandbox that is "alive", has "ended", or was "lost" with the server that kept it."""
+    """A sandbox; its state is "alive", "ended", or "lost" if its server crashed."""
 
     id: str
     owner: str
@@ -41,7 +41,7 @@ class SandboxRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run that is "running", or its outcome: "done", "failed" or "interrupted"."""
+    """A run; its state is "running", "done", "failed" or "interrupted"."""
 
     id: str
     owner: str
@@ -78,7 +78,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """What runs have used."""
+    """The sum of what several runs used."""
 
     runs: int = 0
     cpu_time: float = 0
@@ -89,7 +89,7 @@ Fact = RunRecord | SandboxRecord | AuditRecord
 
 
 def audit_of(record: RunRecord) -> AuditRecord:
-    """A run that is over, as the audit log has it: once, however often it is told."""
+    """Return the audit entry of a finished run.  Its id follows from the run's, so repeating it adds nothing."""
     details = {
         "sandbox": record.sandbox,
         "language": record.language,

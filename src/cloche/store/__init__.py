@@ -1,5 +1,5 @@
-"""What outlives a run: facts about runs, sandboxes, keys and who did what come in, and are there after any restart.
+"""Keeps facts about runs, sandboxes, keys and actions, so that they survive a restart.
 
-`store.py` is the database, `journal.py` the file that makes a fact durable before the database has it.  Called by the
-server alone: `import cloche` and `cloche run` load nothing of it.
+`store.py` is the database.  `journal.py` writes a fact to a file before the database has it.  The service calls both;
+`import cloche` and `cloche run` load nothing of this package.  Its tests are in `tests/store`.
 """

@@ -1,4 +1,4 @@
-"""Which database, how it is reached, and what its failures mean."""
+"""Connects to SQLite or PostgreSQL, and translates their failures into our errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cloche.errors import ClocheError, Misconfigured, Unavailable
 from cloche.json_text import json_to_keep
 
 _CONNECT_S = 10.0
-_STATEMENT_S = 60.0  # longer than any of ours takes: a server that went away without a word is noticed by it
+_STATEMENT_S = 60.0  # longer than any statement of ours takes, so it only catches a server that vanished silently
 _BUSY_S = 10.0  # how long SQLite waits for another writer
 _FORMS = "Use sqlite:///path/to/file, or postgresql://user:password@host/database."
 _DRIVERS = {
@@ -41,17 +41,17 @@ _UNFIT = (ValueError, TypeError, OverflowError, asyncpg.DataError, asyncpg.Integ
 
 
 class DatabaseAway(Unavailable):
-    """The database does not answer, for now."""
+    """The database does not answer at the moment."""
 
 
 class Unstorable(ClocheError):
-    """The database answers, and does not take this."""
+    """The database answers, but rejects the data."""
 
     code = "unstorable"
 
 
 class Database:
-    """One database; `reading` and `writing` hand out connections, and speak of failures in our words."""
+    """One database; `reading` and `writing` hand out connections and turn driver exceptions into our errors."""
 
     def __init__(self, url: str) -> None:
         self.url = _parsed(url)
@@ -61,7 +61,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """What to call it in messages, without secrets."""
+        """The name to use in messages; it contains no secrets."""
         if self.is_sqlite:
             return f"the SQLite database {self.url.database}"
         place = self.url.host or self.url.query.get("host") or "localhost"
@@ -69,35 +69,35 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection to look with."""
+        """Open a connection for queries."""
         try:
             async with self._reader.connect() as connection:
                 yield connection
         except _FAILURES as problem:
-            raise self._in_our_words(problem) from problem
+            raise self._translated(problem) from problem
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction: all that is done in it is done at its end, or nothing."""
+        """Open a transaction, which is committed at the end of the block and rolled back by an exception."""
         try:
             async with self.engine.begin() as connection:
                 yield connection
         except (*_FAILURES, *_UNFIT) as problem:
-            raise self._in_our_words(problem) from problem
+            raise self._translated(problem) from problem
 
     async def close(self) -> None:
-        """Let go of every connection."""
         await self.engine.dispose()
 
-    def _in_our_words(self, problem: BaseException) -> ClocheError:
+    def _translated(self, problem: BaseException) -> ClocheError:
         if _is_unfit(problem):
-            return Unstorable(f"{self.name} does not take this: {self.reason(problem)}.")
+            return Unstorable(f"{self.name} rejected the data: {self.reason(problem)}.")
         return DatabaseAway(
-            f"{self.name} does not answer: {self.reason(problem)}.", hint="It is tried again; wait a moment."
+            f"{self.name} does not answer: {self.reason(problem)}.",
+            hint="The server keeps trying. Wait a moment, then try again.",
         )
 
     def reason(self, problem: BaseException) -> str:
-        """What an exception says, on one line and without our password."""
+        """Return the message of an exception, on one line and without our password."""
         if isinstance(problem, DBAPIError) and problem.orig is not None:
             problem = problem.orig
         text = " ".join(str(problem).split()).rstrip(".") or type(problem).__name__
@@ -108,10 +108,10 @@ class Database:
 
 
 def _is_unfit(problem: BaseException | None) -> bool:
-    """Is it the data that is wrong, rather than the database?"""
+    """Say whether the data is at fault, rather than the database."""
     while problem is not None:
         if isinstance(problem, (IntegrityError, *_UNFIT)):
-            return not isinstance(problem, OSError)  # a certificate that is not trusted is both
+            return not isinstance(problem, OSError)  # an untrusted certificate is an OSError and a ValueError
         # Classes 22 and 23 of SQLSTATE: data exceptions and violated constraints.
         if str(getattr(problem, "sqlstate", None) or "")[:2] in ("22", "23"):
             return True
@@ -123,10 +123,10 @@ def _parsed(text: str) -> URL:
     try:
         url = make_url(text)
     except Exception:  # its message may hold a part of the password
-        raise Misconfigured("The address of the database cannot be understood.", hint=_FORMS) from None
+        raise Misconfigured("The database URL is not valid.", hint=_FORMS) from None
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise Misconfigured(f"There is no support for databases of the kind {url.drivername!r:.50}.", hint=_FORMS)
+        raise Misconfigured(f"Databases of the kind {url.drivername!r:.50} are not supported.", hint=_FORMS)
     url = url.set(drivername=driver)
     if driver == "sqlite+aiosqlite":
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
@@ -155,7 +155,8 @@ def _sqlite(url: URL) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
-        # Writers queue here; one that began by reading would be refused at its first write, whatever the time-out.
+        # Writers queue here.  A transaction that begins with a read would be refused at its first write, whatever
+        # the time-out.
         if not connection.get_execution_options().get("reading"):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -170,7 +171,7 @@ def _make_private(path: Path) -> None:
     except OSError as problem:
         raise Misconfigured(
             f"The SQLite database {path} cannot be opened: {problem.strerror}.",
-            hint="Its folder must exist, or be possible to make, and be ours to write.",
+            hint="Check that its folder exists, or can be created, and that this user may write there.",
         ) from problem
 
 
@@ -180,9 +181,9 @@ def _postgresql(url: URL) -> AsyncEngine:
             url,
             hide_parameters=True,
             json_serializer=json_to_keep,
-            pool_pre_ping=True,  # after an outage, the first to ask does not get a dead connection
+            pool_pre_ping=True,  # so that the first query after an outage does not get a dead connection
             pool_timeout=_CONNECT_S,
             connect_args={"timeout": _CONNECT_S, "command_timeout": _STATEMENT_S},
         )
     except SQLAlchemyError:
-        raise Misconfigured("The address of the database cannot be understood.", hint=_FORMS) from None
+        raise Misconfigured("The database URL is not valid.", hint=_FORMS) from None

@@ -1,7 +1,7 @@
-"""The journal: a fact is durable as soon as it is in a file, and goes to the database when that suits.
+"""The journal: a fact is durable as soon as it is in a file, and reaches the database a little later.
 
-A kill of the process loses nothing: the system has the lines, and the next process replays them.  The file, not the
-queue in memory, is what is true; the queue only spares reading the file while the database keeps up.
+Killing the process loses nothing: the operating system has the lines, and the next process replays them.  The file is
+authoritative, not the queue in memory; the queue only saves reading the file while the database keeps up.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from cloche.store.database import DatabaseAway, Unstorable
 from cloche.store.journal_files import Segment, Unrecorded
 from cloche.store.store import Store
 
-LINGER_S = 0.25  # facts that come within it share a transaction, and a run that ends within it needs one row
+LINGER_S = 0.25  # facts that arrive within this time share a transaction; a run that ends within it is one row
 BATCH = 250
 BATCH_BYTES = 8 << 20
-QUEUE = 2000  # facts in memory; past it they are read from the file again
+QUEUE = 2000  # facts kept in memory; further ones are read back from the file
 QUEUE_BYTES = 16 << 20
-SEGMENT_BYTES = 16 << 20  # where a file ends and the next begins
-TIDY_BYTES = 1 << 20  # a file of this size is replaced as soon as nothing in it is needed
-MAX_BYTES = 2 << 30  # what may wait for a database that is away
-FLUSH_S = 30.0  # for the database to take everything, at the start and at the end
-ASKED_S = 10.0  # the same while somebody waits for an answer
+SEGMENT_BYTES = 16 << 20  # the size at which a new file is begun
+TIDY_BYTES = 1 << 20  # a file of this size is replaced as soon as the database has all of it
+MAX_BYTES = 2 << 30  # the most that may wait for a database that does not answer
+FLUSH_S = 30.0  # how long the database may take for everything, at the start and at the end
+REQUEST_FLUSH_S = 10.0  # the same while a request waits for it
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
 _log = logging.getLogger("cloche.store")
@@ -37,29 +37,29 @@ Position = tuple[int, int]  # a segment's number, and an offset in it
 
 
 class Late(DatabaseAway, TimeoutError):
-    """The database has not taken everything in time."""
+    """The database has not accepted everything in time."""
 
 
 class Journal:
-    """Facts on their way to the database; all but `start` and `stop` belong to the loop that has started it."""
+    """Facts on their way to the database; after `start`, call everything from the event loop that called it."""
 
     def __init__(self, folder: Path, store: Store) -> None:
-        self.garbage = 0  # lines that were no facts, in what earlier processes left
+        self.garbage = 0  # damaged lines in the files of earlier processes
         self._folder, self._store = folder, store
         self._lock = -1
         self._segments: deque[Segment] = deque()  # oldest first; the last is being written
-        self._bytes = 0  # in all of them
-        self._stored: Position = (0, 0)  # what comes before it is in the database
-        self._queue: deque[tuple[Fact, Position, int]] = deque()  # what comes after it, without a gap
+        self._bytes = 0  # in all segments
+        self._stored: Position = (0, 0)  # the database has everything before this position
+        self._queue: deque[tuple[Fact, Position, int]] = deque()  # the facts right after it, without a gap
         self._queue_bytes = 0
-        self._is_spilled = False  # there is more in the files than in the queue
+        self._is_spilled = False  # the files hold more than the queue
         self._more, self._hurry = asyncio.Event(), asyncio.Event()
         self._waiting: list[tuple[Position, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
-        self.is_away = False  # the database did not answer when it was last asked
+        self.is_away = False  # the database did not answer the last time
 
     async def start(self) -> None:
-        """Bring what earlier processes left to the database, then be ready."""
+        """Replay what earlier processes left behind, then accept facts."""
         self._lock = journal_files.lock(self._folder)
         try:
             self._segments = deque(journal_files.left_in(self._folder))
@@ -74,20 +74,20 @@ class Journal:
             await self._end()
             if isinstance(problem, TimeoutError):
                 raise Misconfigured(
-                    "What the last server left cannot be brought to the database, which does not answer.",
-                    hint="Nothing is lost: start again when the database is there.",
+                    "The database does not answer, so the journal of the last server cannot be replayed.",
+                    hint="Nothing is lost. Start again when the database is available.",
                 ) from problem
             raise
         if self.garbage:
-            _log.warning("%d lines of the journal were damaged, and were skipped", self.garbage)
+            _log.warning("skipped %d damaged lines of the journal", self.garbage)
 
     def note(self, fact: Fact) -> None:
-        """Make a fact durable, now; `Unrecorded` means that it is not, and must not be acknowledged."""
+        """Make a fact durable now.  `Unrecorded` means that it is not durable, so it must not be acknowledged."""
         if self._writer is None:
-            raise Unrecorded("The journal is closed.", hint="The server is stopping; try again when it is back.")
+            raise Unrecorded("The server is stopping.", hint="Try again when it is running again.")
         line = journal_lines.encode(fact)
         if self._bytes + len(line) > MAX_BYTES:
-            raise Unrecorded("The database is away for too long.", hint="Try again when it is back.")
+            raise Unrecorded("The database has been unavailable for too long.", hint="Try again when it is back.")
         current = self._segments[-1]
         if current.size and current.size + len(line) > SEGMENT_BYTES:
             current = self._begin_segment()
@@ -102,7 +102,7 @@ class Journal:
         self._more.set()
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until the database has everything that was noted so far; `Late` when it takes too long."""
+        """Wait until the database has everything noted so far; raise `Late` if that takes too long."""
         if self._is_all_stored():
             return
         arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -110,23 +110,24 @@ class Journal:
         self._hurry.set()
         self._more.set()
         try:
-            async with asyncio.timeout(ASKED_S if timeout is None else timeout):
+            async with asyncio.timeout(REQUEST_FLUSH_S if timeout is None else timeout):
                 await arrived
         except TimeoutError:
             raise Late(
-                "The database does not take what happened last.", hint="It is tried again; wait a moment."
+                "The database has not stored the latest events yet.",
+                hint="The server keeps trying. Wait a moment, then try again.",
             ) from None
         finally:
             self._waiting = [each for each in self._waiting if each[1] is not arrived]
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Bring everything to the database and remove the files; what it does not take in time, the next start does."""
+        """Flush to the database and remove the files; what is not stored in time is left for the next start."""
         if self._writer is None:
             return
         try:
             await self.flush(FLUSH_S if timeout is None else timeout)
         except Late:
-            _log.warning("The database does not answer; %s keeps what it lacks until the next start", self._folder)
+            _log.warning("The database does not answer; the next start replays the rest from %s", self._folder)
         finally:
             await self._end()
 
@@ -158,12 +159,12 @@ class Journal:
             try:
                 await self._drain()
             except Exception:
-                _log.exception("The journal in %s cannot be read or tidied; it is tried again", self._folder)
+                _log.exception("Cannot read or tidy the journal in %s; trying again", self._folder)
                 self._forget_queue()
                 await asyncio.sleep(_LONGEST_PAUSE_S)
 
     async def _drain(self) -> None:
-        goal = self._end_position()  # what comes meanwhile may wait for company
+        goal = self._end_position()  # facts that arrive from now on wait for the next batch
         while self._stored < goal and not self._is_all_stored():
             facts, end = await self._next_batch()
             await self._deliver(facts)
@@ -174,13 +175,13 @@ class Journal:
             self._hurry.clear()
 
     def _forget_queue(self) -> None:
-        """Read everything again from the files: a batch may have been taken from the queue and not arrived."""
+        """Drop the queue and read from the files again: a batch may have left the queue without being stored."""
         self._queue.clear()
         self._queue_bytes = 0
         self._is_spilled = True
 
     async def _next_batch(self) -> tuple[list[Fact], Position]:
-        """What comes next, from memory or else from the file."""
+        """Take the next facts from the queue, or from the file if the queue is empty."""
         facts: list[Fact] = []
         end, size = self._stored, 0
         while self._queue and len(facts) < BATCH and size < BATCH_BYTES:
@@ -197,7 +198,7 @@ class Journal:
         return facts, (number, offset)
 
     async def _deliver(self, facts: list[Fact]) -> None:
-        """Write them to the database, however long it takes to come back."""
+        """Write facts to the database; retry for as long as it does not answer."""
         pause = _FIRST_PAUSE_S
         while facts:
             try:
@@ -214,14 +215,14 @@ class Journal:
                 return
 
     async def _deliver_apart(self, facts: list[Fact], problem: Unstorable) -> None:
-        """One of them the database will never take: it is set aside, so that the others arrive."""
+        """Find the fact that the database rejects and set it aside, so that the others are stored."""
         if len(facts) > 1:
             half = len(facts) // 2
             await self._deliver(facts[:half])
             await self._deliver(facts[half:])
             return
         path = self._folder / "unstorable.jsonl"
-        _log.error("A fact is kept in %s: %s", path, problem)
+        _log.error("The database rejects a fact; it was appended to %s: %s", path, problem)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             os.write(fd, journal_lines.encode(facts[0]))
@@ -231,7 +232,7 @@ class Journal:
     def _say_away(self, problem: Exception) -> None:
         if not self.is_away:
             unexpected = None if isinstance(problem, DatabaseAway) else problem
-            _log.warning("What happens is kept in %s for now: %s", self._folder, problem, exc_info=unexpected)
+            _log.warning("Keeping events in %s for now: %s", self._folder, problem, exc_info=unexpected)
         self.is_away = True
 
     def _say_back(self) -> None:
@@ -254,7 +255,7 @@ class Journal:
         return segment
 
     def _move_to(self, position: Position) -> None:
-        """The database has what comes before this: remove the files that are not needed any more."""
+        """Record that the database has everything before this position, and remove the files that are done."""
         self._stored = position
         if position == self._end_position():
             self._is_spilled = False
@@ -262,7 +263,7 @@ class Journal:
                 try:
                     self._begin_segment()
                 except Unrecorded:
-                    pass  # a full disk: the old file will do
+                    pass  # the disk is full: go on with the old file
         while len(self._segments) > 1 and self._stored >= (self._segments[0].number, self._segments[0].size):
             done = self._segments.popleft()
             done.remove()

@@ -1,4 +1,4 @@
-"""The journal's files: each is only ever appended to, and removed once the database has all that is in it."""
+"""The journal's files.  Each is only appended to, and is removed once the database has everything in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Segment:
-    """One file, and how much of it counts."""
+    """One file, and how many of its bytes are whole lines."""
 
     def __init__(self, path: Path, size: int = 0) -> None:
         self.path, self.size = path, size
@@ -26,7 +26,7 @@ class Segment:
 
     @classmethod
     def create(cls, folder: Path, number: int) -> Segment:
-        """A new file, for its owner alone."""
+        """Create a file that only its owner can read."""
         segment = cls(folder / f"journal-{number:012d}.jsonl")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -36,12 +36,12 @@ class Segment:
         return segment
 
     def append(self, line: bytes) -> None:
-        """Write a line, whole or not at all."""
+        """Write a whole line, or nothing."""
         if self._is_torn:
             line = b"\n" + line
         try:
             written = os.write(self._fd, line)
-            while written < len(line):  # the disk is full, and the next call says so; or there was a signal
+            while written < len(line):  # a signal came, or the disk is full, which the next call reports
                 written += os.write(self._fd, line[written:])
         except OSError as problem:
             self._cut()
@@ -50,7 +50,7 @@ class Segment:
         self.size += len(line)
 
     def _cut(self) -> None:
-        """Take back a part of a line; where that fails, the next line begins with an end of line."""
+        """Remove a partial line; if that fails, the next line starts with a newline of its own."""
         try:
             os.ftruncate(self._fd, self.size)
         except OSError:
@@ -58,14 +58,14 @@ class Segment:
             self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, most: int, most_bytes: int) -> tuple[list[Fact], int, int]:
-        """Facts from there on, where they end, and how many lines were no facts."""
+        """Return the facts after `offset`, the offset where they end, and the number of damaged lines."""
         facts: list[Fact] = []
         garbage, start = 0, offset
         with open(self.path, "rb") as file:
             file.seek(offset)
             while offset < self.size and len(facts) < most and offset - start < most_bytes:
                 line = file.readline()
-                if not line.endswith(b"\n"):  # its writer was killed before it was acknowledged
+                if not line.endswith(b"\n"):  # the writer was killed before it acknowledged this fact
                     return facts, self.size, garbage
                 offset += len(line)
                 fact = decode(line)
@@ -76,32 +76,31 @@ class Segment:
         return facts, offset, garbage
 
     def close(self) -> None:
-        """Append no more."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def remove(self) -> None:
-        """Remove it from the disk."""
         self.close()
         self.path.unlink(missing_ok=True)
 
 
 def left_in(folder: Path) -> list[Segment]:
-    """What earlier processes left, oldest first."""
+    """Return the files that earlier processes left, oldest first."""
     paths = [path for path in folder.glob(_PATTERN) if path.stem.removeprefix("journal-").isdecimal()]
     return sorted((Segment(path, path.stat().st_size) for path in paths), key=lambda segment: segment.number)
 
 
 def lock(folder: Path) -> int:
-    """Take the folder for this process, until the descriptor is closed."""
+    """Lock the folder for this process, until the returned descriptor is closed."""
     path = folder / "lock"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as problem:
         raise Misconfigured(
-            f"The folder {folder} cannot be used: {problem.strerror}.", hint="It must be ours to write."
+            f"The folder {folder} cannot be used: {problem.strerror}.",
+            hint="Check that this user may write there, or choose another data directory with --data-dir.",
         ) from problem
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +109,7 @@ def lock(folder: Path) -> int:
         os.close(fd)
         raise Misconfigured(
             f"The folder {folder} is in use by another Cloche server, process {holder}.",
-            hint="Stop that one, or give this one a data directory of its own.",
+            hint="Stop that server, or give this one another data directory with --data-dir.",
         ) from problem
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
@@ -118,7 +117,7 @@ def lock(folder: Path) -> int:
 
 
 class Unrecorded(Unavailable):
-    """An action was not recorded, and so must not be done."""
+    """A fact could not be recorded, so the action that it describes must not happen."""
 
 
 def _refused(path: Path, problem: OSError) -> Unrecorded:

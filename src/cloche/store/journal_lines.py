@@ -1,4 +1,7 @@
-"""Facts as lines, and back: JSON, and after a tab the result of a run, which is JSON already and can be large."""
+"""Encodes facts as lines of the journal.
+
+A line is JSON.  The result of a run, which is JSON already and can be large, follows after a tab.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _decode = json.JSONDecoder().decode
 
 
 def encode(fact: Fact) -> bytes:
-    """One line, its end included."""
+    """Return one line, with its newline."""
     kind = type(fact)
     values = dict(zip(NAMES[kind], _VALUES[kind](fact), strict=True))
     values["fact"] = _WORDS[kind]
@@ -29,7 +32,7 @@ def encode(fact: Fact) -> bytes:
 
 
 def decode(line: bytes) -> Fact | None:
-    """The fact that a line holds, or nothing if it is none of ours."""
+    """Return the fact in a line, or None if the line is damaged."""
     head, tab, result = line.removesuffix(b"\n").partition(b"\t")
     try:
         values: dict[str, Any] = _decode(head.decode("ascii"))

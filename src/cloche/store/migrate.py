@@ -1,4 +1,4 @@
-"""Bring a database to the tables of this version: Alembic, with what it needs inside the package."""
+"""Migrates a database to the tables of this version, with Alembic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sqlalchemy import Connection, text
 from cloche.errors import ClocheError, Misconfigured
 from cloche.store.database import Database
 
-_LOCK = 0x636C6F636865  # "cloche": two servers that start at once migrate one after the other
+_LOCK = 0x636C6F636865  # "cloche"; makes two servers that start at once migrate one after the other
 
 
 async def migrate(database: Database) -> None:
-    """Upgrade to the newest tables, all or nothing; refuse what a newer Cloche has made."""
+    """Upgrade to the newest tables, all or nothing; refuse a database that a newer Cloche created."""
     try:
         async with database.writing() as connection:
             if not database.is_sqlite:
@@ -28,12 +28,13 @@ async def migrate(database: Database) -> None:
     except ClocheError as problem:
         raise Misconfigured(
             f"Cannot open {database.name}: {database.reason(problem.__cause__ or problem)}.",
-            hint="Check that it is there, that the address, user and password are right, and that it is ours to write.",
+            hint="Check that the database exists, that address, user and password are right, and that the user may "
+            "write to it.",
         ) from problem
 
 
 def config() -> Config:
-    """Alembic's configuration, which others keep in an alembic.ini."""
+    """Return Alembic's configuration, which usually lives in an alembic.ini."""
     settings = Config()
     settings.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     return settings
@@ -42,11 +43,11 @@ def config() -> Config:
 def _upgrade(connection: Connection) -> None:
     settings = config()
     known = {script.revision for script in ScriptDirectory.from_config(settings).walk_revisions()}
-    there = MigrationContext.configure(connection).get_current_heads()
-    if not known.issuperset(there):
+    current = MigrationContext.configure(connection).get_current_heads()
+    if not known.issuperset(current):
         raise Misconfigured(
-            "The database was made by a newer Cloche than this one.",
-            hint="Run that version, or give this one a database of its own.",
+            "The database was created by a newer version of Cloche.",
+            hint="Run that version, or use another database.",
         )
     settings.attributes["connection"] = connection
     command.upgrade(settings, "head")

@@ -1,4 +1,4 @@
-"""Pages of a list, newest first: where one ends, as a text that the next is asked for with."""
+"""Pages of a list, newest first.  A cursor is an opaque text that names the last row of a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cloche.errors import InvalidRun
 
 
 def page(query: Select[Any], time: Column[float], name: Column[str], limit: int, after: str | None) -> Select[Any]:
-    """A page of the query, and one row more if there is a next one."""
+    """Limit the query to one page, plus one row that shows whether there is a next page."""
     if limit < 1:
         raise InvalidRun(f"limit must be at least 1, not {limit}.")
     if after is not None:
@@ -22,7 +22,7 @@ def page(query: Select[Any], time: Column[float], name: Column[str], limit: int,
 
 
 def cursor(time: float, name: str) -> str:
-    """What asks for everything older than this."""
+    """Return the cursor that continues after this row."""
     return base64.urlsafe_b64encode(json.dumps([time, name]).encode()).decode().rstrip("=")
 
 
@@ -33,4 +33,4 @@ def _place(after: str) -> tuple[float, str]:
             return float(time), name
     except (ValueError, TypeError, RecursionError, OverflowError):
         pass
-    raise InvalidRun("This is not the place of any page.", hint="Give what the page before it ended with, unchanged.")
+    raise InvalidRun("The cursor in `after` is not valid.", hint="Pass the `next` of the previous page, unchanged.")

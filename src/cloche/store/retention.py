@@ -1,4 +1,4 @@
-"""Bounded growth: the oldest rows go, a few at a time, so that nobody who writes waits long."""
+"""Removes the oldest rows, a few at a time, so that no writer waits long."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cloche.store.database import Database
 from cloche.store.upserts import ALIVE, HOUR_S, RUNNING, Upserts
 
 _AT_ONCE = 500
-_USAGE_S = 400 * 24 * HOUR_S  # how long usage is known after the runs are forgotten
+_USAGE_S = 400 * 24 * HOUR_S  # how long usage is kept after its runs are removed
 
 
 async def trim(database: Database, upserts: Upserts, max_runs: int, max_audit: int, before: float) -> None:
-    """Forget what is older than `before` or past the numbers, except what still runs, lives or keeps files."""
+    """Remove rows older than `before` or beyond the numbers, except running runs and live or persistent sandboxes."""
     runs, sandboxes, audit, past = tables.runs, tables.sandboxes, tables.audit, tables.past_usage
     ended = runs.c.state != RUNNING
     gone = and_(sandboxes.c.state != ALIVE, or_(not_(sandboxes.c.persistent), sandboxes.c.workspace.is_(None)))
@@ -33,11 +33,11 @@ async def trim(database: Database, upserts: Upserts, max_runs: int, max_audit: i
 
 
 async def _old(database: Database, table: Table, time: Any, most: int, before: float) -> ColumnElement[bool]:
-    """What is older than `before` or than the newest `most`."""
+    """Return the condition for rows older than `before` or than the newest `most`."""
     newest = select(time, table.c.id).order_by(time.desc(), table.c.id.desc())
     async with database.reading() as connection:
         first_past = (await connection.execute(newest.offset(max(0, most)).limit(1))).first()
-    # Either bound holds for a row and all that are older: the later one is enough, and an index finds it.
+    # A row that either bound removes is followed by older rows only, so the later bound is enough; an index finds it.
     if first_past is None or first_past[0] < before:
         older: ColumnElement[bool] = time < before
         return older
@@ -47,7 +47,7 @@ async def _old(database: Database, table: Table, time: Any, most: int, before: f
 async def _remove_some(
     database: Database, upserts: Upserts, table: Table, time: Any, chosen: ColumnElement[bool]
 ) -> bool:
-    """Remove a few of the chosen; are there more?"""
+    """Remove a few of the chosen rows, and say whether there are more."""
     oldest = select(table.c.id).where(chosen).order_by(time, table.c.id).limit(_AT_ONCE)
     async with database.writing() as connection:
         names = (await connection.execute(oldest)).scalars().all()

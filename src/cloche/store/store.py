@@ -1,4 +1,4 @@
-"""The server's database: what it is asked, and what it is told."""
+"""The server's database: its queries and its updates."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Record = TypeVar("Record", SandboxRecord, RunRecord, AuditRecord)
 class Store:
     """Runs, sandboxes, keys, usage and the audit log, on SQLite or PostgreSQL.
 
-    Everything raises `DatabaseAway` while the database does not answer, and works again when it does.  What is the
-    affair of one owner is asked for with the owner: of others' things it looks as if they did not exist.
+    Every method raises `DatabaseAway` while the database does not answer, and works again when it does.  Methods that
+    take an owner see only that owner's records, as if no others existed.
     """
 
     def __init__(self, database: Database) -> None:
@@ -35,7 +35,7 @@ class Store:
 
     @classmethod
     async def open(cls, url: str) -> Store:
-        """The database at this address, with the tables of this version."""
+        """Open the database at this URL, and migrate its tables to this version."""
         database = Database(url)
         try:
             await migrate(database)
@@ -45,31 +45,29 @@ class Store:
         return cls(database)
 
     async def close(self) -> None:
-        """Let go of it."""
         await self._database.close()
 
     # Keys
 
     async def keys(self) -> list[KeyRecord]:
-        """Every key, revoked ones too, oldest first."""
+        """Return all keys, including revoked ones, oldest first."""
         query = select(*_columns(tables.keys, KeyRecord)).order_by(tables.keys.c.created, tables.keys.c.id)
         return [
             KeyRecord(**{**found, "scopes": tuple(found["scopes"])}) for found in map(dict, await self._rows(query))
         ]
 
     async def put_key(self, record: KeyRecord) -> None:
-        """Add a key, or change it."""
+        """Add or change a key."""
         async with self._database.writing() as connection:
             await connection.execute(self._upserts.key, row(record))
 
     # Sandboxes
 
     async def put_sandbox(self, record: SandboxRecord) -> None:
-        """Add a sandbox, or change it; one that has ended does not become alive again."""
+        """Add or change a sandbox; a sandbox that has ended stays ended."""
         await self.write([record])
 
     async def sandbox(self, owner: str, name: str) -> SandboxRecord | None:
-        """The owner's sandbox of this id."""
         query = _of(owner, tables.sandboxes, SandboxRecord).where(tables.sandboxes.c.id == name)
         return next((SandboxRecord(**found) for found in await self._rows(query)), None)
 
@@ -82,7 +80,7 @@ class Store:
         limit: int,
         after: str | None = None,
     ) -> tuple[list[SandboxRecord], str | None]:
-        """The owner's sandboxes, newest first, those whose metadata has all of these entries; and where to go on."""
+        """Return a page of the owner's sandboxes whose metadata has all these entries, newest first, and its cursor."""
         table = tables.sandboxes
         query = _of(owner, table, SandboxRecord)
         if state is not None:
@@ -96,7 +94,7 @@ class Store:
     # Runs
 
     async def run(self, owner: str, name: str) -> RunRecord | None:
-        """The owner's run of this id, with its result."""
+        """Return the owner's run, with its result."""
         query = _of(owner, tables.runs, RunRecord).where(tables.runs.c.id == name)
         return next((RunRecord(**found) for found in await self._rows(query)), None)
 
@@ -109,7 +107,7 @@ class Store:
         limit: int,
         after: str | None = None,
     ) -> tuple[list[RunRecord], str | None]:
-        """The owner's runs, newest first, without their results, which can be large; and where to go on."""
+        """Return a page of the owner's runs, newest first, and its cursor.  Results are left out: they can be large."""
         table = tables.runs
         query = select(*_columns(table, RunRecord, without="result")).where(table.c.owner == owner)
         if sandbox is not None:
@@ -119,12 +117,12 @@ class Store:
         return await self._page(RunRecord, query, table.c.started, table.c.id, limit, after)
 
     async def usage(self, owner: str, since: float) -> UsageTotal:
-        """What the owner's runs have used that began since then."""
+        """Return what the owner's runs used that began since then."""
         runs = await self._used(owner, since)
         return _total(runs.values())
 
     async def usage_by_day(self, owner: str, days: int) -> dict[str, UsageTotal]:
-        """What the owner's runs have used on each of the last days (UTC, "2026-01-31"), today being the last."""
+        """Return what the owner's runs used on each of the last days (UTC, "2026-01-31"), up to today."""
         today = int(time.time() // _DAY_S)
         first = today - days + 1
         hours = await self._used(owner, first * _DAY_S)
@@ -137,7 +135,7 @@ class Store:
         }
 
     async def usage_by_key(self, since: float) -> dict[str, tuple[float, int]]:
-        """CPU time and bytes of the runs that began since then, by the key that started them."""
+        """Return CPU time and bytes of the runs that began since then, by key."""
         runs = tables.runs
         query = (
             select(runs.c.key, func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
@@ -148,7 +146,7 @@ class Store:
             return {key: (float(cpu), int(moved)) for key, cpu, moved in await connection.execute(query)}
 
     async def ping(self) -> None:
-        """Raises when the database does not answer."""
+        """Raise if the database does not answer."""
         async with self._database.reading() as connection:
             await connection.execute(select(1))
 
@@ -157,16 +155,16 @@ class Store:
     async def audit(
         self, *, owner: str | None = None, limit: int, after: str | None = None
     ) -> tuple[list[AuditRecord], str | None]:
-        """What was done, newest first, by this owner or by everybody; and where to go on."""
+        """Return a page of the audit log of one owner, or of all, newest first, and its cursor."""
         query = select(*_columns(tables.audit, AuditRecord))
         if owner is not None:
             query = query.where(tables.audit.c.owner == owner)
         return await self._page(AuditRecord, query, tables.audit.c.time, tables.audit.c.id, limit, after)
 
-    # What the journal and the server's start and upkeep call
+    # Called by the journal, at the server's start, and by its upkeep
 
     async def write(self, facts: Iterable[Fact]) -> None:
-        """Take all these facts, or none; any may be repeated, and what is settled stays as it is."""
+        """Store all these facts, or none.  Facts may be repeated; an outcome that is stored does not change."""
         runs: list[RunRecord] = []
         sandboxes: dict[str, list[SandboxRecord]] = {}
         audit: list[dict[str, Any]] = []
@@ -194,15 +192,15 @@ class Store:
                 await self._label(connection, sorted(sandboxes))
 
     async def unsettled(self) -> list[RunRecord]:
-        """Runs without an outcome; before `recover`, those that a server left which stopped without a word."""
+        """Return runs without an outcome.  Before `recover`, these are the runs of a server that crashed."""
         runs = tables.runs
         is_running = runs.c.state == literal_column(f"'{RUNNING}'")
         return [RunRecord(**each) for each in await self._rows(select(*_columns(runs, RunRecord)).where(is_running))]
 
     async def recover(self, now: float) -> list[SandboxRecord]:
-        """Settle what a server left that stopped without a word; to be called once the journal has been replayed."""
+        """Mark the runs and sandboxes of a crashed server as interrupted and lost.  Replay the journal first."""
         sandboxes, runs = tables.sandboxes, tables.runs
-        # Not as parameters: the indexes of the few that these are have the same words in their conditions.
+        # Literals, not parameters: the partial indexes have the same literals in their conditions.
         is_running = runs.c.state == literal_column(f"'{RUNNING}'")
         is_alive = sandboxes.c.state == literal_column(f"'{ALIVE}'")
         async with self._database.writing() as connection:
@@ -215,11 +213,11 @@ class Store:
         return sorted(found, key=lambda record: (record.created, record.id))
 
     async def trim(self, max_runs: int, max_audit: int, before: float) -> None:
-        """Forget what is older than this, and the oldest past these numbers; what runs have used stays counted."""
+        """Remove rows older than `before`, and the oldest beyond these numbers.  Usage stays counted."""
         await trim(self._database, self._upserts, max_runs, max_audit, before)
 
     async def _label(self, connection: AsyncConnection, names: list[str]) -> None:
-        """Have the sandboxes found by the metadata that they have now."""
+        """Index the sandboxes by their current metadata."""
         table, labels = tables.sandboxes, tables.labels
         query = select(table.c.id, table.c.owner, table.c.metadata).where(table.c.id.in_(names))
         there = (await connection.execute(query)).all()
@@ -233,7 +231,7 @@ class Store:
             await connection.execute(self._upserts.label, rows)
 
     async def _used(self, owner: str, since: float) -> dict[int, UsageTotal]:
-        """UsageTotal by the hour."""
+        """Return usage by hour since the epoch."""
         runs, past = tables.runs, tables.past_usage
         kept = (
             select(runs.c.hour, func.count(), func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))

@@ -1,4 +1,4 @@
-"""The tables, as the newest migration leaves them; a test holds the two together."""
+"""The tables as the newest migration leaves them.  A test compares the two."""
 
 from __future__ import annotations
 
@@ -23,30 +23,27 @@ from sqlalchemy import (
 
 
 class Words(TypeDecorator[str]):
-    """Text of any origin: what PostgreSQL cannot store (NUL, half of a surrogate pair) becomes a question mark."""
+    """Text of any origin.  Characters that PostgreSQL cannot store (NUL, lone surrogates) become question marks."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Make it storable."""
         if value is None or (value.isascii() and "\0" not in value):
             return value
         return value.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 class Json(TypeDecorator[Any]):
-    """A value as JSON in a text column: pure ASCII and read by nobody but us, so both databases take all of it."""
+    """A value as JSON in a text column.  It is pure ASCII and no query looks inside, so both databases accept it."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002
-        """Encode it."""
         return json.dumps(value, separators=(",", ":"))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Decode it."""
         return None if value is None else json.loads(value)
 
 
@@ -90,7 +87,7 @@ sandboxes = Table(
     Index("sandboxes_alive", "id", sqlite_where=text("state = 'alive'"), postgresql_where=text("state = 'alive'")),
 )
 
-# One row for each entry of a sandbox's metadata.  A digest of it, because PostgreSQL's indexes take short texts only.
+# One row for each entry of a sandbox's metadata.  It stores a digest, because PostgreSQL indexes only short texts.
 labels = Table(
     "labels",
     metadata,
@@ -113,7 +110,7 @@ runs = Table(
     Column("code_sha256", Words, nullable=False),
     Column("state", Words, nullable=False),
     Column("started", Double, nullable=False),
-    Column("hour", Integer, nullable=False),  # of `started`, since the epoch: what usage is summed by
+    Column("hour", Integer, nullable=False),  # the hour of `started` since the epoch; usage is summed by it
     Column("limits", Json, nullable=False),
     Column("ended", Double),
     Column("exit_code", Integer),
@@ -122,7 +119,7 @@ runs = Table(
     Column("cpu_time", Double, nullable=False),
     Column("memory_peak", BigInteger, nullable=False),
     Column("bytes_moved", BigInteger, nullable=False),
-    Column("result", Words),  # last: SQLite need not walk over it to get at the others
+    Column("result", Words),  # last, so that SQLite reads the other columns without walking over it
     PrimaryKeyConstraint("id", name="runs_pk"),
     Index("runs_of_owner", "owner", "started", "id"),
     Index("runs_by_state", "owner", "state", "started", "id"),
@@ -131,7 +128,7 @@ runs = Table(
     Index("runs_running", "id", sqlite_where=text("state = 'running'"), postgresql_where=text("state = 'running'")),
 )
 
-# What runs used that `trim` has removed, so that nobody's day of usage shrinks.
+# The usage of runs that `trim` has removed, so that the usage of a past day does not shrink.
 past_usage = Table(
     "past_usage",
     metadata,

@@ -1,4 +1,4 @@
-"""How facts become rows: each statement can be repeated, in any order, without changing what is settled."""
+"""Turns facts into rows.  Each statement can be repeated, in any order, without changing an outcome."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ALIVE = "alive"
 
 
 class Upserts:
-    """The statements, in the words of one database."""
+    """The statements in the dialect of one database."""
 
     def __init__(self, is_sqlite: bool) -> None:
         self.insert: Callable[[Table], Any] = sqlite.insert if is_sqlite else postgresql.insert
         self.key = self._put(tables.keys)
         self.run_started: Insert = self.insert(tables.runs).on_conflict_do_nothing(index_elements=["id"])
-        # The first outcome stays.
+        # Only the first outcome counts.
         self.run_ended = self._put(tables.runs, where=lambda _: tables.runs.c.state == RUNNING)
-        # What has ended does not come back to life by a fact that was late.
+        # A fact that arrives late does not bring an ended sandbox back to life.
         self.sandbox = self._put(
             tables.sandboxes, where=lambda new: or_(tables.sandboxes.c.state == ALIVE, new.state != ALIVE)
         )
@@ -45,12 +45,12 @@ class Upserts:
 
 
 def settled(runs: Iterable[RunRecord]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of the runs that have only begun, and of those that have an outcome: one each, the first."""
+    """Return the rows of runs that have only begun, and of runs with an outcome; the first fact of each run counts."""
     begun: dict[str, RunRecord] = {}
     ended: dict[str, RunRecord] = {}
     for run in runs:
         (begun if run.state == RUNNING else ended).setdefault(run.id, run)
-    # In the order of their ids: two transactions that lock the same rows never wait for each other in a circle.
+    # Sorted by id, so that two transactions that lock the same rows cannot deadlock.
     return (
         [_run_row(begun[name]) for name in sorted(begun.keys() - ended.keys())],
         [_run_row(ended[name]) for name in sorted(ended)],
@@ -58,12 +58,12 @@ def settled(runs: Iterable[RunRecord]) -> tuple[list[dict[str, Any]], list[dict[
 
 
 def row(record: KeyRecord | SandboxRecord | RunRecord | AuditRecord) -> dict[str, Any]:
-    """A record by the names of its columns."""
+    """Return a record as a row."""
     return {name: getattr(record, name) for name in NAMES[type(record)]}
 
 
 def label(key: str, value: str) -> str:
-    """What an entry of a sandbox's metadata is found by."""
+    """Return the digest by which an entry of a sandbox's metadata is found."""
     return hashlib.sha256(f"{len(key)}:{key}{value}".encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: on the connection that `cloche.store.migrate` gives it, in its transaction."""
+"""Alembic runs this to migrate, on the connection of `cloche.store.migrate` and in its transaction."""
 
 from __future__ import annotations
 

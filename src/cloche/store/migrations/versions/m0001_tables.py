@@ -1,4 +1,4 @@
-"""The first tables.  Migrations name plain types only: what `cloche.store.tables` becomes must not change them."""
+"""The first tables.  Migrations use plain types only, so that changing `cloche.store.tables` cannot change them."""
 
 from __future__ import annotations
 
