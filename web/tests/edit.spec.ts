@@ -77,7 +77,7 @@ test("what others write is seen, and never overwrites what is being typed", asyn
   await person.page.route("**/files/**", (route) => (route.request().method() === "PUT" ? route.abort() : route.continue()));
   await person.write("mine");
   await person.api.put(address, { data: "theirs, later\n" });
-  await expect(person.page.getByText("changed elsewhere")).toBeVisible();
+  await expect(person.page.getByText("Someone else changed this file")).toBeVisible();
   await person.page.unroute("**/files/**");
   await person.page.getByRole("button", { name: "Keep mine" }).click();
   await person.saved();

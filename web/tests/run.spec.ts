@@ -28,7 +28,7 @@ test("output is live, and a run can be stopped and the session restarted", async
   await expect(person.last).toHaveAttribute("data-phase", "done");
   await expect(person.last.getByRole("alert")).toBeVisible();
   await page.getByRole("button", { name: /Restart the session/ }).click();
-  await expect(page.getByText("The session starts anew")).toBeVisible();
+  await expect(page.getByText("Session restarted")).toBeVisible();
   await person.write("kept");
   await person.run();
   await expect(person.last).toContainText("NameError");
@@ -47,7 +47,7 @@ test("an error leads to its line", async ({ person }) => {
 test("as a program: arguments, environment, input, exit code", async ({ person }) => {
   const { page } = person;
   await person.begin({ "code/main.py": "import os, sys\nprint(sys.argv[1:], os.environ['GREETING'], sys.stdin.read().strip())\nsys.exit(3)\n" });
-  await page.getByRole("button", { name: /How to run/ }).click();
+  await page.getByRole("button", { name: /Run options/ }).click();
   await page.getByRole("radio", { name: "As a program" }).click();
   await page.getByRole("textbox", { name: /Arguments/ }).fill("one 'two words'");
   await page.getByRole("textbox", { name: /Standard input/ }).fill("typed before");
@@ -64,10 +64,10 @@ test("as a program: arguments, environment, input, exit code", async ({ person }
 test("other limits: the files move into a new sandbox", async ({ person }) => {
   const { page } = person;
   await person.begin({ "code/main.py": "import resource\nprint('kept')\n" });
-  await page.getByRole("button", { name: /How to run/ }).click();
+  await page.getByRole("button", { name: /Run options/ }).click();
   await page.getByRole("button", { name: "Other limits" }).click();
   await page.getByLabel("Memory, MB").fill("300");
-  await page.getByRole("button", { name: "Start anew with these" }).click();
+  await page.getByRole("button", { name: "Move to a new sandbox" }).click();
   await expect(page).not.toHaveURL(new RegExp(person.sandbox));
   await expect(person.code).toContainText("kept");
   person.sandbox = /sbx_\w+/.exec(page.url())?.[0] ?? "";

@@ -45,7 +45,7 @@ test("charts, tables, pages, formulas and data are shown in order", async ({ per
     await expect(page.getByRole("dialog")).toHaveCount(0, { timeout: 1000 });
   }).toPass();
 
-  await run.getByRole("button", { name: "Look at output/report.csv" }).click();
+  await run.getByRole("button", { name: "Preview output/report.csv" }).click();
   await expect(page.getByRole("dialog")).toContainText("a,b");
 });
 
@@ -64,7 +64,7 @@ test("the page looks after itself: sign-in, an unknown sandbox, one that has end
   await page.goto(`${process.env.CLOCHE_PAGE}/`);
   await page.getByLabel("Key").fill("cloche_wrong");
   await page.getByRole("button", { name: "Sign in" }).click();
-  await expect(page.getByRole("alert")).toContainText("not known");
+  await expect(page.getByRole("alert")).toContainText("does not know this key");
   await person.shot("sign-in");
   await page.getByLabel("Key").fill(process.env.CLOCHE_KEY ?? "");
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -76,6 +76,6 @@ test("the page looks after itself: sign-in, an unknown sandbox, one that has end
   await person.api.delete(`/v1/sandboxes/${person.sandbox}`);
   await expect(page.getByText("This sandbox has ended")).toBeVisible();
   await person.shot("ended");
-  await page.getByRole("button", { name: "Open its files again" }).click();
+  await page.getByRole("button", { name: "Reopen its files" }).click();
   await expect(person.code).toContainText("on disk");
 });

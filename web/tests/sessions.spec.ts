@@ -25,33 +25,33 @@ test("sandboxes of others are listed, named, opened, extended and ended", async 
   const { id } = (await made.json()) as { id: string };
   await person.api.post(`/v1/sandboxes/${id}/run`, { data: { code: "echo 1", language: "bash" } });
   await page.getByRole("button", { name: "Sessions", exact: true }).click();
-  const list = page.getByRole("list", { name: "Sandboxes that are alive" });
+  const list = page.getByRole("list", { name: "Live sandboxes" });
   const row = list.getByRole("listitem").filter({ has: page.locator(`a[href="#/s/${id}"]`) });
   await expect(row).toContainText("By an agent");
   await expect(row).toContainText("10 min left");
   await expect(row).toContainText(/Bash · .*[kM]B/);
   await expect(list.locator("a[aria-current]")).toContainText("Test");
 
-  await row.getByRole("button", { name: "More of By an agent" }).click();
+  await row.getByRole("button", { name: "More actions for By an agent" }).click();
   await page.getByRole("menuitem", { name: "Rename" }).click();
   await page.getByRole("textbox", { name: "Name" }).fill("Renamed here");
   await page.keyboard.press("Enter");
   await expect(row).toContainText("Renamed here");
-  await row.getByRole("button", { name: "More of Renamed here" }).click();
+  await row.getByRole("button", { name: "More actions for Renamed here" }).click();
   await page.getByRole("menuitem", { name: "4 hours" }).click();
   await expect(row).toContainText("4 h left");
   await person.shot("sessions");
   expect(await serious(page)).toEqual([]);
 
   const other = page.waitForEvent("popup");
-  await row.getByRole("button", { name: "More of Renamed here" }).click();
+  await row.getByRole("button", { name: "More actions for Renamed here" }).click();
   await page.getByRole("menuitem", { name: "Open in another tab" }).click();
   const tab = await other;
   await expect(tab.getByRole("button", { name: /Renamed here/ }).first()).toBeVisible();
 
-  await row.getByRole("button", { name: "More of Renamed here" }).click();
-  await page.getByRole("menuitem", { name: "End it" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "End it" }).click();
+  await row.getByRole("button", { name: "More actions for Renamed here" }).click();
+  await page.getByRole("menuitem", { name: "End sandbox" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End sandbox" }).click();
   await expect(row).toHaveCount(0);
   await expect(tab.getByText("This sandbox has ended")).toBeVisible();
   await tab.close();

@@ -11,7 +11,7 @@ test("a snapshot is shared by a link that shows it to anybody, until it is revok
   await person.run();
   await page.getByRole("button", { name: "Share a snapshot" }).click();
   await page.getByLabel("Title").fill("For a friend");
-  await page.getByRole("button", { name: "Make a link" }).click();
+  await page.getByRole("button", { name: "Create link" }).click();
   const link = await page.getByLabel("Link", { exact: true }).inputValue();
   expect(link).toContain(`${address()}/shared/`);
   expect(await serious(page)).toEqual([]);
@@ -35,8 +35,8 @@ test("a snapshot is shared by a link that shows it to anybody, until it is revok
   await theirs.screenshot({ path: "results/screens/shared.png" });
 
   await page.getByRole("button", { name: "Revoke", exact: true }).click();
-  await expect(page.getByRole("button", { name: "Make a link" })).toBeVisible();
+  await expect(page.getByRole("button", { name: "Create link" })).toBeVisible();
   await theirs.reload();
-  await expect(theirs.getByText("Nothing under this glass")).toBeVisible();
+  await expect(theirs.getByText("This link does not work")).toBeVisible();
   await stranger.close();
 });

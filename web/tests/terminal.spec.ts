@@ -23,7 +23,7 @@ test("terminals: by key and button, several, split, and the same shell after a r
   await panel.getByRole("button", { name: "New terminal" }).click();
   await expect(panel.getByRole("tab")).toHaveCount(2);
   await expect(panel.getByRole("tab", { name: "Shell 2" })).toHaveAttribute("aria-selected", "true");
-  await panel.getByRole("button", { name: "Two beside each other" }).click();
+  await panel.getByRole("button", { name: "Split" }).click();
   await expect(panel.getByRole("tabpanel")).toHaveCount(2);
   await person.shot("terminal-split");
 
@@ -41,7 +41,7 @@ test("terminals: by key and button, several, split, and the same shell after a r
   await expect(screen).toContainText("it is kept");
 
   await page.keyboard.type("exit 3\n");
-  await expect(screen).toContainText("The shell has ended with 3");
+  await expect(screen).toContainText("The shell exited with code 3");
   await panel.getByRole("button", { name: "Close Shell 1" }).click();
   await panel.getByRole("button", { name: "Close Shell 2" }).click();
   await expect(panel.getByText("No terminal")).toBeVisible();

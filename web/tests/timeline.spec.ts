@@ -13,13 +13,13 @@ test("a run is undone by key, with its variables and files; what was typed stays
   await person.run();
   await person.write("print(rows, open('/sandbox/notes.txt').read().split())\n");
   await page.keyboard.press("Control+Shift+X");
-  await expect(page.getByText("The last run is undone")).toBeVisible();
+  await expect(page.getByText("Last run undone")).toBeVisible();
   await expect(person.code).toContainText("split");
   await person.code.click();
   await person.run();
   await expect(person.last).toContainText("[1, 2, 3] ['one', 'two']");
   await page.getByRole("button", { name: "Timeline", exact: true }).click();
-  const moments = page.getByRole("list", { name: /Moments/ });
+  const moments = page.getByRole("list", { name: /Points in time/ });
   await expect(moments.getByRole("button", { name: /Run: second/ }).locator(".line-through")).toBeVisible();
 });
 
@@ -29,18 +29,18 @@ test("named moments: kept, compared, gone back to, branched from", async ({ pers
   await person.code.click();
   await person.run();
   await page.getByRole("button", { name: "Timeline", exact: true }).click();
-  await page.getByRole("button", { name: "Keep this moment" }).click();
+  await page.getByRole("button", { name: "Save a checkpoint" }).click();
   await page.getByRole("textbox", { name: "Name" }).fill("good data");
   await page.keyboard.press("Enter");
-  const moments = page.getByRole("list", { name: /Moments/ });
-  await expect(moments.getByRole("button", { name: /Kept: good data/ })).toBeVisible();
+  const moments = page.getByRole("list", { name: /Points in time/ });
+  await expect(moments.getByRole("button", { name: /Checkpoint: good data/ })).toBeVisible();
   await person.write("rows.append(4)\nopen('/sandbox/notes.txt', 'w').write('one\\n2\\n')\n");
   await person.run();
 
-  await moments.getByRole("button", { name: /Kept: good data/ }).click();
+  await moments.getByRole("button", { name: /Checkpoint: good data/ }).click();
   await page.getByRole("button", { name: "Compare" }).click();
-  await page.getByRole("menuitem", { name: "With now" }).click();
-  const dialog = page.getByRole("dialog", { name: "What differs" });
+  await page.getByRole("menuitem", { name: "With the current state" }).click();
+  const dialog = page.getByRole("dialog", { name: "Differences" });
   await expect(dialog.getByRole("row", { name: /rows list of 3 list of 4/ })).toBeVisible();
   await dialog.getByRole("button", { name: /notes.txt/ }).click();
   await expect(dialog.getByTestId("difference").locator(".view-lines").last()).toContainText("2");
@@ -54,17 +54,17 @@ test("named moments: kept, compared, gone back to, branched from", async ({ pers
   await person.write("print('branch', rows)\n");
   await person.run();
   await expect(person.last).toContainText("branch [1, 2, 3]");
-  await page.getByRole("button", { name: "Back to the main line" }).click();
+  await page.getByRole("button", { name: "Return to the main line" }).click();
   await person.write("print('main', rows)\n");
   await person.run();
   await expect(person.last).toContainText("main [1, 2, 3, 4]");
 
-  await page.getByRole("button", { name: "Go back to it" }).click();
-  await expect(page.getByText("You are back at “good data”")).toBeVisible();
+  await page.getByRole("button", { name: "Restore", exact: true }).click();
+  await expect(page.getByText("Restored “good data”")).toBeVisible();
   expect(await person.file("notes.txt")).toBe("one\ntwo\n");
   // The file in the editor went back as well, and nothing typed is lost.
   await expect(person.code).toContainText("first");
-  await page.getByRole("button", { name: "Bring my text back" }).click();
+  await page.getByRole("button", { name: "Restore my text" }).click();
   await expect(person.code).toContainText("'main', rows");
   await person.shot("timeline");
   expect(await serious(page)).toEqual([]);

@@ -23,7 +23,7 @@ test("one click runs TypeScript, another Bash", async ({ person }) => {
   await expect(person.last).toContainText("1840 points", { timeout: 30_000 });
   await person.api.delete(`/v1/sandboxes/${person.sandbox}`);
   await page.goto(`${process.env.CLOCHE_PAGE}/#`);
-  await page.getByRole("button", { name: /A Bash one-liner/ }).click();
+  await page.getByRole("button", { name: /A Bash script/ }).click();
   await expect(person.last).toContainText("█", { timeout: 30_000 });
   await opened(person);
 });
@@ -31,13 +31,13 @@ test("one click runs TypeScript, another Bash", async ({ person }) => {
 test("one click loses a table and its file, and another has both back", async ({ person }) => {
   const { page } = person;
   await person.signIn();
-  await page.getByRole("button", { name: /An undo/ }).click();
+  await page.getByRole("button", { name: /^Undo/ }).click();
   await opened(person);
   await expect(page.getByText("Now undo it")).toBeVisible({ timeout: 30_000 });
   await expect(person.last).toContainText("the file is gone");
   expect(await person.file("orders.csv")).toBe("(404)");
   await page.getByRole("button", { name: "Undo", exact: true }).click();
-  await expect(page.getByText("The last run is undone")).toBeVisible();
+  await expect(page.getByText("Last run undone")).toBeVisible();
   expect(await person.file("orders.csv")).toContain("orchid,39.0");
   await expect(person.code).toContainText("Ruin it");
   await person.shot("example-undo");

@@ -40,7 +40,7 @@ export async function request(path: string, options: RequestInit = {}): Promise<
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "AbortError") throw problem;
     contact(false, true);
-    throw new ApiProblem(0, "offline", "The server cannot be reached.", "It is tried again by itself.");
+    throw new ApiProblem(0, "offline", "The server cannot be reached.", "The page keeps trying to reconnect.");
   }
   contact(true, response.status !== 401);
   if (!response.ok) throw await problemOf(response);

@@ -142,7 +142,7 @@ export async function follow(following: Following): Promise<void> {
 }
 
 async function again(address: string | null, last: string, signal: AbortSignal): Promise<Response> {
-  if (address === null) throw new ApiProblem(410, "gone", "The connection broke before the run had begun.", "Run it again.");
+  if (address === null) throw new ApiProblem(410, "gone", "The connection was lost before the run started.", "Run it again.");
   const headers: Record<string, string> = { Accept: "text/event-stream" };
   if (last) headers["Last-Event-ID"] = last;
   return request(address, { headers, signal });

@@ -63,7 +63,7 @@ export function SharedPage() {
               <Contents shared={document_} />
             </Guard>
           ) : (
-            <div className="h-60"><Loading label="Loading what was shared" /></div>
+            <div className="h-60"><Loading label="Loading the shared page" /></div>
           )}
         </main>
       </div>
@@ -76,7 +76,7 @@ function Nothing({ problem }: { problem: unknown }) {
   return (
     <div role="alert" className="flex flex-col items-center gap-3 py-20 text-center">
       <span className="text-ink-faint"><Bell size={44} /></span>
-      <h1 className="font-display text-3xl">Nothing under this glass</h1>
+      <h1 className="font-display text-3xl">This link does not work</h1>
       <p className="max-w-sm text-ink-soft">{message} {hint}</p>
     </div>
   );
@@ -91,7 +91,7 @@ class Guard extends Component<{ children: ReactNode }, { problem: unknown }> {
   }
 
   override render(): ReactNode {
-    return this.state.problem ? <Nothing problem={new Error("What was shared cannot be shown.")} /> : this.props.children;
+    return this.state.problem ? <Nothing problem={new Error("The shared page cannot be shown.")} /> : this.props.children;
   }
 }
 

@@ -18,7 +18,7 @@ export function Limits() {
   const limits = useStore(sandbox, (state) => state.record?.limits ?? null);
   const close = () => app.set({ limits: false });
   return (
-    <Dialog open={open} onClose={close} title="Limits of this sandbox" about="Your files move into a new sandbox with these limits. Variables do not come along.">
+    <Dialog open={open} onClose={close} title="Limits of this sandbox" about="Your files move into a new sandbox with these limits. Variables are lost.">
       {open && limits && <Form limits={limits} onDone={close} />}
     </Dialog>
   );
@@ -74,7 +74,7 @@ function Form({ limits, onDone }: { limits: LimitsAnswer; onDone: () => void }) 
       <div className="flex justify-end gap-2">
         <Button onClick={onDone}>Cancel</Button>
         <Button look="primary" type="submit" disabled={isWrong}>
-          Start anew with these
+          Move to a new sandbox
         </Button>
       </div>
     </form>

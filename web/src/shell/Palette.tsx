@@ -103,7 +103,7 @@ function Finder({ onDone }: { onDone: () => void }) {
             {command.keys && <Keys keys={command.keys} />}
           </li>
         ))}
-        {found.length === 0 && <li className="px-3 py-6 text-center text-ink-faint">Nothing is called that.</li>}
+        {found.length === 0 && <li className="px-3 py-6 text-center text-ink-faint">No command or file matches.</li>}
       </ul>
     </>
   );

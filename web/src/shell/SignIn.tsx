@@ -18,7 +18,7 @@ export function SignIn() {
         location.assign(`/?key=${encodeURIComponent(key.trim())}${location.hash}`);
         return;
       }
-      setWrong("This key is not known here.");
+      setWrong("The server does not know this key.");
     } catch {
       setWrong("The server cannot be reached.");
     }
@@ -52,7 +52,7 @@ export function SignIn() {
             Sign in
           </Button>
         </form>
-        <p className="mt-4 text-center text-xs text-ink-faint">This browser keeps a cookie that scripts cannot read, for thirty days.</p>
+        <p className="mt-4 text-center text-xs text-ink-faint">You stay signed in for 30 days, with a cookie that scripts cannot read.</p>
       </div>
     </main>
   );

@@ -20,7 +20,7 @@ export function TopBar() {
   const [naming, setNaming] = useState(false);
   return (
     <header className="flex h-11 shrink-0 items-center gap-3 px-3">
-      <a href="#" aria-label="Cloche: to the beginning" className="rounded-md">
+      <a href="#" aria-label="Cloche: start page" className="rounded-md">
         <Wordmark />
       </a>
       {record && (
@@ -41,7 +41,7 @@ export function TopBar() {
               { label: "All sessions", onSelect: () => toggleSide("sessions"), disabled: phase !== "open" },
               null,
               { label: "New sandbox", onSelect: () => (location.hash = ""), icon: <Plus size={14} /> },
-              { label: "To the beginning", onSelect: () => (location.hash = ""), icon: <House size={14} /> },
+              { label: "Start page", onSelect: () => (location.hash = ""), icon: <House size={14} /> },
             ]}
           />
           {phase === "open" && <TimeLeft />}
@@ -102,7 +102,7 @@ function TimeLeft() {
         </button>
       }
       entries={[
-        "Let it live for",
+        "Extend its life to",
         ...([["1 hour", 3600], ["4 hours", 14400], ["1 day", 86400]] as const).map(([label, ttl]) => ({
           label,
           onSelect: () => attempt(() => change({ ttl })),

@@ -254,8 +254,8 @@ function Offline() {
   return (
     <p role="status" className="mx-1.5 mb-1.5 rounded-lg bg-warn-soft px-3 py-1.5 text-xs text-warn">
       {online
-        ? "The connection to the sandbox is being restored. You can go on typing."
-        : "The server cannot be reached. You can go on typing: it is kept in this browser, and saved as soon as the server is back."}
+        ? "Reconnecting to the sandbox. You can keep typing."
+        : "The server cannot be reached. You can keep typing: your changes stay in this browser and are saved when the server is back."}
     </p>
   );
 }
@@ -266,14 +266,14 @@ function Ended() {
     <div className="min-h-0 flex-1">
       <Empty title="This sandbox has ended">
         <p role="status">
-          {record?.reason ? `Because ${record.reason.replace(/^[A-Z]/, (letter) => letter.toLowerCase())}. ` : ""}
-          {record?.persistent ? "Its files are kept; its variables are gone." : "Nothing of it is kept but what is in this browser."}
+          {record?.reason ? `Reason: ${record.reason.replace(/^[A-Z]/, (letter) => letter.toLowerCase())}. ` : ""}
+          {record?.persistent ? "Its files are kept, its variables are lost." : "Only the copies in this browser are left."}
         </p>
         <div className="mt-4 flex justify-center gap-2">
           <Button look="primary" onClick={() => attempt(openAgain)}>
-            {record?.persistent ? "Open its files again" : "A new sandbox"}
+            {record?.persistent ? "Reopen its files" : "New sandbox"}
           </Button>
-          <Button onClick={() => (location.hash = "")}>To the beginning</Button>
+          <Button onClick={() => (location.hash = "")}>Start page</Button>
         </div>
       </Empty>
     </div>
@@ -290,11 +290,11 @@ function useCommands(): void {
     };
     return offer(
       { id: "run", title: "Run the selection, the cell or the file", group: "Run", keys: "mod+enter", run: () => run("here"), when: isOpen },
-      { id: "run.next", title: "Run the cell and go to the next", group: "Run", keys: "shift+enter", run: () => run("next"), when: () => isOpen() && isInEditor() },
+      { id: "run.next", title: "Run the cell and move to the next", group: "Run", keys: "shift+enter", run: () => run("next"), when: () => isOpen() && isInEditor() },
       { id: "run.file", title: "Run the whole file", group: "Run", keys: "mod+shift+enter", run: () => run("file"), when: isOpen },
-      { id: "stop", title: "Stop everything that runs", group: "Run", keys: "mod+shift+.", run: stopRuns, when: isRunning },
+      { id: "stop", title: "Stop all runs", group: "Run", keys: "mod+shift+.", run: stopRuns, when: isRunning },
       { id: "restart", title: "Restart the session", group: "Run", run: restart, when: isOpen },
-      { id: "inspector", title: "How to run: input, arguments, environment, limits", group: "Run", keys: "alt+i", run: () => app.set(({ inspector }) => ({ inspector: !inspector })), when: isOpen },
+      { id: "inspector", title: "Run options: input, arguments, environment, limits", group: "Run", keys: "alt+i", run: () => app.set(({ inspector }) => ({ inspector: !inspector })), when: isOpen },
       { id: "limits", title: "Limits of this sandbox", group: "Run", run: () => app.set({ limits: true }), when: isOpen },
       { id: "clear", title: "Clear the output", group: "Run", run: clearRuns, when: isOpen },
       { id: "palette", title: "Show all commands", group: "Page", keys: "mod+shift+p", run: () => app.set({ palette: true }) },
@@ -310,7 +310,7 @@ function useCommands(): void {
         keys: "mod+s",
         run: () => {
           const document = active();
-          if (document) attempt(async () => (await save(document.path), note("Saved", "It is saved by itself, too.")));
+          if (document) attempt(async () => (await save(document.path), note("Saved", "Files are also saved automatically.")));
         },
       },
       { id: "close", title: "Close this file", group: "Files", keys: "alt+w", run: closeActive, when: isOpen },

@@ -120,16 +120,16 @@ orders = orders.drop(orders.index)
 os.remove("orders.csv")
 print("Oh no:", len(orders), "orders left, and the file is gone")
 
-# %% Look again, after the undo
+# %% Check, after the undo
 print(open("orders.csv").read())
 orders
 `;
 
 export const examples: Example[] = [
-  { id: "chart", title: "A chart from data", about: "pandas and Matplotlib: a year of readings, drawn and summed up", language: "python", path: `${ROOT}/code/greenhouse.py`, code: chart },
+  { id: "chart", title: "A chart from data", about: "pandas and Matplotlib: a year of readings, as a chart and a summary", language: "python", path: `${ROOT}/code/greenhouse.py`, code: chart },
   { id: "typescript", title: "A TypeScript program", about: "The Mandelbrot set in colour, with types, without a build", language: "typescript", path: `${ROOT}/code/mandelbrot.ts`, code: typescript },
-  { id: "bash", title: "A Bash one-liner", about: "Pipes, awk and a bar chart of what is installed here", language: "bash", path: `${ROOT}/code/letters.sh`, code: bash },
-  { id: "undo", title: "An undo", about: "Lose a table and its file, and have both back in milliseconds", language: "python", path: `${ROOT}/code/undo.py`, code: undo },
+  { id: "bash", title: "A Bash script", about: "Pipes, awk and a bar chart of what is installed here", language: "bash", path: `${ROOT}/code/letters.sh`, code: bash },
+  { id: "undo", title: "Undo", about: "Lose a table and its file, then restore both in milliseconds", language: "python", path: `${ROOT}/code/undo.py`, code: undo },
 ];
 
 export const isReady = (language: string): boolean => {
@@ -153,7 +153,7 @@ async function runUndo(example: Example): Promise<void> {
     await over(start({ kind: "cell", language: "python", path: example.path, line: cell.start, code: cell.code, title }));
   }
   if (app.get().side !== "timeline" || isPhone()) toggleSide("timeline");
-  note("Now undo it", "The timeline takes the last run back, variables and file. Then run the third cell.");
+  note("Now undo it", "Use the timeline to undo the last run: variables and the file come back. Then run the third cell.");
 }
 
 const over = (run: Run): Promise<void> =>

@@ -96,7 +96,7 @@ export const stopRuns = (): void => attempt(stopAll);
 export function restart(): void {
   attempt(async () => {
     await api.restart(theSandbox());
-    note("The session starts anew", "Variables are gone, files are not.");
+    note("Session restarted", "Variables are lost, files are kept.");
   });
 }
 

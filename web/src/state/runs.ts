@@ -243,7 +243,7 @@ async function settle(run: Run): Promise<void> {
   const record = await api.run(run.runId);
   const result = record.result as unknown as ResultAnswer | null;
   if (result) run.recall(result);
-  else run.lose(new ApiProblem(410, "gone", "The run has ended without a result.", ""));
+  else run.lose(new ApiProblem(410, "gone", "The run ended without a result.", ""));
 }
 
 async function runProgram(id: string, run: Run): Promise<void> {
@@ -260,7 +260,7 @@ async function runProgram(id: string, run: Run): Promise<void> {
   run.commandId = command.id;
   if (asked.stdin !== undefined) await api.writeToCommand(id, command.id, "", true);
   await follow({ ...following(run), address: () => api.commandEvents(id, command.id) });
-  if (!run.isOver && !leaving.signal.aborted) run.lose(new ApiProblem(410, "gone", "The program ended with its sandbox.", ""));
+  if (!run.isOver && !leaving.signal.aborted) run.lose(new ApiProblem(410, "gone", "The program ended because its sandbox ended.", ""));
 }
 
 /** Have a run stop; its outcome says so. */
@@ -324,7 +324,7 @@ async function recover(id: string, key: string): Promise<void> {
     for (const run of recovered.filter((one) => !one.isOver && !one.asOf)) void attach(run);
     for (const run of recovered.filter((one) => one.asOf).reverse()) await attach(run);
   } catch (problem) {
-    if (!leaving.signal.aborted) console.warn("Earlier runs are not to be had.", problem);
+    if (!leaving.signal.aborted) console.warn("Earlier runs are not available.", problem);
   } finally {
     runs.set({ loading: false });
   }

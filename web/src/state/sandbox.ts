@@ -87,7 +87,7 @@ export async function openAgain(): Promise<void> {
 /** The same files, in a sandbox that may use other amounts; the old one ends, and its variables with it. */
 export async function moveInto(limits: Pick<SandboxBody, keyof LimitsAnswer>): Promise<void> {
   const { record } = sandbox.get();
-  if (!record?.workspace) throw new ApiProblem(409, "refused", "The files of this sandbox do not outlive it.", "Make a new sandbox instead.");
+  if (!record?.workspace) throw new ApiProblem(409, "refused", "The files of this sandbox were not kept.", "Create a new sandbox instead.");
   const { workspace } = record;
   close();
   sandbox.set({ phase: "opening" });

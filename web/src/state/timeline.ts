@@ -107,11 +107,11 @@ async function busily(what: Timeline["busy"], work: () => Promise<void>): Promis
 function tellRestored(title: string, restored: RestoredAnswer): void {
   const lost = lostInWords(restored.lost);
   const parts = [
-    restored.restarted.length > 0 ? `${restored.restarted.join(", ")} ${restored.restarted.length === 1 ? "starts" : "start"} anew` : "",
-    lost ? `not brought back: ${lost}` : "",
+    restored.restarted.length > 0 ? `${restored.restarted.join(", ")} restarted` : "",
+    lost ? `not restored: ${lost}` : "",
   ].filter(Boolean);
   const hint = parts.join("; ");
-  note(title, hint ? `${hint[0]?.toUpperCase()}${hint.slice(1)}.` : "Variables and files are what they were.");
+  note(title, hint ? `${hint[0]?.toUpperCase()}${hint.slice(1)}.` : "Variables and files are restored.");
 }
 
 /** Texts of the editor as they are now; they go back with the files, and nobody should lose what they typed. */
@@ -135,7 +135,7 @@ export const undo = (): void =>
       const texts = await typed();
       const restored = await api.undo(theSandbox());
       for (const { path, text } of await different(texts)) await api.writeFile(theSandbox(), path, text);
-      tellRestored("The last run is undone", restored);
+      tellRestored("Last run undone", restored);
     }),
   );
 
@@ -160,7 +160,7 @@ export const bringBackTyped = (): void => {
       await api.writeFile(theSandbox(), path, text);
       edit(path, text);
     }
-    note(replaced.length === 1 ? `${baseOf(replaced[0]?.path ?? "")} is as you had typed it` : "Your texts are back");
+    note(replaced.length === 1 ? `Restored your text in ${baseOf(replaced[0]?.path ?? "")}` : "Restored your text");
   });
 };
 
@@ -172,7 +172,7 @@ export const branchFrom = (checkpoint: CheckpointAnswer): void =>
     busily("branch", async () => {
       const branch = await beyond.fork(theSandbox(), checkpoint.id);
       inspector.set({ context: branch.id });
-      note("You are in a branch", "It has the variables of that moment; files are shared. The main line stays as it is.");
+      note("Switched to a branch", "It has the variables of that point. Files are shared with the main line.");
     }),
   );
 
@@ -191,7 +191,7 @@ export const keepMoment = (name: string): void =>
       await saveAll();
       const taken = await api.createCheckpoint(theSandbox(), name);
       const lost = lostInWords(taken.lost);
-      note(name ? `“${name}” is kept` : "This moment is kept", lost ? `It cannot carry ${lost}.` : "");
+      note(name ? `“${name}” is kept` : "Checkpoint saved", lost ? `It does not include ${lost}.` : "");
     }),
   );
 

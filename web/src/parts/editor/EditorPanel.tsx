@@ -53,7 +53,7 @@ export function EditorPanel() {
 function Nothing() {
   return (
     <Empty icon={<FileCode2 size={24} />} title="No file is open">
-      Choose one at the left, or make one: <Keys keys={keysOf("files.new") ?? "alt+n"} />. Everything that can be done is in
+      Choose a file on the left, or create one: <Keys keys={keysOf("files.new") ?? "alt+n"} />. All commands are in
       the palette: <Keys keys={keysOf("palette") ?? "mod+shift+p"} />.
       <div className="mt-3">
         <Button onClick={() => perform("files.new")}>New file</Button>
@@ -79,7 +79,7 @@ function Notices({ document }: { document: Document }) {
     return (
       <div role="alert" className="flex flex-wrap items-center gap-2 border-b border-line bg-warn-soft px-3 py-1.5 text-xs">
         <TriangleAlert size={14} className="text-warn" aria-hidden="true" />
-        <span className="flex-1">This file was changed elsewhere while you had changes of your own.</span>
+        <span className="flex-1">Someone else changed this file while you were editing it.</span>
         <Button size="small" onClick={() => settle(document.path, "ours")}>
           Keep mine
         </Button>
@@ -93,9 +93,9 @@ function Notices({ document }: { document: Document }) {
     return (
       <div role="alert" className="flex items-center gap-2 border-b border-line bg-warn-soft px-3 py-1.5 text-xs">
         <TriangleAlert size={14} className="text-warn" aria-hidden="true" />
-        <span className="flex-1">This file is not in the sandbox any more. What you see is kept in this browser.</span>
+        <span className="flex-1">This file was deleted from the sandbox. This browser still has your copy.</span>
         <Button size="small" onClick={() => void save(document.path)}>
-          Write it again
+          Restore it
         </Button>
       </div>
     );

@@ -29,7 +29,7 @@ export function Inspector({ open, onOpen, children }: Props) {
           align="end"
           sideOffset={6}
           collisionPadding={10}
-          aria-label="How to run"
+          aria-label="Run options"
           className="appear z-30 w-80 max-w-[calc(100vw-1.5rem)] rounded-xl border border-line bg-raised shadow-pop"
         >
           <Settings />
@@ -69,17 +69,17 @@ function Settings() {
       </div>
       <p className="text-xs text-ink-faint">
         {isProgramNow
-          ? "A process of its own, with arguments; it sees the files and no variables."
+          ? "Runs in a new process with arguments. It sees the files, but no variables."
           : canBeProgram
-            ? "Variables stay from run to run, cells are marked with %%."
+            ? "Keeps variables from run to run. Mark cells with %%."
             : `${titleOf(language)} runs in the session; its variables stay from run to run.`}
       </p>
       {isProgramNow && (
-        <Field label="Arguments" note="As in a shell: quotes keep spaces together.">
+        <Field label="Arguments" note="As in a shell: put quotes around words with spaces.">
           <input className={`${input} font-mono text-xs`} value={state.args} spellCheck={false} onChange={(event) => inspector.set({ args: event.target.value })} />
         </Field>
       )}
-      <Field label="Standard input" note="Empty: you are asked while it runs.">
+      <Field label="Standard input" note="Leave empty to type input while it runs.">
         <textarea
           rows={2}
           spellCheck={false}
@@ -96,7 +96,7 @@ function Settings() {
           return (
             <div key={index} className="flex items-center gap-1">
               <input aria-label="Name" placeholder="NAME" className={`${input} w-2/5 font-mono text-xs`} value={one.name} spellCheck={false} onChange={(event) => change({ name: event.target.value })} />
-              <input aria-label={`Value of ${one.name || "it"}`} placeholder="value" className={`${input} font-mono text-xs`} value={one.value} spellCheck={false} onChange={(event) => change({ value: event.target.value })} />
+              <input aria-label={`Value of ${one.name || "the variable"}`} placeholder="value" className={`${input} font-mono text-xs`} value={one.value} spellCheck={false} onChange={(event) => change({ value: event.target.value })} />
               <IconButton label="Remove" size="small" onClick={() => inspector.set({ env: state.env.filter((_, at) => at !== index) })}>
                 <X size={13} />
               </IconButton>
@@ -107,7 +107,7 @@ function Settings() {
           Add a variable
         </Button>
       </fieldset>
-      <Field label="Time limit, in seconds" note={limits?.timeout ? `Empty: ${seconds(limits.timeout)}, as the sandbox has it.` : "Empty: as long as it takes."}>
+      <Field label="Time limit, in seconds" note={limits?.timeout ? `Leave empty for the sandbox’s limit, ${seconds(limits.timeout)}.` : "Leave empty for no limit."}>
         <input
           className={input}
           inputMode="decimal"

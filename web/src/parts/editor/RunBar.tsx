@@ -56,7 +56,7 @@ export function RunBar() {
         ]}
       />
       {isBusy ? (
-        <Hint label="Stop everything that runs" keys={keysOf("stop")}>
+        <Hint label="Stop all runs" keys={keysOf("stop")}>
           <Button look="danger" size="small" className="h-7 px-2.5" icon={<Square size={11} fill="currentColor" />} onClick={stopRuns}>
             Stop
           </Button>
@@ -68,11 +68,11 @@ export function RunBar() {
           </Button>
         </Hint>
       )}
-      <IconButton label="Restart the session: variables go, files stay" keys={keysOf("restart")} onClick={restart}>
+      <IconButton label="Restart the session: variables are lost, files stay" keys={keysOf("restart")} onClick={restart}>
         <RotateCcw size={14} />
       </IconButton>
       <Inspector open={isOpen} onOpen={(open) => app.set({ inspector: open })}>
-        <IconButton label="How to run: input, arguments, environment, limits" pressed={isOpen}>
+        <IconButton label="Run options: input, arguments, environment, limits" pressed={isOpen}>
           <SlidersHorizontal size={14} />
         </IconButton>
       </Inspector>

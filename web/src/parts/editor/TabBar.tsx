@@ -42,7 +42,7 @@ export function TabBar() {
               { label: "Close others", onSelect: () => open.filter((one) => one !== path).forEach((one) => attempt(() => closeFile(one))) },
               { label: "Close all", onSelect: () => open.forEach((one) => attempt(() => closeFile(one))) },
               null,
-              { label: "Close without its changes", onSelect: () => abandon(path), danger: true },
+              { label: "Close and discard changes", onSelect: () => abandon(path), danger: true },
             ]}
           >
             <div
@@ -68,7 +68,7 @@ export function TabBar() {
               <button
                 type="button"
                 role="tab"
-                aria-description="Delete closes it"
+                aria-description="Press Delete to close"
                 aria-selected={isActive}
                 tabIndex={isActive ? 0 : -1}
                 draggable

@@ -204,7 +204,7 @@ export function FilesPanel() {
               { label: "Upload a folder", onSelect: () => folderPicker.current?.click() },
               null,
               { label: "Download everything as a zip", onSelect: () => download(ROOT, true) },
-              { label: "Look again", onSelect: () => attempt(() => files.list(ROOT)), icon: <RefreshCw size={14} /> },
+              { label: "Refresh", onSelect: () => attempt(() => files.list(ROOT)), icon: <RefreshCw size={14} /> },
             ]}
           />
         </>
@@ -277,7 +277,7 @@ export function FilesPanel() {
                 </div>
               );
             })}
-            {state.truncated && <p className="px-3 py-1 text-2xs text-ink-faint">There are more files than can be listed.</p>}
+            {state.truncated && <p className="px-3 py-1 text-2xs text-ink-faint">There are more files than can be shown.</p>}
           </div>
         )}
         {uploading && (
@@ -315,7 +315,7 @@ export function FilesPanel() {
       <Confirm
         open={removing !== null}
         title={`Delete ${removing ? baseOf(removing.path) : ""}?`}
-        about={removing && isFolder(removing) ? "The folder goes with everything in it." : "The file is removed from the sandbox."}
+        about={removing && isFolder(removing) ? "The folder and everything in it will be deleted." : "The file will be deleted from the sandbox."}
         action="Delete"
         onClose={() => setRemoving(null)}
         onConfirm={() => removing && attempt(() => files.remove(removing.path))}

@@ -26,7 +26,7 @@ export function Artifacts({ artifacts }: { artifacts: ArtifactAnswer[] }) {
           <span className="text-2xs whitespace-nowrap text-ink-faint">{bytes(artifact.size)}</span>
           {isAlive && (
             <>
-              <IconButton label={`Look at ${shown(artifact.path)}`} size="small" onClick={() => setOpen(artifact)}>
+              <IconButton label={`Preview ${shown(artifact.path)}`} size="small" onClick={() => setOpen(artifact)}>
                 <Eye size={13} />
               </IconButton>
               <a

@@ -33,7 +33,7 @@ export function ErrorView({ error, go, ours, isTold }: Props) {
         </p>
         {trace && (
           <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="text-2xs text-ink-soft hover:text-ink">
-            {open ? "Hide trace" : "Show trace"}
+            {open ? "Hide traceback" : "Show traceback"}
           </button>
         )}
       </div>

@@ -55,7 +55,7 @@ export function OutputPanel() {
     >
       {all.length === 0 ? (
         loading ? (
-          <Loading label="Looking for earlier runs" />
+          <Loading label="Loading earlier runs" />
         ) : (
           <Empty icon={<Play size={22} />} title="Nothing has run yet">
             Press <Keys keys={keysOf("run") ?? "mod+enter"} /> in the editor. Variables stay from run to run; mark cells in a

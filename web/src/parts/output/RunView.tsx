@@ -86,7 +86,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
       </header>
       {!run.collapsed && (
         <div className="pb-1">
-          {run.missed && <p className="px-3 text-2xs text-warn">Some of the output came faster than it could be kept.</p>}
+          {run.missed && <p className="px-3 text-2xs text-warn">Some output was dropped because it came too fast.</p>}
           {run.pieces.map((piece, index) =>
             piece.type === "text" ? (
               <TextView key={index} lines={piece.lines} version={piece.lines.version} go={go} ours={ours} isLive={!run.isOver} />
@@ -100,7 +100,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
           {artifacts.length > 0 && <Artifacts artifacts={artifacts} />}
           {result?.truncated && <p className="px-3 pb-1 text-2xs text-warn">The output was cut at its limit.</p>}
           {result?.restarted && (
-            <p className="px-3 pb-1 text-2xs text-warn">The session started anew: its variables are gone, its files are not.</p>
+            <p className="px-3 pb-1 text-2xs text-warn">The session restarted. Its variables are lost, its files are kept.</p>
           )}
           {run.problem && (
             <div role="alert" className="mx-2 my-1.5 rounded-lg border border-danger/35 bg-danger-soft/50 px-2.5 py-1.5 text-xs">
@@ -126,7 +126,7 @@ function isTold(run: Run, error: ErrorAnswer): boolean {
 /** What a checker found in a program that ran all the same. */
 function Diagnostics({ found, go }: { found: DiagnosticAnswer[]; go: (place: Place) => void }) {
   return (
-    <ul aria-label="What the checker found" className="mx-2 my-1.5 rounded-lg border border-warn/35 bg-warn-soft/60 px-2.5 py-1.5 text-xs">
+    <ul aria-label="Problems found by the type checker" className="mx-2 my-1.5 rounded-lg border border-warn/35 bg-warn-soft/60 px-2.5 py-1.5 text-xs">
       {found.slice(0, 20).map((one, index) => (
         <li key={index} className="flex gap-2">
           <button
@@ -187,7 +187,7 @@ function Progress({ run }: { run: Run }) {
   }, [run]);
   if (!isLong) return null;
   const doing = !run.connected
-    ? "The connection is lost; the run goes on. Trying to come back"
+    ? "Connection lost. The run goes on; reconnecting"
     : run.step
       ? (steps[run.step] ?? run.step)
       : run.phase === "starting"

@@ -27,7 +27,7 @@ export function SessionsPanel() {
       title="Sessions"
       actions={
         <>
-          <IconButton label="Look again" size="small" onClick={() => attempt(refresh)}>
+          <IconButton label="Refresh" size="small" onClick={() => attempt(refresh)}>
             <RefreshCw size={13} />
           </IconButton>
           <IconButton label="New sandbox" size="small" onClick={() => (location.hash = "")}>
@@ -37,14 +37,14 @@ export function SessionsPanel() {
       }
     >
       {phase === "none" ? (
-        <Loading label="Looking for sandboxes" />
+        <Loading label="Loading sandboxes" />
       ) : phase === "failed" ? (
         <Failed problem={problem} retry={() => attempt(refresh)} />
       ) : alive.length === 0 && kept.length === 0 ? (
-        <Empty icon={<LayoutGrid size={22} />} title="No sandboxes">Those that you, your agents and your chats make with this key are listed here.</Empty>
+        <Empty icon={<LayoutGrid size={22} />} title="No sandboxes">Sandboxes that you, your agents and your chats create with this key appear here.</Empty>
       ) : (
         <div className="h-full overflow-y-auto py-1.5">
-          <ul aria-label="Sandboxes that are alive" onKeyDown={walk} className="flex flex-col gap-0.5 px-1.5">
+          <ul aria-label="Live sandboxes" onKeyDown={walk} className="flex flex-col gap-0.5 px-1.5">
             {alive.map((one) => (
               <Row key={one.record.id} session={one} onName={() => setNaming(one.record)} onEnd={() => setEnding(one.record)} />
             ))}
@@ -58,9 +58,9 @@ export function SessionsPanel() {
                     <button type="button" onClick={() => attempt(() => reopen(workspace.id, name))} className="flex min-w-0 flex-1 items-center gap-2 rounded-lg px-2 py-1.5 text-left">
                       <ArchiveRestore size={14} className="shrink-0 text-ink-faint" aria-hidden="true" />
                       <span className="min-w-0 flex-1 truncate">{name}</span>
-                      <span className="text-2xs text-ink-faint">{workspace.files} files, {ago(workspace.saved * 1000)}</span>
+                      <span className="text-2xs text-ink-faint">{workspace.files} {workspace.files === 1 ? "file" : "files"}, {ago(workspace.saved * 1000)}</span>
                     </button>
-                    <IconButton label={`Remove the files of ${name}`} size="small" className="opacity-0 group-focus-within/row:opacity-100 group-hover/row:opacity-100 max-md:opacity-100" onClick={() => setRemoving({ id: workspace.id, name })}>
+                    <IconButton label={`Delete the files of ${name}`} size="small" className="opacity-0 group-focus-within/row:opacity-100 group-hover/row:opacity-100 max-md:opacity-100" onClick={() => setRemoving({ id: workspace.id, name })}>
                       <Trash2 size={13} />
                     </IconButton>
                   </li>
@@ -82,16 +82,16 @@ export function SessionsPanel() {
       <Confirm
         open={ending !== null}
         title={`End ${ending ? nameOf(ending) : ""}?`}
-        about={ending?.persistent ? "What runs in it is stopped and its variables are gone. Its files are kept." : "What runs in it is stopped; its variables and files are gone."}
-        action="End it"
+        about={ending?.persistent ? "Its runs stop and its variables are lost. Its files are kept." : "Its runs stop. Its variables and files are lost."}
+        action="End sandbox"
         onClose={() => setEnding(null)}
         onConfirm={() => ending && attempt(() => endSession(ending.id))}
       />
       <Confirm
         open={removing !== null}
-        title={`Remove the files of ${removing?.name ?? ""}?`}
-        about="They cannot be brought back."
-        action="Remove them"
+        title={`Delete the files of ${removing?.name ?? ""}?`}
+        about="This cannot be undone."
+        action="Delete files"
         onClose={() => setRemoving(null)}
         onConfirm={() => removing && attempt(() => removeKept(removing.id))}
       />
@@ -111,10 +111,10 @@ function Row({ session, onName, onEnd }: { session: Session; onName: () => void;
     { label: "Open in another tab", icon: <ExternalLink size={14} />, onSelect: () => void window.open(address, "_blank") },
     { label: "Rename", icon: <Pencil size={14} />, onSelect: onName },
     null,
-    "Let it live for",
+    "Extend its life to",
     ...spans.map(([label, ttl]) => ({ label, icon: <Clock size={14} />, onSelect: () => attempt(() => extendSession(record, ttl)) })),
     null,
-    { label: "End it", icon: <Trash2 size={14} />, danger: true, onSelect: onEnd },
+    { label: "End sandbox", icon: <Trash2 size={14} />, danger: true, onSelect: onEnd },
   ];
   return (
     <li className={classes("flex items-start rounded-lg pr-1", here ? "bg-accent-soft/70" : "hover:bg-hover")}>
@@ -135,7 +135,7 @@ function Row({ session, onName, onEnd }: { session: Session; onName: () => void;
       <Menu
         align="end"
         trigger={
-          <button type="button" aria-label={`More of ${name}`} className="mt-1.5 inline-flex size-6 shrink-0 items-center justify-center rounded-md text-ink-soft hover:bg-raised hover:text-ink">
+          <button type="button" aria-label={`More actions for ${name}`} className="mt-1.5 inline-flex size-6 shrink-0 items-center justify-center rounded-md text-ink-soft hover:bg-raised hover:text-ink">
             <EllipsisVertical size={14} />
           </button>
         }

@@ -18,7 +18,7 @@ export function ShareDialog() {
       open={isOpen}
       onClose={closeSharing}
       title="Share a snapshot"
-      about="Code and outputs as they are now, frozen. Whoever has the link can read it and nothing else: there is no way to run anything, nor to see the sandbox."
+      about="The link shows the code and outputs as they are now. People who have it can read them, but cannot run anything or see the sandbox."
     >
       {isOpen && <Inside />}
     </Dialog>
@@ -56,13 +56,13 @@ function Inside() {
             </p>
           )}
           <Button look="primary" type="submit" disabled={phase === "sharing" || isNothing} icon={phase === "sharing" ? <Spinner /> : <Link2 size={14} />} className="self-end">
-            Make a link
+            Create link
           </Button>
         </form>
       )}
       {others.length > 0 && (
-        <section aria-label="Shared before" className="border-t border-line pt-3">
-          <h3 className="mb-1 text-2xs font-medium text-ink-faint">Shared before</h3>
+        <section aria-label="Earlier links" className="border-t border-line pt-3">
+          <h3 className="mb-1 text-2xs font-medium text-ink-faint">Earlier links</h3>
           <ul className="flex flex-col">
             {others.map((one) => (
               <li key={one.id} className="flex items-center gap-1 rounded-md py-0.5 pl-1 hover:bg-hover">
@@ -98,14 +98,14 @@ function Made({ made }: { made: ShareAnswer }) {
   return (
     <div className="flex flex-col gap-2.5">
       <p role="status" className="flex items-center gap-1.5 font-medium text-accent">
-        <Check size={15} /> The link is made
+        <Check size={15} /> Link created
       </p>
       <div className="flex gap-1.5">
         <input readOnly aria-label="Link" value={address} className={`${input} font-mono text-xs`} onFocus={(event) => event.target.select()} />
         <CopyButton share={made} isLarge />
       </div>
       <div className="flex items-center justify-between gap-3">
-        <p className="text-2xs text-ink-faint">{isLocal ? "Unless the operator has set it otherwise, it opens on this host only (setting: sharing)." : "It opens for those whom the server’s setting `sharing` allows."}</p>
+        <p className="text-2xs text-ink-faint">{isLocal ? "The link opens on this machine only, unless the server’s setting “sharing” allows more." : "The server’s `sharing` setting decides who can open the link."}</p>
         <span className="flex shrink-0 gap-1.5">
           <Button size="small" look="danger" onClick={() => attempt(() => revoke(made))}>Revoke</Button>
           <Button size="small" icon={<ExternalLink size={12} />} onClick={() => void window.open(address, "_blank", "noopener")}>Open</Button>

@@ -34,7 +34,7 @@ export function TerminalPanel() {
           <IconButton label="Search in this terminal" size="small" pressed={searching} onClick={() => setSearching(!searching)}>
             <Search size={13} />
           </IconButton>
-          <IconButton label={beside === null ? "Two beside each other" : "One terminal"} size="small" pressed={beside !== null} className="max-md:hidden" onClick={split}>
+          <IconButton label={beside === null ? "Split" : "Do not split"} size="small" pressed={beside !== null} className="max-md:hidden" onClick={split}>
             <Columns2 size={13} />
           </IconButton>
           <More active={active} />
@@ -46,11 +46,11 @@ export function TerminalPanel() {
       {searching && <Find active={active} onClose={() => setSearching(false)} />}
       <div className="flex min-h-0 flex-1">
         {phase === "loading" ? (
-          <Loading label="Coming back to your shells" />
+          <Loading label="Reconnecting to your shells" />
         ) : seen.length === 0 ? (
           <div className="flex-1">
             <Empty icon={<SquareTerminal size={22} />} title="No terminal" action={<Button onClick={() => addTerminal()}>New terminal</Button>}>
-              A shell in the sandbox, with the same files. It goes on while you are away.
+              Open a shell in the sandbox. It sees the same files and keeps running while you are away.
             </Empty>
           </div>
         ) : (
@@ -152,14 +152,14 @@ function More({ active }: { active: number | null }) {
     { label: "Clear", onSelect: () => shell()?.clear() },
     null,
     {
-      label: "For screen readers",
+      label: "Screen reader mode",
       checked: reader,
       onSelect: () => {
         keep("terminal.reader", !reader);
         everyShell().forEach((one) => one.readAloud(!reader));
       },
     },
-    ...(running.length > 0 ? ([null, "Running already", ...running.map((one) => ({ label: one.title, onSelect: () => void addTerminal(one.command, one.title) }))] as Entry[]) : []),
+    ...(running.length > 0 ? ([null, "Already running", ...running.map((one) => ({ label: one.title, onSelect: () => void addTerminal(one.command, one.title) }))] as Entry[]) : []),
   ];
   return (
     <Menu
@@ -167,7 +167,7 @@ function More({ active }: { active: number | null }) {
       trigger={
         <button
           type="button"
-          aria-label="More of the terminal"
+          aria-label="More terminal actions"
           onPointerDown={() => attempt(async () => setRunning(await others()))}
           className="inline-flex size-6 items-center justify-center rounded-md text-ink-soft hover:bg-hover hover:text-ink"
         >
@@ -192,7 +192,7 @@ function Find({ active, onClose }: { active: number | null; onClose: () => void 
         autoFocus
         value={text}
         aria-label="Search in this terminal"
-        placeholder="Search; Enter for the one before"
+        placeholder="Search; Enter finds the previous match"
         onChange={(event) => {
           setText(event.target.value);
           setMissing(false);

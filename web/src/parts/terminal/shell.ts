@@ -162,7 +162,7 @@ export class Shell {
     const tab = terminals.get().tabs.find((one) => one.key === this.key);
     if (!tab || tab.phase === "over") return;
     changeTab(this.key, { phase: "over", exit: code });
-    this.terminal.write(`\r\n\x1b[2mThe shell has ended${code === null ? "" : ` with ${code}`}.\x1b[0m\r\n`);
+    this.terminal.write(`\r\n\x1b[2mThe shell exited${code === null ? "" : ` with code ${code}`}.\x1b[0m\r\n`);
     this.terminal.options.cursorBlink = false;
   }
 

@@ -16,7 +16,7 @@ export default function Comparison() {
   if (!comparison) return null;
   const { before, after, answer, problem } = comparison;
   return (
-    <Dialog open wide title="What differs" about={`From ${before.label} to ${after.label}.`} onClose={closeComparison}>
+    <Dialog open wide title="Differences" about={`From ${before.label} to ${after.label}.`} onClose={closeComparison}>
       <div className="mt-2 min-h-40 overflow-y-auto border-t border-line">
         {problem ? (
           <div className="h-40"><Failed problem={problem} /></div>
@@ -33,7 +33,7 @@ export default function Comparison() {
 function Answer({ answer }: { answer: ComparedAnswer }) {
   const { variables, files, truncated } = answer;
   if (variables.length === 0 && files.length === 0) {
-    return <div className="h-40"><Empty title="Nothing differs">Python’s variables and the files are the same at both moments.</Empty></div>;
+    return <div className="h-40"><Empty title="No differences">Python’s variables and the files are the same at both points.</Empty></div>;
   }
   return (
     <>
@@ -44,7 +44,7 @@ function Answer({ answer }: { answer: ComparedAnswer }) {
         {files.map((file) => (
           <File key={file.path} file={file} />
         ))}
-        {truncated && <p className="px-5 py-2 text-2xs text-warn">There are more than can be shown.</p>}
+        {truncated && <p className="px-5 py-2 text-2xs text-warn">There are more differences than can be shown.</p>}
       </Section>
     </>
   );
@@ -115,7 +115,7 @@ function File({ file }: { file: ComparedFile }) {
             <Difference path={file.path} before={file.before?.text ?? ""} after={file.after?.text ?? ""} />
           </Suspense>
         ) : (
-          <p className="px-5 pb-2 text-xs text-ink-faint">It is not text, or too large to be shown.</p>
+          <p className="px-5 pb-2 text-xs text-ink-faint">This file is not text, or too large to show.</p>
         ))}
     </div>
   );

@@ -43,7 +43,7 @@ export function TimelinePanel() {
       title="Timeline"
       actions={
         <>
-          <IconButton label="Keep this moment" keys={keysOf("timeline.keep")} size="small" disabled={busy !== ""} onClick={() => setNaming(true)}>
+          <IconButton label="Save a checkpoint" keys={keysOf("timeline.keep")} size="small" disabled={busy !== ""} onClick={() => setNaming(true)}>
             <BookmarkPlus size={14} />
           </IconButton>
           <IconButton label="Undo the last run" keys={keysOf("timeline.undo")} size="small" disabled={busy !== ""} onClick={undo}>
@@ -72,11 +72,11 @@ export function TimelinePanel() {
       )}
       <Ask
         open={naming}
-        title="Keep this moment"
-        about="Variables and files as they are now. Named moments stay; the oldest without a name make room."
+        title="Save a checkpoint"
+        about="Saves the variables and files as they are now. Named checkpoints stay; the oldest unnamed ones are removed when space runs out."
         label="Name"
         initial=""
-        action="Keep"
+        action="Save"
         onClose={() => setNaming(false)}
         onAnswer={keepMoment}
       />
@@ -92,7 +92,7 @@ export function TimelineEverywhere() {
     const isOpen = () => sandbox.get().phase === "open";
     return offer(
       { id: "timeline.undo", title: "Undo the last run", group: "Timeline", keys: "mod+shift+x", run: undo, when: isOpen },
-      { id: "timeline.keep", title: "Keep this moment (checkpoint)", group: "Timeline", keys: "mod+shift+s", run: () => setNaming(true), when: isOpen },
+      { id: "timeline.keep", title: "Save a checkpoint", group: "Timeline", keys: "mod+shift+s", run: () => setNaming(true), when: isOpen },
     );
   }, []);
   return (
@@ -102,7 +102,7 @@ export function TimelineEverywhere() {
           <Comparison />
         </Suspense>
       )}
-      <Ask open={naming} title="Keep this moment" label="Name" action="Keep" onClose={() => setNaming(false)} onAnswer={keepMoment} />
+      <Ask open={naming} title="Save a checkpoint" label="Name" action="Save" onClose={() => setNaming(false)} onAnswer={keepMoment} />
     </>
   );
 }
@@ -113,18 +113,18 @@ function Notices() {
   return (
     <>
       {context && (
-        <Notice icon={<GitBranch size={13} />} action="Back to the main line" onAction={leaveBranch}>
+        <Notice icon={<GitBranch size={13} />} action="Return to the main line" onAction={leaveBranch}>
           Runs go to the branch <code className="font-mono">{context}</code>.
         </Notice>
       )}
       {chosen && (
         <Notice icon={<Bookmark size={13} />} action="Cancel" onAction={() => choose(null)}>
-          Choose what to compare <b className="font-medium">{chosen.label}</b> with.
+          Choose a point to compare <b className="font-medium">{chosen.label}</b> with.
         </Notice>
       )}
       {replaced.length > 0 && (
-        <Notice icon={<RotateCcw size={13} />} action="Bring my text back" onAction={bringBackTyped} onClose={keepReplaced}>
-          {replaced.length === 1 ? `${baseOf(replaced[0]?.path ?? "")} in the editor went back as well.` : `${replaced.length} files in the editor went back as well.`}
+        <Notice icon={<RotateCcw size={13} />} action="Restore my text" onAction={bringBackTyped} onClose={keepReplaced}>
+          {replaced.length === 1 ? `${baseOf(replaced[0]?.path ?? "")} in the editor changed back, too.` : `${replaced.length} files in the editor changed back, too.`}
         </Notice>
       )}
     </>
@@ -166,7 +166,7 @@ function Points({ points }: { points: Point[] }) {
   const newestFirst = [...points].reverse();
   const canUndo = newestFirst.find((point) => point.kind === "run" && !point.undone && point.checkpoint) !== undefined;
   return (
-    <ol aria-label="Moments, the newest first" onKeyDown={walk} className="min-h-0 flex-1 overflow-y-auto py-2 pr-2 pl-3">
+    <ol aria-label="Points in time, newest first" onKeyDown={walk} className="min-h-0 flex-1 overflow-y-auto py-2 pr-2 pl-3">
       <li className="relative flex items-center gap-2.5 pb-2.5 pl-px text-xs">
         <Rail />
         <span className="relative z-[1] ml-[3px] size-2.5 rounded-full bg-accent ring-4 ring-accent-soft" aria-hidden="true" />
@@ -196,11 +196,11 @@ function Rail({ isLast = false }: { isLast?: boolean }) {
 
 const words: Record<Point["kind"], string> = {
   run: "Run",
-  checkpoint: "Kept",
+  checkpoint: "Checkpoint",
   restore: "Went back",
   undo: "Undone",
   branch: "Branched",
-  restart: "Started anew",
+  restart: "Restarted",
 };
 
 function iconOf(point: Point): ReactNode {
@@ -223,17 +223,17 @@ function iconOf(point: Point): ReactNode {
 function titleOf(point: Point): string {
   switch (point.kind) {
     case "run":
-      return firstLine(point.code) || "Nothing";
+      return firstLine(point.code) || "Empty run";
     case "checkpoint":
       return labelOf(point);
     case "restore":
-      return point.name.startsWith("checkpoint-") ? "To before a run" : `To “${point.name}”`;
+      return point.name.startsWith("checkpoint-") ? "To the state before a run" : `To “${point.name}”`;
     case "undo":
       return "The last run was undone";
     case "branch":
       return point.context;
     case "restart":
-      return `${point.context || "The session"} started anew`;
+      return `${point.context || "The session"} restarted`;
   }
 }
 
@@ -279,7 +279,7 @@ function Details({ point }: { point: Point }) {
   const { checkpoint } = point;
   const lost = checkpoint ? lostInWords(checkpoint.lost) : "";
   const isRun = point.kind === "run";
-  const label = isRun ? "You are at the moment before that run" : `You are back at “${labelOf(point)}”`;
+  const label = isRun ? "Restored the state before that run" : `Restored “${labelOf(point)}”`;
   return (
     <div className="appear flex flex-col gap-2 px-1.5 pt-1 pb-2">
       {point.code && (
@@ -291,13 +291,13 @@ function Details({ point }: { point: Point }) {
         {new Date(point.time * 1000).toLocaleTimeString()}
         {point.context && point.context !== "python" && ` in ${point.context}`}
         {point.error && `, ended with ${point.error}`}
-        {point.undone && ", taken back since"}
+        {point.undone && ", undone since"}
       </p>
       {checkpoint ? (
         <>
           <div className="flex flex-wrap gap-1.5">
             <Button size="small" look="primary" disabled={busy !== ""} icon={busy === "restore" ? <Spinner size={12} /> : <Undo2 size={12} />} onClick={() => goBack(checkpoint, label)}>
-              {isRun ? "Go back to before it" : "Go back to it"}
+              {isRun ? "Restore the state before" : "Restore"}
             </Button>
             <Button size="small" disabled={busy !== ""} icon={<GitBranch size={12} />} onClick={() => branchFrom(checkpoint)}>
               Branch
@@ -309,26 +309,26 @@ function Details({ point }: { point: Point }) {
                 </Button>
               }
               entries={[
-                { label: "With now", onSelect: () => compareWith(sideOf(point), NOW) },
-                { label: "With another moment", onSelect: () => choose(sideOf(point)) },
+                { label: "With the current state", onSelect: () => compareWith(sideOf(point), NOW) },
+                { label: "With another point", onSelect: () => choose(sideOf(point)) },
               ]}
             />
             {!isRun && (
-              <IconButton label={`Forget ${labelOf(point)}`} size="small" onClick={() => forgetMoment(checkpoint)}>
+              <IconButton label={`Delete ${labelOf(point)}`} size="small" onClick={() => forgetMoment(checkpoint)}>
                 <Trash2 size={13} />
               </IconButton>
             )}
           </div>
-          {lost && <p className="text-2xs text-warn">Cannot be brought back: {lost}.</p>}
+          {lost && <p className="text-2xs text-warn">Not restored: {lost}.</p>}
         </>
       ) : (
         (isRun || point.kind === "checkpoint") && (
           <p className="text-2xs text-ink-soft">
             {point.undone
-              ? "There is nothing left of it."
+              ? "It was undone, and its checkpoint is gone."
               : isRun
-                ? "No checkpoint from before it is kept: only Python runs have one, and the oldest make room."
-                : "It made room for newer ones, or was forgotten."}
+                ? "There is no checkpoint from before this run. Only Python runs have one, and the oldest are removed."
+                : "This checkpoint was deleted, or removed to make room for newer ones."}
           </p>
         )
       )}
@@ -339,13 +339,13 @@ function Details({ point }: { point: Point }) {
 function Explained() {
   return (
     <details className="shrink-0 border-t border-line px-3 py-2 text-2xs text-ink-soft [&[open]>summary]:mb-1.5">
-      <summary className="cursor-pointer rounded text-ink-faint hover:text-ink">What goes back, and what cannot</summary>
+      <summary className="cursor-pointer rounded text-ink-faint hover:text-ink">What is restored, and what is not</summary>
       <ul className="flex list-disc flex-col gap-1 pl-4">
-        <li>Python’s variables, imports and open files, and everything under /sandbox.</li>
-        <li>JavaScript, Bash and R start anew: their state cannot be copied.</li>
-        <li>Threads, sockets and child processes are not carried; /tmp is left as it is.</li>
-        <li>Undo leaves what you typed in the editor; going back to a moment takes files with it, and offers your text.</li>
-        <li>A branch has that moment’s variables and shares the files.</li>
+        <li>Restored: Python’s variables, imports and open files, and everything under /sandbox.</li>
+        <li>JavaScript, Bash and R restart, because their state cannot be copied.</li>
+        <li>Threads, sockets and child processes are lost. /tmp does not change.</li>
+        <li>Undo keeps what you typed in the editor. Restoring a point replaces files, and offers your text back.</li>
+        <li>A branch has the variables of its point and shares the files.</li>
       </ul>
     </details>
   );

@@ -29,7 +29,7 @@ export function WatchPanel() {
         <Loading label={connected ? "Measuring" : "Waiting for the connection"} />
       ) : (
         <div className="h-full overflow-y-auto pb-2">
-          {!connected && <p role="status" className="bg-warn-soft px-3 py-1.5 text-2xs text-warn">The connection is being restored.</p>}
+          {!connected && <p role="status" className="bg-warn-soft px-3 py-1.5 text-2xs text-warn">Reconnecting.</p>}
           <div className="divide-y divide-line">
             {graphs.map(({ what, label, shown, of, tint, least }) => (
               <Graph
@@ -84,7 +84,7 @@ function Price({ cost, rates }: { cost: ReturnType<typeof costOf>; rates: { cpu_
       </p>
       <p className="mt-1 text-2xs text-ink-faint">
         {isFree
-          ? `It runs on your own machine: ${hours(cost.cpuHours)} of CPU time and ${gb(cost.memoryHours)} of memory. With rates in the settings (rate_cpu_hour, rate_memory_gb_hour) this becomes an estimate.`
+          ? `This runs on your own machine: ${hours(cost.cpuHours)} of CPU time and ${gb(cost.memoryHours)} of memory. With rates in the settings (rate_cpu_hour, rate_memory_gb_hour) this becomes an estimate.`
           : `An estimate: ${hours(cost.cpuHours)} of CPU time at ${money(rates.cpu_hour)} per hour, and ${gb(cost.memoryHours)} of memory at ${money(rates.memory_gb_hour)}.`}
       </p>
     </div>

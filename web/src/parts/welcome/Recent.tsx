@@ -14,7 +14,7 @@ export function Recent() {
   const card = "pane flex items-center gap-3 px-3.5 py-2.5 text-left transition-colors hover:bg-hover";
   return (
     <section aria-label="Recent sandboxes">
-      <h2 className="mb-2.5 text-xs font-semibold text-ink-soft">Go on where you were</h2>
+      <h2 className="mb-2.5 text-xs font-semibold text-ink-soft">Continue where you left off</h2>
       <div className="grid gap-2 sm:grid-cols-2 lg:grid-cols-3">
         {alive.slice(0, 6).map(({ record, usage }) => (
           <a key={record.id} href={`#/s/${record.id}`} className={card}>
@@ -30,7 +30,7 @@ export function Recent() {
             <ArchiveRestore size={14} className="shrink-0 text-ink-faint" aria-hidden="true" />
             <span className="min-w-0 flex-1">
               <span className="block truncate font-medium">{name}</span>
-              <span className="block truncate text-2xs text-ink-faint">{workspace.files} files kept · {ago(workspace.saved * 1000)}</span>
+              <span className="block truncate text-2xs text-ink-faint">{workspace.files} {workspace.files === 1 ? "file" : "files"} kept · {ago(workspace.saved * 1000)}</span>
             </span>
           </button>
         ))}

@@ -32,7 +32,7 @@ export function Welcome() {
       <header className="mx-auto flex h-14 max-w-5xl items-center justify-between px-5">
         <Wordmark />
         <span className="flex items-center gap-3">
-          <a href="/docs" className="rounded text-xs text-ink-soft hover:text-ink">HTTP interface</a>
+          <a href="/docs" className="rounded text-xs text-ink-soft hover:text-ink">HTTP API</a>
           <span className="text-2xs text-ink-faint">{version}</span>
           <IconButton label={isDark() ? "Light theme" : "Dark theme"} onClick={() => setTheme(isDark() ? "light" : "dark")}>
             {isDark() ? <Sun size={15} /> : <Moon size={15} />}
@@ -43,13 +43,13 @@ export function Welcome() {
         <div className="flex flex-col items-center gap-4 text-center">
           <span className="text-accent"><Bell size={52} /></span>
           <h1 className="font-display text-5xl leading-none tracking-tight md:text-6xl">Code under glass</h1>
-          <p className="max-w-md text-[0.9375rem] leading-6 text-ink-soft">Run anything. You see everything, you can take it back, and nothing gets out.</p>
+          <p className="max-w-md text-[0.9375rem] leading-6 text-balance text-ink-soft">Run anything. You see everything and can undo any run. Nothing gets out.</p>
           <Button look="primary" size="large" className="mt-1" disabled={busy !== ""} onClick={() => begin("empty", beginEmpty)} icon={busy === "empty" ? <Spinner /> : <Plus size={16} />}>
             New sandbox
           </Button>
         </div>
         <section aria-label="Examples">
-          <h2 className="mb-2.5 text-xs font-semibold text-ink-soft">Run something now</h2>
+          <h2 className="mb-2.5 text-xs font-semibold text-ink-soft">Run an example</h2>
           <div className="grid gap-2.5 sm:grid-cols-2 lg:grid-cols-4">
             {examples.map((example) => (
               <ExampleCard key={example.id} example={example} busy={busy} onRun={() => begin(example.id, () => beginExample(example))} />

@@ -94,7 +94,7 @@ export function begin(): void {
       const text = model.getValue();
       const answer = await ask("format", text);
       if (answer.text === undefined) {
-        note("This cannot be formatted yet", "There is a mistake in it that has to be mended first.");
+        note("The file cannot be formatted", "Fix the syntax error in it first.");
         return [];
       }
       return answer.text === text ? [] : [{ range: model.getFullModelRange(), text: answer.text }];
