@@ -17,6 +17,22 @@ test("cells share their variables, and each run tells how it went", async ({ per
   await expect(person.last.getByText("42")).toHaveCount(0);
 });
 
+test("a run that is cleared as soon as it ends does not come back as somebody else's", async ({ person }) => {
+  const { page } = person;
+  await person.begin({ "code/main.py": "print('quick')\n" });
+  await person.code.click();
+  await person.run(); // the first run starts the session, and takes long
+  const clear = page.getByRole("button", { name: "Clear the output" });
+  await clear.click();
+  await page.waitForTimeout(1000);
+  await page.keyboard.press("Control+Enter");
+  await page.locator("section[data-phase=done]").waitFor();
+  await clear.click();
+  // The page waits 400 ms before it takes a run that it does not know for another client's.
+  await page.waitForTimeout(1000);
+  await expect(page.getByText("Nothing has run yet")).toBeVisible();
+});
+
 test("output is live, and a run can be stopped and the session restarted", async ({ person }) => {
   const { page } = person;
   await person.begin();

@@ -368,6 +368,8 @@ opened.on(({ record, live }) => {
     // Ours are known by the header of their answer, which may come a moment after this.
     setTimeout(() => {
       if (leaving.signal.aborted || runs.get().all.some((run) => run.runId === id)) return;
+      // A run of ours may have ended, and been cleared from the page, within this time.
+      if (recall<string[]>(`cleared.${lasting(record)}`, []).includes(id)) return;
       if (runs.get().all.some((run) => run.runId === null && run.asked.kind === "cell" && !run.isOver)) return;
       const asked: Asked = { code: happened.code ?? "", language: "", kind: "cell", path: null, line: 0, title: "from elsewhere" };
       const run = new Run(asked, true);
