@@ -98,8 +98,8 @@ def test_a_damaged_bundle_is_no_bundle(bundled: Path, tmp_path: Path, damage: by
     assert "cloche/settings.py" in done.stdout
 
 
-@pytest.mark.parametrize(("words", "told"), [(["run", "--help"], "--timeout"), (["--version"], cloche.__version__)])
-def test_packages_are_found_after_a_start_without_site(words: list[str], told: str) -> None:
+@pytest.mark.parametrize(("words", "expected"), [(["run", "--help"], "--timeout"), (["--version"], cloche.__version__)])
+def test_packages_are_found_after_a_start_without_site(words: list[str], expected: str) -> None:
     run = f"from cloche.cli.main import main; main({words})"
 
     done = subprocess.run(
@@ -110,4 +110,4 @@ def test_packages_are_found_after_a_start_without_site(words: list[str], told: s
         check=False,
     )
 
-    assert told in done.stdout, done.stderr
+    assert expected in done.stdout, done.stderr

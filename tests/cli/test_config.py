@@ -44,11 +44,11 @@ def test_every_value_is_printed_with_its_source(environ, tmp_path):
 def test_json(environ, tmp_path):
     done = cloche(environ, "config", "--json", "--hosts", "a", "--hosts", "b")
 
-    told = json.loads(done.stdout)
-    assert told["hosts"] == {"value": ["a", "b"], "source": "flag --hosts"}
-    assert told["max_memory"] == {"value": 8 << 30, "source": "default"}
-    assert told["data_dir"]["value"] == str(tmp_path / ".local/share/cloche")
-    assert list(told) == list(FIELDS)
+    shown = json.loads(done.stdout)
+    assert shown["hosts"] == {"value": ["a", "b"], "source": "flag --hosts"}
+    assert shown["max_memory"] == {"value": 8 << 30, "source": "default"}
+    assert shown["data_dir"]["value"] == str(tmp_path / ".local/share/cloche")
+    assert list(shown) == list(FIELDS)
 
 
 def test_a_terminal_gets_a_table(environ):

@@ -243,7 +243,7 @@ def test_everything_else_in_the_file_stays_and_a_backup_is_kept(tmp_path: Path) 
     assert path.stat().st_mode & 0o777 == 0o640
     assert path.with_name("mcp.json.bak1").read_text() == before
     again = install(tmp_path, "--client", "cursor", "--yes")
-    assert "has it already" in again.stdout
+    assert "already has this entry" in again.stdout
     assert not path.with_name("mcp.json.bak2").exists()
 
 
@@ -251,8 +251,8 @@ def test_everything_else_in_the_file_stays_and_a_backup_is_kept(tmp_path: Path) 
     ("contents", "part"),
     [
         ("{ // a comment\n}", "not plain JSON"),
-        ("[]", "no JSON object"),
-        ('{"mcpServers": []}', "no JSON object"),
+        ("[]", "does not contain a JSON object"),
+        ('{"mcpServers": []}', "is not a JSON object"),
         ("{\xff", "not plain JSON"),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_file_that_is_not_understood_is_left_alone(tmp_path: Path, contents: s
     done = install(tmp_path, "--client", "cursor", "--yes")
     assert done.returncode == 125
     assert part in done.stderr
-    assert "left as it is" in done.stderr
+    assert "was not changed" in done.stderr
     assert path.read_text() == contents
     assert [file.name for file in path.parent.iterdir()] == ["mcp.json"]
 
@@ -323,7 +323,7 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     [
         (("--client", "claude", "--project", "--yes"), "no configuration per project"),
         (("--client", "emacs"), "invalid choice"),
-        (("--client", "cursor", "--url", "ftp://x"), "not the address of a server"),
+        (("--client", "cursor", "--url", "ftp://x"), "not a valid server address"),
     ],
 )
 def test_what_makes_no_sense_is_told(tmp_path: Path, words: tuple[str, ...], part: str) -> None:

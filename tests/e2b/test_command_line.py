@@ -50,5 +50,5 @@ def test_what_is_missing_is_said(environ: dict[str, str], tmp_path: Path) -> Non
     unknown = cloche(environ, "--", "no-such-command")
 
     assert nowhere.returncode == unknown.returncode == 125
-    assert "no server has been started there yet" in nowhere.stderr
+    assert "no server has been started with this data directory yet" in nowhere.stderr
     assert "no-such-command cannot be run" in unknown.stderr

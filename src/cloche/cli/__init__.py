@@ -1,1 +1,4 @@
-"""The command line: one file per command; each says its options (`add`) and does its work (`main`)."""
+"""The command line, one file per command.  `add` declares its options, `main` does its work and returns the exit code.
+
+Its tests are in `tests/cli`, `tests/client/test_command_line.py` and `tests/e2b/test_command_line.py`.
+"""

@@ -1,4 +1,4 @@
-"""`cloche config`: the server's effective configuration, and where each value comes from."""
+"""`cloche config`: prints the server's effective configuration and the source of each value."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    """The command's options."""
     from cloche.configuration import add_flags
 
     parser = commands.add_parser(
         "config",
-        help="the server's configuration, and where each value comes from",
-        description="Prints the configuration that a server would have here, and where each value comes from: a flag, "
-        "the environment, a file, or the default, whichever of them comes first.  Passwords are not printed.",
+        help="show the server's configuration and where each value comes from",
+        description="Prints the configuration that `cloche serve` would use here, and the source of each value: a "
+        "flag, the environment, a file or the default, in this order of precedence.  Passwords are not printed.",
         **shape,
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -26,7 +25,6 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print it; the exit code."""
     import sys
 
     from cloche.cli.main import complain
@@ -47,8 +45,8 @@ def main(arguments: argparse.Namespace) -> int:
 def _print_json(loaded: Loaded) -> None:
     from json import dumps
 
-    told = {name: {"value": value, "source": loaded.sources[name]} for name, value in loaded.shown().items()}
-    print(dumps(told, indent=2, ensure_ascii=False))
+    settings = {name: {"value": value, "source": loaded.sources[name]} for name, value in loaded.shown().items()}
+    print(dumps(settings, indent=2, ensure_ascii=False))
 
 
 def _print_lines(loaded: Loaded) -> None:

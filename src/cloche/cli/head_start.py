@@ -1,4 +1,4 @@
-"""Starts the nursery of a `cloche run` before its command line is even read: it boots while we import the rest."""
+"""Starts the nursery of a `cloche run` before the command line is parsed, so that it boots while we import the rest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from cloche.walls.jail import start
 
 
 def begin() -> None:
-    """Start it; whatever is wrong is told later, by whoever needs it."""
-    control, keeper = start.by_fork()  # first of all: what follows it does not wait for
+    """Start the nursery; a failure is reported later, when the nursery is needed."""
+    control, keeper = start.by_fork()  # first: the nursery does not wait for anything below
     bundles.load("run")
     from cloche import settings
     from cloche.errors import ClocheError
@@ -17,11 +17,11 @@ def begin() -> None:
     try:
         of_this_process(settings.load(one_run=True)).adopt(control, keeper)
     except ClocheError:
-        control.close()  # which ends it
+        control.close()  # ends the nursery
 
 
 def prepare() -> None:
-    """For other languages than Python: no head start, since what their sandboxes show has to be looked for first."""
+    """Import for a language other than Python.  There is no head start: its toolchain has to be found first."""
     bundles.load("run")
     from cloche import settings
     from cloche.walls.jail.nurseries import of_this_process

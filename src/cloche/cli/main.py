@@ -1,7 +1,7 @@
 """`cloche`: finds the command and calls it.
 
-The imports are where they are needed, and a nursery is started before anything else is looked at: `cloche run` from a
-shell has to be quick although nothing is running yet.
+Modules are imported where they are needed, and a nursery is started before anything else, because `cloche run` from a
+shell has to be quick although nothing of Cloche is running yet.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 COMMANDS = ("run", "serve", "new", "languages", "doctor", "config", "key", "mcp", "e2b")
-OWN_FAILURE = 125  # not the program's exit code but ours, as with `docker run`
+OWN_FAILURE = 125  # Cloche itself failed, not the program; as with `docker run`
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit code."""
+    """Run a command line and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.flags.no_site:
         _SitePackages.wait() if words[:1] == ["run"] else _SitePackages.add()
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         from cloche import bundles
 
-        gc.disable()  # what we import stays: looking for garbage in it costs a millisecond, and another in the keeper
+        gc.disable()  # imports leave no garbage; looking for it costs a millisecond here and one in the keeper
         bundles.load("start")
         from cloche.cli import head_start
 
@@ -51,22 +51,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(problem.message, problem.hint)
         return OWN_FAILURE
     except BrokenPipeError:
-        return OWN_FAILURE  # whoever read our output has gone
+        return OWN_FAILURE  # the reader of our output is gone
     except KeyboardInterrupt:
         return 130
 
 
 class _SitePackages:
-    """Makes up for a start without `site` (scripts/command.py): at once, or when a package is looked for."""
+    """Adds site-packages after a start without `site` (scripts/command.py): at once, or at the first failed import."""
 
     @classmethod
     def wait(cls) -> None:
-        """Add them when something is not found elsewhere."""
         sys.meta_path.append(cls)
 
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
-        """Asked last, by any import."""
+        """Add them; called by an import that found nothing elsewhere."""
         sys.meta_path.remove(cls)
         cls.add()
         from _frozen_importlib_external import PathFinder
@@ -75,14 +74,13 @@ class _SitePackages:
 
     @staticmethod
     def add() -> None:
-        """Do what Python does when it starts."""
         import site
 
         site.main()
 
 
 def _is_for_a_server(words: Sequence[str]) -> bool:
-    """Then nothing has to be started here.  Only a guess: settings.py and the options say later."""
+    """Guess whether the run is for a server, so that no nursery is needed here.  Settings and options decide later."""
     from os import environ
 
     return "CLOCHE_URL" in environ or any(word.startswith("--url") for word in words)
@@ -93,7 +91,7 @@ def _plain(words: Sequence[str]) -> Any:
 
 
 def _leave_at_once(code: int) -> NoReturn:
-    """End without taking the interpreter apart; the nursery notices, and cleans up while the shell goes on."""
+    """Exit without shutting the interpreter down; the nursery notices, and cleans up while the shell goes on."""
     import os
 
     sys.stdout.flush()
@@ -102,7 +100,7 @@ def _leave_at_once(code: int) -> NoReturn:
 
 
 def parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser; only the command that was called gets its options, unless help is asked for."""
+    """Build the parser.  Only the chosen command gets its options, unless help is wanted."""
     import argparse
 
     class Parser(argparse.ArgumentParser):
@@ -110,7 +108,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
             complain(message[:1].upper() + message[1:] + ".", f"See `{self.prog} --help`.")
             sys.exit(2)
 
-    # Each option asks for a formatter; one with a width of its own does not import half of the library to find it out.
+    # Each option creates a formatter.  With a fixed width it does not import modules to find the terminal's.
     wants_help = bool({"-h", "--help"} & set(words)) or not words
     shape: dict[str, Any] = {"formatter_class": lambda prog: argparse.HelpFormatter(prog, width=100)}
     if wants_help:
@@ -118,7 +116,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
         shape["formatter_class"] = RichHelpFormatter
     top = Parser(
-        prog="cloche", description="Runs untrusted code under glass: you see everything, nothing gets out.", **shape
+        prog="cloche", description="Runs untrusted code in a sandbox: you see everything, nothing gets out.", **shape
     )
     top.add_argument("--version", action="version", version=f"cloche {__version__}", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="cloche", parser_class=Parser)
@@ -132,7 +130,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Say on standard error what went wrong and what to do."""
+    """Write an error and a hint to standard error."""
     if sys.stderr.isatty():
         from rich.console import Console
 
@@ -152,7 +150,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _is_python(words: list[str]) -> bool:
-    """Is it plain, before the command line is read, that no other language's tools are needed?"""
+    """Guess from the raw command line whether the program is Python, so that no other toolchain is needed."""
     if any(word.startswith(("-l", "--language")) for word in words):
         return False
     return "-c" in words or "-" in words or any(word.endswith(".py") for word in words)

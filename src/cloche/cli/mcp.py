@@ -1,4 +1,4 @@
-"""`cloche mcp`: Cloche for a model, over stdio; and how clients learn of it."""
+"""`cloche mcp`: an MCP server over stdio; `cloche mcp install` adds it to a client's configuration."""
 
 from __future__ import annotations
 
@@ -14,44 +14,40 @@ _NAMES = ("claude", "claude-code", "cursor", "vscode", "windsurf", "gemini")
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    """The command's options."""
     parser = commands.add_parser(
         "mcp",
-        help="serve a model over stdio, or set a client up for it",
-        description="Speaks MCP on standard input and output.  Sandboxes are this host's and end with it; with --url "
-        "or CLOCHE_URL, they are a server's.",
+        help="give an AI client a sandbox, over MCP",
+        description="Serves MCP on standard input and output.  Sandboxes run on this host and end with the command; "
+        "with --url or CLOCHE_URL they run on a server.",
         **shape,
     )
     _add_server(parser)
     actions = parser.add_subparsers(dest="action", metavar="install", prog="cloche mcp")
     install = actions.add_parser(
         "install",
-        help="write a client's configuration",
-        description="Adds Cloche to the configuration of an MCP client.  What would change is shown first.",
+        help="add Cloche to a client's configuration",
+        description="Adds Cloche to the configuration of an MCP client.  Shows the change and asks before writing it.",
         **shape,
     )
     install.add_argument("--client", required=True, choices=_NAMES, metavar="NAME", help=", ".join(_NAMES))
-    install.add_argument("--project", action="store_true", help="for the project in this folder, not for all")
-    install.add_argument("--name", default="cloche", help="what the client will call it")
-    install.add_argument("--print", action="store_true", dest="only_print", help="print the entry, change nothing")
-    install.add_argument("--yes", action="store_true", help="do not ask")
+    install.add_argument("--project", action="store_true", help="only for the project in this folder")
+    install.add_argument("--name", default="cloche", help="name of the entry (default: cloche)")
+    install.add_argument("--print", action="store_true", dest="only_print", help="print the entry and change nothing")
+    install.add_argument("--yes", action="store_true", help="do not ask before writing")
     _add_server(install)
 
 
 def _add_server(parser: argparse.ArgumentParser) -> None:
     import argparse
 
-    # Given before or after `install`: what is not given there must not overwrite what was given before.
+    # Both may stand before or after `install`.  A default after it must not overwrite a value before it.
     parser.add_argument(
-        "--url", default=argparse.SUPPRESS, help="address of a server whose sandboxes are used (CLOCHE_URL)"
+        "--url", default=argparse.SUPPRESS, help="run sandboxes on the server at this address (CLOCHE_URL)"
     )
-    parser.add_argument(
-        "--api-key", default=argparse.SUPPRESS, metavar="KEY", help="the key for it; better: CLOCHE_API_KEY"
-    )
+    parser.add_argument("--api-key", default=argparse.SUPPRESS, metavar="KEY", help="its key; CLOCHE_API_KEY is safer")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serve, or install; the exit code."""
     from cloche import settings
 
     known = settings.load()
@@ -63,7 +59,7 @@ def main(arguments: argparse.Namespace) -> int:
         return _install(arguments, url, key)
     import gc
 
-    gc.disable()  # nothing of what is loaded is garbage
+    gc.disable()  # imports leave no garbage
     from cloche.doors import logs
     from cloche.doors.mcp import bridge, stdio
 
@@ -83,30 +79,30 @@ def _install(arguments: argparse.Namespace, url: str, key: str) -> int:
     client = mcp_clients.CLIENTS[arguments.client]
     key = key or (_own_key(url) if url else "")
     if url and not key:
-        print("No key is known for this server, so the entry has none: give it as CLOCHE_API_KEY.", file=sys.stderr)
+        print("The key of this server is not known, so the entry has none.  Set CLOCHE_API_KEY.", file=sys.stderr)
     entry = client.entry(_command(), url, key)
     if arguments.only_print:
         print(json.dumps({client.key: {arguments.name: entry}}, indent=2, ensure_ascii=False))
         return 0
     place = mcp_clients.Place.here(sys.platform, dict(os.environ), Path.cwd())
     path = client.file(place, arguments.project)
-    before, told = mcp_clients.read(path)
-    after = mcp_clients.merged(path, told, client.key, arguments.name, entry)
-    if told.get(client.key, {}).get(arguments.name) == entry:
-        print(f"{path} has it already.")
+    before, settings = mcp_clients.read(path)
+    after = mcp_clients.merged(path, settings, client.key, arguments.name, entry)
+    if settings.get(client.key, {}).get(arguments.name) == entry:
+        print(f"{path} already has this entry.")
         return 0
     _show(path, before, after)
     if not arguments.yes and not _agreed(client.title):
         print("Nothing was changed.")
         return 1
     backup = mcp_clients.write(path, after)
-    print(f"Written: {path}" + (f"\nAs it was: {backup}" if backup else ""))
-    print(f"Start {client.title} again, or have it read its configuration anew.")
+    print(f"Wrote {path}" + (f"\nBackup: {backup}" if backup else ""))
+    print(f"Restart {client.title}, or reload its configuration.")
     return 0
 
 
 def _show(path: Path, before: str, after: str) -> None:
-    """What would change, without the key."""
+    """Print the difference, with the key hidden."""
     from difflib import unified_diff
 
     old = "" if not before else str(path)
@@ -125,12 +121,15 @@ def _agreed(title: str) -> bool:
     from cloche.errors import InvalidRun
 
     if not sys.stdin.isatty():
-        raise InvalidRun("There is nobody to ask, so nothing was changed.", hint="Say --yes.")
+        raise InvalidRun(
+            "Nothing was changed: standard input is not a terminal, so the command cannot ask.",
+            hint="Add --yes to write without asking.",
+        )
     return input(f"Write this for {title}? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _command() -> list[str]:
-    """How to start Cloche from anywhere."""
+    """Return the command that starts Cloche from any folder."""
     from pathlib import Path
 
     script = Path(sys.executable).with_name("cloche.exe" if sys.platform == "win32" else "cloche")
@@ -138,7 +137,7 @@ def _command() -> list[str]:
 
 
 def _own_key(url: str) -> str:
-    """The key of the server on this host, if the address is this host's and its data directory is the usual one."""
+    """Return the key of the server on this host, if the address is local and the data directory is the default."""
     from urllib.parse import urlsplit
 
     if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
@@ -164,4 +163,4 @@ def _check(url: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise InvalidRun(f"{url!r:.200} is not the address of a server.", hint="Write it as http://127.0.0.1:7500.")
+        raise InvalidRun(f"{url!r:.200} is not a valid server address.", hint="Write it like http://127.0.0.1:7500.")

@@ -1,4 +1,4 @@
-"""MCP clients: where each keeps its configuration, and what it wants to read there."""
+"""MCP clients: where each keeps its configuration, and the entry that each expects."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from typing import Any
 
 from cloche.errors import InvalidRun, Misconfigured
 
-SERVER = "servers"  # what VS Code calls the list; the others say:
 MCP_SERVERS = "mcpServers"
+SERVERS = "servers"  # VS Code's name for it
 
 
 @dataclass(frozen=True)
 class Place:
-    """The folders of this user, on this system."""
+    """The folders of this user on this system."""
 
-    system: str  # as `sys.platform` has it
+    system: str  # `sys.platform`
     home: Path
-    settings: Path  # where programs keep what a person has set
+    settings: Path  # where programs keep their configuration
     project: Path
 
     @classmethod
     def here(cls, system: str, environ: dict[str, str], project: Path) -> Place:
-        """By the environment."""
         home = Path(environ.get("USERPROFILE" if system == "win32" else "HOME") or Path.home())
         if system == "win32":
             settings = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
@@ -43,14 +42,13 @@ class McpClient:
     """A program that speaks MCP."""
 
     title: str
-    user_file: tuple[str, str]  # below which folder of Place, and where
+    user_file: tuple[str, str]  # a folder of Place, and a path below it
     project_file: str | None = None
     key: str = MCP_SERVERS
-    types: bool = False  # says of each server what kind it is
-    address: str | None = "url"  # what it calls the address of a server; None: it starts commands only
+    types: bool = False  # an entry has a field `type`
+    address: str | None = "url"  # the field for a server's address; None: the client only starts commands
 
     def file(self, place: Place, in_project: bool) -> Path:
-        """Its configuration file."""
         if not in_project:
             folder, name = self.user_file
             return Path(getattr(place, folder), name)
@@ -59,7 +57,7 @@ class McpClient:
         return place.project / self.project_file
 
     def entry(self, command: list[str], url: str, api_key: str) -> dict[str, Any]:
-        """What it should know of Cloche: a command to start, or the address of a server."""
+        """Return the entry for Cloche: a command to start, or the address of a server."""
         if url and self.address is not None:
             remote: dict[str, Any] = {"type": "http"} if self.types else {}
             remote[self.address] = f"{url}/mcp"
@@ -79,46 +77,47 @@ CLIENTS = {
     "claude": McpClient("Claude Desktop", ("settings", "Claude/claude_desktop_config.json"), address=None),
     "claude-code": McpClient("Claude Code", ("home", ".claude.json"), ".mcp.json", types=True),
     "cursor": McpClient("Cursor", ("home", ".cursor/mcp.json"), ".cursor/mcp.json"),
-    "vscode": McpClient("VS Code", ("settings", "Code/User/mcp.json"), ".vscode/mcp.json", key=SERVER, types=True),
+    "vscode": McpClient("VS Code", ("settings", "Code/User/mcp.json"), ".vscode/mcp.json", key=SERVERS, types=True),
     "windsurf": McpClient("Windsurf", ("home", ".codeium/windsurf/mcp_config.json"), address="serverUrl"),
     "gemini": McpClient("Gemini CLI", ("home", ".gemini/settings.json"), ".gemini/settings.json", address="httpUrl"),
 }
 
 
 def read(path: Path) -> tuple[str, dict[str, Any]]:
-    """A configuration file, as text and as what it says; an empty one when there is none."""
+    """Return a configuration file as text and as an object; both are empty if there is no file."""
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         return "", {}
     except (OSError, UnicodeDecodeError) as problem:
-        raise Misconfigured(f"{path} cannot be read: {problem}.", hint="It was left as it is.") from None
+        raise Misconfigured(f"{path} cannot be read: {problem}.", hint="The file was not changed.") from None
     try:
-        told = json.loads(text) if text.strip() else {}
+        settings = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as problem:
         raise Misconfigured(
             f"{path} is not plain JSON: {problem}.",
-            hint="It was left as it is. Add what --print shows by hand; comments, for one, would be lost otherwise.",
+            hint="The file was not changed, because comments in it would be lost. Add the entry that --print shows "
+            "by hand.",
         ) from None
-    if not isinstance(told, dict):
-        raise Misconfigured(f"{path} holds no JSON object.", hint="It was left as it is.")
-    return text, told
+    if not isinstance(settings, dict):
+        raise Misconfigured(f"{path} does not contain a JSON object.", hint="The file was not changed.")
+    return text, settings
 
 
-def merged(path: Path, told: dict[str, Any], key: str, name: str, entry: dict[str, Any]) -> str:
-    """The file's new text: all that was there, and ours."""
-    servers = told.get(key, {})
+def merged(path: Path, settings: dict[str, Any], key: str, name: str, entry: dict[str, Any]) -> str:
+    """Return the file's new text: everything that was there, and our entry."""
+    servers = settings.get(key, {})
     if not isinstance(servers, dict):
-        raise Misconfigured(f"{key!r} in {path} is no JSON object.", hint="It was left as it is.")
-    return json.dumps({**told, key: {**servers, name: entry}}, indent=2, ensure_ascii=False) + "\n"
+        raise Misconfigured(f"{key!r} in {path} is not a JSON object.", hint="The file was not changed.")
+    return json.dumps({**settings, key: {**servers, name: entry}}, indent=2, ensure_ascii=False) + "\n"
 
 
 def write(path: Path, text: str) -> Path | None:
-    """Replace the file as a whole; what was there is kept beside it, and that file's path is returned."""
-    real = Path(os.path.realpath(path))  # a link, as those who keep their settings elsewhere have, stays one
+    """Replace the file atomically.  Keep a copy of the old one beside it, and return the path of the copy."""
+    real = Path(os.path.realpath(path))  # a symbolic link to a file elsewhere stays a link
     real.parent.mkdir(parents=True, exist_ok=True)
     backup = None
-    mode = 0o600  # there may be a key in it
+    mode = 0o600  # the file may contain a key
     if real.exists():
         mode = stat.S_IMODE(real.stat().st_mode)
         backup = _free(real)
@@ -137,7 +136,7 @@ def _free(path: Path) -> Path:
         backup = path.with_name(f"{path.name}.bak{number}")
         if not backup.exists():
             return backup
-    raise Misconfigured(f"There are too many backups of {path}.", hint="Remove some.")
+    raise Misconfigured(f"There are too many backups of {path}.", hint="Delete some of them.")
 
 
 def _put(path: Path, data: bytes, mode: int) -> None:
@@ -146,4 +145,4 @@ def _put(path: Path, data: bytes, mode: int) -> None:
         file.write(data)
         file.flush()
         os.fsync(descriptor)
-    path.chmod(mode)  # whatever the umask says
+    path.chmod(mode)  # regardless of the umask

@@ -1,4 +1,4 @@
-"""`cloche serve`: Cloche as a server, for any client."""
+"""`cloche serve`: starts the server."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    """The command's options."""
     from cloche.configuration import add_flags
 
     parser = commands.add_parser(
         "serve",
         help="start the server",
-        description="Starts the server: HTTP, WebSocket and MCP on one port.  `cloche config` explains the options.",
+        description="Starts the server: HTTP, WebSocket, MCP and the playground on one port.  `cloche config` shows "
+        "the resulting configuration.",
         **shape,
     )
     add_flags(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serve until told to stop; the exit code."""
     import gc
 
-    gc.disable()  # until all is loaded (doors/server.py): nothing of it is garbage
+    gc.disable()  # until everything is imported (doors/server.py): imports leave no garbage
     from cloche.cli.main import complain
     from cloche.configuration import load_arguments
     from cloche.doors import logs, server
@@ -42,12 +41,15 @@ def main(arguments: argparse.Namespace) -> int:
         key = "" if not configuration.auth else f"/?key={service.admin_key}"
         print(f"Cloche is ready at {address}", flush=True)
         print(f"  open       {address}{key}")
-        print(f"  API        {address}/v1   (described at /docs; the key: `cloche key`)")
-        print(f"  MCP        {address}/mcp   (`cloche mcp install --help` sets clients up)")
-        print(f"  E2B        {address}   (`cloche e2b` prints what its clients want to know)")
+        print(f"  API        {address}/v1   (reference: /docs, key: `cloche key`)")
+        print(f"  MCP        {address}/mcp   (`cloche mcp install --help` shows how to set up a client)")
+        print(f"  E2B        {address}   (`cloche e2b` prints the variables for E2B's clients)")
         print(f"  data       {configuration.data_dir}", flush=True)
         if not configuration.auth:
-            complain("No key is asked for: every program on this machine can run code here.", "Leave out --no-auth.")
+            complain(
+                "This server needs no key, so every program on this machine can run code here.",
+                "Leave out --no-auth to require a key.",
+            )
 
     server.run(configuration, ready)
     return 0
