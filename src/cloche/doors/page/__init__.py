@@ -1,1 +1,1 @@
-"""The playground: what `make` built from `web/`, sent with its types, tags, compressed forms and policy."""
+"""The playground: the files that `make page` builds from `web/`, with their types, compression and policy."""

@@ -1,7 +1,8 @@
-"""The files of the page: `/` itself, and what it loads from `/assets`; they hold no secret, so they need no key.
+"""Serves the playground: `/` and the files that it loads from `/assets`.  They contain no secret and need no key.
 
-Everything below `/assets` but the frame has a digest of its contents in its name, and may be kept for ever.  The policy
-lets the page load from us alone; what sandboxes made is shown in the frame, which can load from nobody.
+The names of all files below `/assets`, except the frame, contain a digest, so browsers may keep them for ever.  The
+content security policy lets the page load from this server only.  The frame shows HTML that sandboxes made, and may
+load nothing at all.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _TYPES = {
 }
 _ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
 
-# Monaco sets styles on its lines, and Ruff is WebAssembly; scripts are ours alone, and so is whoever is talked to.
+# Monaco sets inline styles, and Ruff is WebAssembly.  Scripts and connections are limited to this server.
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; frame-src 'self'; "
     "media-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _WORKER_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'"
-# No origin, so no cookie; and nobody to tell what it knows.
+# The frame has no origin, so it has no cookie, and it has no connection to send data over.
 _FRAME_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; "
     "style-src 'unsafe-inline' data:; img-src data: blob:; font-src data:; media-src data: blob:; "
@@ -52,28 +53,31 @@ _FRAME_POLICY = (
 
 
 def page(status: int = 200, headers: dict[str, str] | None = None, known: str = "") -> Response | None:
-    """The page, unless it was never built; `known` is the tag of the one that the browser has."""
+    """Return the page, or None if it was not built; `known` is the ETag of the browser's copy."""
     try:
         contents = (BUILT / "index.html").read_bytes()
     except OSError:
         return None
     tag = f'"{sha256(contents).hexdigest()[:16]}"'
-    told = {"Content-Security-Policy": _PAGE_POLICY, "Cache-Control": "no-cache", "ETag": tag, **(headers or {})}
+    all_headers = {
+        "Content-Security-Policy": _PAGE_POLICY,
+        "Cache-Control": "no-cache",
+        "ETag": tag,
+        **(headers or {}),
+    }
     if status == 200 and known == tag:
-        return Response(status_code=304, headers=told)
-    return Response(contents, status, told, media_type=_TYPES[".html"])
+        return Response(status_code=304, headers=all_headers)
+    return Response(contents, status, all_headers, media_type=_TYPES[".html"])
 
 
 @operations.get(ASSETS + "{name}", scope="public")
 @operations.head(ASSETS + "{name}", scope="public")
 async def asset(request: Request, name: str) -> Response:
-    """A script, a style, a font … of the page."""
+    """Send a script, style sheet or font of the page."""
     kind = _TYPES.get(Path(name).suffix)
     file = BUILT / "assets" / name
     if not _NAME.fullmatch(name) or kind is None or not file.is_file():
-        raise RequestRefused(
-            404, "gone", "There is no such file of the page.", "Load the page again: it may be a new one."
-        )
+        raise RequestRefused(404, "gone", "The page has no such file.", "Reload the page: it may have changed.")
     is_frame = name == _FRAME
     headers = {
         "Cache-Control": "no-cache" if is_frame else "public, max-age=31536000, immutable",
