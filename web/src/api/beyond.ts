@@ -1,4 +1,4 @@
-/** What the page asks of the server beyond runs and files: moments, templates, links to share, prices. */
+/** Requests beyond runs and files: checkpoints, templates, shared links, rates. */
 
 import { of } from "./cloche";
 import { getJson, sendJson } from "./http";
@@ -19,10 +19,10 @@ interface Items<T> {
 
 // --- going back
 
-/** What differs between two checkpoints; null is how things are now. */
+/** Compares two checkpoints; null is the current state. */
 export const compare = (id: string, before: string | null, after: string | null): Promise<ComparedAnswer> =>
   sendJson("POST", `${of(id)}/compare`, { before, after });
-/** A context that goes on from a checkpoint. */
+/** Creates a context that continues from a checkpoint. */
 export const fork = (id: string, checkpoint: string): Promise<ContextAnswer> => sendJson("POST", `${of(id)}/fork`, { checkpoint });
 export const removeCheckpoint = (id: string, checkpoint: string): Promise<void> =>
   sendJson("DELETE", `${of(id)}/checkpoints/${encodeURIComponent(checkpoint)}`);

@@ -37,7 +37,7 @@ export const version = (): Promise<{ version: string }> => getJson("/v1/version"
 export const languages = async (): Promise<LanguageAnswer[]> =>
   (await getJson<Items<LanguageAnswer>>("/v1/languages")).items;
 
-/** Is this the key? It is asked for by name, so that a wrong one is not mistaken for an old cookie. */
+/** Checks a key. It is sent in a header, so that an old cookie does not hide a wrong key. */
 export async function isKey(key: string): Promise<boolean> {
   const response = await fetch("/v1/version", { headers: { Authorization: `Bearer ${key}` }, credentials: "omit" });
   return response.ok;
@@ -58,7 +58,7 @@ export const workspaces = async (): Promise<WorkspaceAnswer[]> =>
 
 // --- runs
 
-/** Start a cell; the answer is a stream of events, and its header `Cloche-Run` tells the run's id. */
+/** Starts a cell; the answer is a stream of events, and its header `Cloche-Run` has the run's id. */
 export const startCell = (id: string, body: CellBody, signal: AbortSignal): Promise<Response> =>
   request(`${of(id)}/run`, { method: "POST", headers: { ...events, ...json }, body: JSON.stringify(body), signal });
 export const runEvents = (run: string): string => `/v1/runs/${encodeURIComponent(run)}/events`;

@@ -1,4 +1,4 @@
-/** What runs and commands tell while they go on, as a union that a `switch` can be exhaustive about. */
+/** The events of runs and commands, as a union for exhaustive `switch` statements. */
 
 import type { DisplayAnswer, ErrorAnswer, ResultAnswer } from "./schema";
 import type { ServerEvent } from "./sse";
@@ -15,7 +15,7 @@ export type RunEvent =
 
 const known = new Set(["started", "building", "stdout", "stderr", "result", "clear", "error", "end", "exit", "gap"]);
 
-/** An event as we know it; null for kinds that we do not. */
+/** Parses an event; null for unknown kinds. */
 export function runEvent(event: ServerEvent): RunEvent | null {
   if (!known.has(event.kind)) return null;
   return { kind: event.kind, ...(JSON.parse(event.data) as object) } as RunEvent;

@@ -1,8 +1,8 @@
-/** The one way to the server: requests with the browser's cookie, answers typed, problems as `ApiProblem`. */
+/** The only access to the server: requests with the browser's cookie, typed answers, errors as `ApiProblem`. */
 
 import type { ProblemAnswer } from "./schema";
 
-/** Why the server did not do what it was asked for; `status` 0 means that it was not reached at all. */
+/** Why a request failed; `status` 0 means that the server was not reached. */
 export class ApiProblem extends Error {
   constructor(
     readonly status: number,
@@ -22,7 +22,7 @@ export class ApiProblem extends Error {
 type Listener = (reached: boolean, signedIn: boolean) => void;
 const listeners = new Set<Listener>();
 
-/** Told after every request whether the server was reached, and whether it knows us. */
+/** Called after every request: was the server reached, and does it accept our key? */
 export function onContact(listener: Listener): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -32,7 +32,7 @@ function contact(reached: boolean, signedIn: boolean): void {
   for (const listener of listeners) listener(reached, signedIn);
 }
 
-/** A request; anything but success is thrown as an `ApiProblem`. */
+/** Sends a request; anything but success is thrown as an `ApiProblem`. */
 export async function request(path: string, options: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
@@ -61,7 +61,7 @@ export async function getJson<T>(path: string, signal?: AbortSignal): Promise<T>
   return (await response.json()) as T;
 }
 
-/** Send JSON, get JSON; `undefined` where the answer has no body. */
+/** Sends and receives JSON; returns `undefined` if the answer has no body. */
 export async function sendJson<T>(method: "POST" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<T> {
   const options: RequestInit = { method };
   if (body !== undefined) {
@@ -73,7 +73,7 @@ export async function sendJson<T>(method: "POST" | "PATCH" | "DELETE", path: str
   return (text ? JSON.parse(text) : undefined) as T;
 }
 
-/** What to tell a person about anything that was thrown. */
+/** Turns anything that was thrown into a message for a person. */
 export function explain(problem: unknown): { message: string; hint: string } {
   if (problem instanceof ApiProblem) return { message: problem.message, hint: problem.hint };
   return { message: problem instanceof Error ? problem.message : String(problem), hint: "" };

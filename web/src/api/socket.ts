@@ -1,19 +1,19 @@
-/** A WebSocket that comes back: for terminals, and for whatever else talks in both directions. */
+/** A WebSocket that reconnects, for terminals and other two-way connections. */
 
 export interface SocketOptions {
-  /** Asked before every connection: it may have an id to come back to. */
+  /** Called before every connection, because it may contain an id to return to. */
   address: () => string;
   onMessage: (data: string | ArrayBuffer) => void;
-  /** True when it stands, false when it broke and is tried again. */
+  /** True when connected, false when the connection broke and is being retried. */
   onConnected: (connected: boolean) => void;
-  /** It was refused, or closed for good. */
+  /** The connection was refused or closed for good. */
   onClosed: (reason: string) => void;
-  /** How often in a row it is tried again before it is given up. */
+  /** How many attempts in a row before giving up. */
   maxTries?: number;
 }
 
 const MAX_TRIES = 12;
-const FINAL_CODES = new Set([1000, 1008]); // closed by intent; the key was revoked
+const FINAL_CODES = new Set([1000, 1008]); // closed on purpose; the key was revoked
 
 export class ReturningSocket {
   private socket: WebSocket | null = null;
@@ -30,7 +30,7 @@ export class ReturningSocket {
     return this.socket?.readyState === WebSocket.OPEN;
   }
 
-  /** False when there is no connection to send it over. */
+  /** Returns false if there is no connection. */
   send(data: string | ArrayBuffer | Uint8Array<ArrayBuffer>): boolean {
     if (!this.isOpen) return false;
     this.socket?.send(data);
@@ -44,7 +44,7 @@ export class ReturningSocket {
     this.socket?.close(1000);
   }
 
-  /** The network is back: no need to wait any longer. */
+  /** Reconnects at once, because the network is back. */
   private readonly hurry = (): void => {
     if (this.isOver || this.socket?.readyState !== WebSocket.CLOSED) return;
     clearTimeout(this.timer);

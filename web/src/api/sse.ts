@@ -1,15 +1,15 @@
-/** Server-sent events: taken apart piece by piece, and followed across broken connections. */
+/** Server-sent events: parsed piece by piece, and followed across broken connections. */
 
 import { ApiProblem, request } from "./http";
 
 export interface ServerEvent {
   id: string;
   kind: string;
-  /** JSON, not yet parsed: who does not want an event should not pay for it. */
+  /** Unparsed JSON, so that events nobody wants cost nothing. */
   data: string;
 }
 
-/** Takes text as it arrives, however it is cut, and gives whole events. */
+/** Takes text in pieces of any size and returns whole events. */
 export class EventParser {
   private rest = "";
   private id = "";
@@ -49,10 +49,10 @@ export class EventParser {
   }
 }
 
-/** How long one turn may keep the page from answering. */
+/** How long one turn may block the page. */
 const TURN_MS = 12;
 
-/** Lets the page do what else it has to: paint, and answer whoever types. */
+/** Yields, so that the page can paint and react to input. */
 export function breathe(): Promise<void> {
   return new Promise((resolve) => {
     const channel = new MessageChannel();
@@ -88,25 +88,25 @@ export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent>
 }
 
 export interface Following {
-  /** Where events are to be had again after a broken connection; null while that is not known. */
+  /** The address to resume from after a broken connection; null while it is unknown. */
   address: () => string | null;
-  /** The first request, when it is another one than `address` (a POST that starts what is followed). */
+  /** The first request, if it differs from `address` (a POST that starts a run). */
   begin?: (signal: AbortSignal) => Promise<Response>;
-  /** The last event that was seen already. */
+  /** The last event that has been seen. */
   after?: string;
   onEvent: (event: ServerEvent) => void;
-  /** Told when the connection breaks (false) and when it stands again (true). */
+  /** Called when the connection breaks (false) and when it is restored (true). */
   onConnected?: (connected: boolean) => void;
-  /** An event that is the last one; after an answer that ends without it, the rest is asked for. */
+  /** Recognises the last event; if a response ends without it, the rest is requested. */
   isLast?: (event: ServerEvent) => boolean;
   signal: AbortSignal;
-  /** Milliseconds before the n-th try; only tests choose others. */
+  /** Milliseconds before the n-th attempt; only tests change this. */
   pause?: (tries: number) => number;
 }
 
 const backoff = (tries: number): number => Math.min(5000, 150 * 2 ** tries) * (0.75 + Math.random() / 2);
 
-/** Follow events until the last one: each exactly once and in order, whatever the connection does. */
+/** Follows events until the last one, each exactly once and in order, whatever the connection does. */
 export async function follow(following: Following): Promise<void> {
   const { address, begin, onEvent, onConnected, isLast, signal, pause = backoff } = following;
   let last = following.after ?? "";
@@ -125,13 +125,13 @@ export async function follow(following: Following): Promise<void> {
         if (event.id) last = event.id;
         isNew = true;
         onEvent(event);
-        isDone ||= isLast?.(event) ?? false; // read on to the end: to leave before it would look like a failure
+        isDone ||= isLast?.(event) ?? false; // read to the end: leaving earlier would look like a failure
       }
-      if (isDone || !isLast || !isNew) return; // an answer that ends in order, and had nothing more to say
+      if (isDone || !isLast || !isNew) return; // the response ended properly and had nothing new
     } catch (problem) {
       if (signal.aborted || isDone) return;
       const lost = problem instanceof ApiProblem && !problem.isOffline && problem.status < 500;
-      if (lost || (first && address() === null)) throw problem; // it was refused, or never began
+      if (lost || (first && address() === null)) throw problem; // the request was refused, or never started
       first = undefined;
     }
     if (signal.aborted) return;
@@ -152,7 +152,7 @@ function waited(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
-    // A network that comes back is not waited for.
+    // Do not wait when the network is back.
     globalThis.addEventListener?.("online", () => (clearTimeout(timer), resolve()), { once: true });
   });
 }

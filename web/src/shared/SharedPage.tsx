@@ -16,15 +16,15 @@ import { classes } from "../ui/classes";
 import { Loading } from "../ui/states";
 import { paint, type Span } from "./paint";
 
-/** The document that this page's address leads to; asked for without a cookie, for none is needed. */
+/** Loads the shared document of this address. It is requested without a cookie, because none is needed. */
 async function fetched(): Promise<SharedDocument> {
   const response = await fetch(`${location.pathname.replace(/\/$/, "")}/document`, { credentials: "omit" });
-  const told = (await response.json()) as SharedDocument & ProblemAnswer;
-  if (!response.ok) throw new ApiProblem(response.status, told.error.kind, told.error.message, told.error.hint);
-  return told;
+  const answer = (await response.json()) as SharedDocument & ProblemAnswer;
+  if (!response.ok) throw new ApiProblem(response.status, answer.error.kind, answer.error.message, answer.error.hint);
+  return answer;
 }
 
-/** Something that was shared: to read, and nothing else. */
+/** A shared document, read-only. */
 export function SharedPage() {
   const [document_, setDocument] = useState<SharedDocument | null>(null);
   const [problem, setProblem] = useState<unknown>(null);
@@ -82,7 +82,7 @@ function Nothing({ problem }: { problem: unknown }) {
   );
 }
 
-/** A document that is not as it should be does not take the page down. */
+/** Keeps a damaged document from breaking the page. */
 class Guard extends Component<{ children: ReactNode }, { problem: unknown }> {
   override state = { problem: null };
 

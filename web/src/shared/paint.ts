@@ -1,4 +1,4 @@
-/** Code with a little colour: comments, texts, numbers and the words that most languages share. */
+/** Simple syntax colours: comments, strings, numbers and the keywords that most languages share. */
 
 export interface Span {
   text: string;
@@ -13,7 +13,7 @@ const isKeyword = new Set(keywords.split(" "));
 const hashed = /\.(py|sh|bash|rb|r|pl|toml|ya?ml|jl|tcl|mk)$|Makefile$/i;
 const dashed = /\.(sql|lua)$/i;
 
-/** A text as spans; what it means is told by the name of its file. */
+/** Splits a text into coloured spans; the file name says which language it is. */
 export function paint(path: string, text: string): Span[] {
   const comment = hashed.test(path) ? "#[^\\n]*" : dashed.test(path) ? "--[^\\n]*" : "\\/\\/[^\\n]*|\\/\\*[\\s\\S]*?\\*\\/";
   const pattern = new RegExp(

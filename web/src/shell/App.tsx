@@ -11,7 +11,7 @@ import { Welcome } from "../parts/welcome/Welcome";
 import { SignIn } from "./SignIn";
 import { Workbench } from "./Workbench";
 
-/** Let in or not; at the beginning, or in a sandbox. */
+/** Shows the sign-in, the start page or a sandbox. */
 export function App() {
   const access = useStore(app, (state) => state.access);
   const [problem, setProblem] = useState<unknown>(null);

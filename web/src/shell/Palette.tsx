@@ -13,7 +13,7 @@ import { rank } from "./rank";
 
 const MOST = 60;
 
-/** All that can be done, and all files that are known, found by a few letters. */
+/** Finds commands and files by a few letters. */
 export function Palette() {
   const open = useStore(app, (state) => state.palette);
   const close = () => app.set({ palette: false });
@@ -50,7 +50,7 @@ function Finder({ onDone }: { onDone: () => void }) {
   const perform = (command: Command | undefined) => {
     if (!command) return;
     onDone();
-    // When the dialog has given the focus back: commands of the editor want it there.
+    // After the dialog has returned the focus, which commands of the editor need.
     setTimeout(command.run, 30);
   };
   const move = (to: number) => {

@@ -4,7 +4,7 @@ import { Bell } from "../ui/Bell";
 import { Button } from "../ui/Button";
 import { Field, input } from "../ui/Dialog";
 
-/** For whoever did not come by the printed address, or whose cookie the server has forgotten. */
+/** Sign-in for people who did not use the printed address, or whose cookie has expired. */
 export function SignIn() {
   const [key, setKey] = useState("");
   const [wrong, setWrong] = useState("");
@@ -14,7 +14,7 @@ export function SignIn() {
     setBusy(true);
     try {
       if (await isKey(key.trim())) {
-        // The way of the printed address: the server answers with a cookie, and the key leaves the address again.
+        // As with the printed address: the server answers with a cookie, and the key disappears from the address.
         location.assign(`/?key=${encodeURIComponent(key.trim())}${location.hash}`);
         return;
       }

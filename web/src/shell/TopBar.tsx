@@ -12,7 +12,7 @@ import { classes } from "../ui/classes";
 import { Ask } from "../ui/Dialog";
 import { Menu } from "../ui/Menu";
 
-/** The name of what is open, how long it lives, and what concerns the whole page. */
+/** The name of the open sandbox, its remaining time, and actions for the whole page. */
 export function TopBar() {
   const record = useStore(sandbox, (state) => state.record);
   const phase = useStore(sandbox, (state) => state.phase);
@@ -73,7 +73,7 @@ export function TopBar() {
   );
 }
 
-/** Is it alive, and do we hear of it? */
+/** Shows whether the sandbox is alive and connected. */
 function Pulse() {
   const { phase, connected } = useStore(sandbox, (state) => state);
   const [tint, label] =

@@ -44,7 +44,7 @@ const usePhone = (): boolean =>
     () => phone.matches,
   );
 
-/** Everything of one sandbox. */
+/** The view of one sandbox. */
 export function Workbench() {
   const phase = useStore(sandbox, (state) => state.phase);
   const problem = useStore(sandbox, (state) => state.problem);
@@ -280,7 +280,7 @@ function Ended() {
   );
 }
 
-/** What can be done in a sandbox by name or key. */
+/** The commands of a sandbox. */
 function useCommands(): void {
   useEffect(() => {
     const isOpen = () => sandbox.get().phase === "open";

@@ -1,4 +1,4 @@
-/** The page as a whole: are we let in, is the server there, how does it look, which parts are open. */
+/** State of the whole page: sign-in, connection, theme, layout. */
 
 import * as api from "../api/cloche";
 import { onContact } from "../api/http";
@@ -17,7 +17,7 @@ interface App {
   version: string;
   languages: LanguageAnswer[];
   theme: Theme;
-  /** What the theme comes to, which the system may change at any time. */
+  /** The effective theme; the system may change it at any time. */
   dark: boolean;
   side: SidePart | null;
   terminal: boolean;
@@ -49,7 +49,7 @@ export const app = createStore<App>({
   limits: false,
 });
 
-/** Ask the server who it is, which also tells whether it knows us. */
+/** Asks for the server's version, which also shows whether it accepts our key. */
 export async function enter(): Promise<void> {
   const [about, languages] = await Promise.all([api.version(), api.languages()]);
   app.set({ access: "granted", version: about.version, languages });

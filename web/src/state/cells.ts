@@ -1,4 +1,4 @@
-/** How cells are told apart in a file. */
+/** Splits a file into cells. */
 
 export interface Cell {
   /** Lines from 0; the end is not in it. */

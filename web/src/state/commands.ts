@@ -1,4 +1,4 @@
-/** Everything that can be done by name or by key: the palette lists it, one listener finds it by its keys. */
+/** All commands. The palette lists them, and one listener finds them by their keys. */
 
 import { createStore } from "./store";
 
@@ -9,13 +9,13 @@ export interface Command {
   /** As in "mod+shift+p"; mod is Ctrl, or ⌘ on a Mac. */
   keys?: string;
   run: () => void;
-  /** Can it be done now? */
+  /** Is it available now? */
   when?: () => boolean;
 }
 
 export const commands = createStore<{ all: Command[] }>({ all: [] });
 
-/** Offer commands, until the function that is returned is called. */
+/** Registers commands; the returned function removes them. */
 export function offer(...added: Command[]): () => void {
   const ids = new Set(added.map((command) => command.id));
   commands.set(({ all }) => ({ all: [...all.filter((command) => !ids.has(command.id)), ...added] }));
@@ -31,7 +31,7 @@ export function perform(id: string): void {
   if (command && (command.when?.() ?? true)) command.run();
 }
 
-/** The name of what was pressed, as commands have it; empty for modifiers alone. */
+/** The pressed keys in the notation of commands; empty for modifiers alone. */
 export function pressed(event: KeyboardEvent): string {
   const key = event.code === "Backquote" ? "backquote" : event.key.toLowerCase();
   if (["control", "shift", "alt", "meta"].includes(key)) return "";
@@ -46,7 +46,7 @@ export function pressed(event: KeyboardEvent): string {
 const belongsToShell = (event: KeyboardEvent, name: string): boolean =>
   event.target instanceof Element && event.target.closest(".xterm") !== null && !name.includes("shift+") && name !== "mod+backquote";
 
-/** Listen for keys before the editor does; returns a way to stop. */
+/** Listens for keys before the editor does; returns a function that stops it. */
 export function listenForKeys(): () => void {
   const listener = (event: KeyboardEvent) => {
     if (event.defaultPrevented || event.isComposing) return;

@@ -1,4 +1,4 @@
-/** Where the person is in the file that is open; the editor tells, runs ask. */
+/** The cursor in the open file; the editor writes it, runs read it. */
 
 import { createStore } from "./store";
 

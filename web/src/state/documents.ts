@@ -15,13 +15,13 @@ export interface Document {
   path: string;
   phase: "loading" | "ready" | "failed" | "binary";
   text: string;
-  /** What the sandbox has, as far as we know, and since when. */
+  /** The last known version in the sandbox, and its time. */
   saved: string;
   modified: number | null;
   saving: "saved" | "waiting" | "saving" | "failed";
-  /** Somebody else's version, while ours has changes of its own. */
+  /** Somebody else's version, if ours has changes, too. */
   theirs: string | null;
-  /** It was removed from the sandbox; what is here is all that is left. */
+  /** The file was deleted from the sandbox; only this copy is left. */
   removed: boolean;
   problem: string;
   size: number;
@@ -122,7 +122,7 @@ async function load(path: string): Promise<void> {
   }
 }
 
-/** What was typed and never arrived. */
+/** A draft: typed text that was never saved. */
 function fromDraft(path: string, theirs: string, modified: number): Partial<Document> {
   const draft = recall<Draft | null>(draftName(path), null);
   if (!draft) return {};
@@ -153,15 +153,15 @@ export function activate(path: string): void {
   rememberTabs();
 }
 
-/** Close a tab; what is not saved yet is saved first. */
+/** Closes a tab, and saves it first. */
 export async function closeFile(path: string): Promise<void> {
   const document = documents.get().byPath[path];
   if (document && document.phase === "ready" && isDirty(document) && !document.theirs) await save(path);
-  if (documents.get().byPath[path]?.saving === "failed") return; // it stays until it is safe, or given up
+  if (documents.get().byPath[path]?.saving === "failed") return; // the tab stays until the text is saved or discarded
   drop(path);
 }
 
-/** Close a tab without its changes. */
+/** Closes a tab and discards its changes. */
 export function abandon(path: string): void {
   forget(draftName(path));
   drop(path);
@@ -209,7 +209,7 @@ function keepDraft(path: string): void {
   else forget(draftName(path));
 }
 
-/** Everything typed is in this browser's storage, whatever happens next. */
+/** Stores everything typed in this browser. */
 export function keepDrafts(): void {
   for (const path of [...drafts.keys()]) keepDraft(path);
 }
@@ -221,7 +221,7 @@ function plan(path: string, ms = SAVE_MS): void {
 
 const underWay = new Map<string, Promise<void>>();
 
-/** Bring a file to the sandbox, now. */
+/** Saves a file to the sandbox now. */
 export async function save(path: string): Promise<void> {
   clearTimeout(plans.get(path));
   plans.delete(path);
@@ -313,7 +313,7 @@ touched.on(({ kind, path }) => {
   }
 });
 
-/** A file was moved from here: its tab goes with it. */
+/** Moves the tab of a file that was moved here. */
 function follow(path: string, newPath: string): void {
   forget(draftName(path));
   documents.set(({ open, active: now, byPath }) => {

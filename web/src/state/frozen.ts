@@ -1,4 +1,4 @@
-/** Runs as a document that can be shared, and back as what can be drawn. No page is needed for it. */
+/** Converts runs to a shareable document and back. Needs no DOM. */
 
 import type { DisplayAnswer, ErrorAnswer, SharedPiece, SharedRun } from "../api/schema";
 import { Lines, type StreamName } from "./lines";
@@ -7,7 +7,7 @@ import type { Piece } from "./runs";
 const HEAD = 400; // lines of a flood that are shared, at its beginning
 const TAIL = 1200; // and at its end
 
-/** What was printed: consecutive lines of a stream are one piece. */
+/** Output: consecutive lines of a stream become one piece. */
 function textPieces(lines: Lines): SharedPiece[] {
   const { all } = lines;
   const cut = all.length > HEAD + TAIL;
@@ -24,7 +24,7 @@ function textPieces(lines: Lines): SharedPiece[] {
   return pieces;
 }
 
-/** What a run showed, as it is shared. */
+/** Converts the output of a run for sharing. */
 export function frozen(pieces: Piece[]): SharedPiece[] {
   return pieces.flatMap((piece): SharedPiece[] => {
     switch (piece.type) {
@@ -43,7 +43,7 @@ export type Thawed =
   | { type: "display"; display: DisplayAnswer }
   | { type: "error"; error: ErrorAnswer };
 
-/** What was shared, as it is drawn. */
+/** Converts shared output for display. */
 export function thawed({ pieces }: SharedRun): Thawed[] {
   const found: Thawed[] = [];
   for (const piece of pieces) {

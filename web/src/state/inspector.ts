@@ -1,11 +1,11 @@
-/** How the next runs are made: as cells or as a program, with which input, arguments, environment and time. */
+/** Options of the next runs: cell or program, input, arguments, environment, time limit. */
 
 import { keep, recall } from "./kept";
 import { createStore } from "./store";
 
 export interface Inspector {
   kind: "cell" | "program";
-  /** By name of the file's ending; null: what the ending says. */
+  /** The chosen language; null: from the file extension. */
   language: string | null;
   context: string | null;
   stdin: string;

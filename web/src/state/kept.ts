@@ -1,4 +1,4 @@
-/** What this browser remembers: small things in local storage, which may be full, or forbidden. */
+/** Small values in local storage, which may be full or forbidden. */
 
 const PREFIX = "cloche.";
 
@@ -11,7 +11,7 @@ export function recall<T>(name: string, usual: T): T {
   }
 }
 
-/** False when it could not be kept. */
+/** Returns false if the value could not be stored. */
 export function keep(name: string, value: unknown): boolean {
   try {
     localStorage.setItem(PREFIX + name, JSON.stringify(value));
@@ -25,11 +25,11 @@ export function forget(name: string): void {
   try {
     localStorage.removeItem(PREFIX + name);
   } catch {
-    // what cannot be remembered is forgotten already
+    // without storage there is nothing to remove
   }
 }
 
-/** The names of all that begin so. */
+/** All names with this prefix. */
 export function recalled(prefix: string): string[] {
   try {
     return Object.keys(localStorage)

@@ -3,7 +3,7 @@
 import type { LanguageAnswer } from "../api/schema";
 import { app } from "./app";
 
-/** By what the editor knows them, where that is another name than ours. */
+/** The editor's names, where they differ from ours. */
 const monacoNames: Record<string, string> = { bash: "shell", c: "cpp" };
 
 const others: Record<string, string> = {
@@ -26,7 +26,7 @@ const others: Record<string, string> = {
 
 const ending = (path: string): string => /\.([^./]+)$/.exec(path)?.[1]?.toLowerCase() ?? "";
 
-/** The language that a file would be run in; null when it is none of those that the server knows. */
+/** The language in which a file would run; null if the server does not know it. */
 export const languageOf = (path: string): LanguageAnswer | null =>
   app.get().languages.find((language) => language.extensions.some((one) => one.replace(/^\./, "") === ending(path))) ?? null;
 
@@ -37,7 +37,7 @@ export function monacoLanguageOf(path: string): string {
 
 export const about = (name: string): LanguageAnswer | undefined => app.get().languages.find((language) => language.name === name);
 export const titleOf = (name: string): string => about(name)?.title ?? (name || "Code");
-/** Can a file of it be run as a program of its own? */
+/** Can it run as a program? */
 export const isProgram = (name: string): boolean => about(name)?.programs ?? false;
 /** Does it keep its variables from run to run? */
 export const isSession = (name: string): boolean => about(name)?.sessions ?? true;

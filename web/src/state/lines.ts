@@ -1,11 +1,11 @@
-/** What a program printed, as lines: partial ones, carriage returns and floods included. No page is needed for it. */
+/** Output as lines, with partial lines, carriage returns and floods. Needs no DOM. */
 
 export type StreamName = "stdout" | "stderr";
 
 export interface Line {
   text: string;
   stream: StreamName;
-  /** The escape sequence that brings the colours which hold where this line begins. */
+  /** The escape sequence for the colours in force at the start of this line. */
   style: string;
 }
 
@@ -14,7 +14,7 @@ const MAX_LINE = 20_000; // characters; a longer one is folded into several
 
 const SGR = /\x1b\[([\d;:]*)m/g;
 
-/** Colours that still hold after a text, as escape sequences. */
+/** The colours in force after a text, as escape sequences. */
 function styleAfter(style: string, text: string): string {
   let held = style;
   for (const match of text.matchAll(SGR)) {
@@ -26,13 +26,13 @@ function styleAfter(style: string, text: string): string {
 
 export class Lines {
   readonly all: Line[] = [];
-  /** How many were dropped at the beginning, to have room for the end. */
+  /** How many lines were dropped at the beginning. */
   dropped = 0;
-  /** Counts changes, so that whoever draws knows whether to. */
+  /** Counts changes, so that views know when to redraw. */
   version = 0;
   private isOpen = false; // the last line has not ended yet
   private readonly styles: Record<StreamName, string> = { stdout: "", stderr: "" };
-  private column = 0; // where the next character goes, which a carriage return sets back
+  private column = 0; // the next column; a carriage return resets it
 
   push(stream: StreamName, text: string): void {
     if (!text) return;

@@ -1,11 +1,11 @@
-/** What happens in the open sandbox, whoever causes it, as the server tells it over one WebSocket. */
+/** Everything that happens in the open sandbox, whoever causes it, over one WebSocket. */
 
 import { of } from "../api/cloche";
 import { ReturningSocket } from "../api/socket";
 import type { UsageAnswer } from "../api/schema";
 import { Signal } from "./store";
 
-/** What `GET …/events` tells, without output; long ones are cut to `kind` and what they are about. */
+/** The events of `GET …/events` without output; long ones are cut to `kind` and their subject. */
 export interface Happened {
   kind: string;
   time?: number;
@@ -48,7 +48,7 @@ export class Live {
   readonly ended = new Signal<string>();
   private last = -1;
   private interval = 0;
-  private followed = new Map<string, number>(); // the last event of each that was seen
+  private followed = new Map<string, number>(); // the last seen event of each command
   private readonly socket: ReturningSocket;
 
   constructor(sandbox: string) {
@@ -60,17 +60,17 @@ export class Live {
         this.connected.emit(connected);
       },
       onClosed: () => this.connected.emit(false),
-      maxTries: Infinity, // whether the sandbox is still there is asked beside (sandbox.ts)
+      maxTries: Infinity, // sandbox.ts checks separately whether the sandbox still exists
     });
   }
 
-  /** Have usage told every so many seconds; 0 for not at all. */
+  /** Requests usage every so many seconds; 0 stops it. */
   sample(interval: number): void {
     this.interval = interval;
     this.socket.send(JSON.stringify({ type: "usage", interval }));
   }
 
-  /** Have the output of a command told. */
+  /** Requests the output of a command. */
   follow(command: string): void {
     this.followed.set(command, 0);
     this.socket.send(JSON.stringify({ type: "follow", command }));

@@ -1,4 +1,4 @@
-/** The history of a session as points on a line: what each did, what it can be taken back to, and what is undone. */
+/** The history of a session as points: runs, checkpoints, and which are undone. */
 
 import type { CheckpointAnswer, MomentAnswer } from "../api/schema";
 
@@ -10,9 +10,9 @@ export interface Point {
   code: string;
   error: string | null;
   name: string;
-  /** What going back to it restores: the state before a run, or that of a checkpoint. */
+  /** The checkpoint to restore: the state before a run, or that of a named checkpoint. */
   checkpoint: CheckpointAnswer | null;
-  /** It was taken back: nothing of it is left in variables and files. */
+  /** The run was undone: nothing of it is left in variables and files. */
   undone: boolean;
 }
 
@@ -37,7 +37,7 @@ export function pointsOf(moments: MomentAnswer[], checkpoints: CheckpointAnswer[
     point.checkpoint = checkpoints.find((one) => (one.name || one.id) === point.name && Math.abs(one.time - point.time) < SAME_S) ?? null;
     if (point.checkpoint) asked.add(point.checkpoint.id);
   }
-  // The others were made before runs, so that these can be undone: each belongs to the run that ended next.
+  // The other checkpoints were made before runs, for undo: each belongs to the run that ended next.
   const before = checkpoints.filter((one) => !asked.has(one.id) && !one.name);
   const used = new Set<string>();
   for (const point of points) {
@@ -53,7 +53,7 @@ export function pointsOf(moments: MomentAnswer[], checkpoints: CheckpointAnswer[
 
 function markUndone(points: Point[], checkpoints: CheckpointAnswer[]): void {
   const branches = new Set(points.filter((point) => point.kind === "branch").map((point) => point.context));
-  // What an undo goes back to is made before Python's runs, outside branches; runs since then go with it.
+  // Undo checkpoints are made before Python runs outside branches; an undo also removes the runs since then.
   const isUndoable = (point: Point) => point.kind === "run" && !point.undone && point.context.startsWith("python") && !branches.has(point.context);
   points.forEach((point, index) => {
     const earlier = points.slice(0, index);
@@ -75,7 +75,7 @@ function timeOf(name: string, earlier: Point[], checkpoints: CheckpointAnswer[])
 const MARK = /^(?:#|\/\/|--)\s*%%\s*/;
 const MODEST = /^(?:import|from|use|using|#include|package|const \w+ = require)\b|^[)}\]]/;
 
-/** What code is about, in a line: its cell's title, else the first that does something. */
+/** A title for code: its cell's title, else the first line that does something. */
 export function firstLine(code: string): string {
   const lines = code.split("\n").map((line) => line.trim()).filter(Boolean);
   const title = lines[0] && MARK.test(lines[0]) ? lines[0].replace(MARK, "") : "";
@@ -91,7 +91,7 @@ interface Lost {
 
 const many = (count: number, one: string, several: string): string => `${count} ${count === 1 ? one : several}`;
 
-/** What a checkpoint could not carry, in words; empty when it has everything. */
+/** Describes what a checkpoint does not include; empty if nothing is missing. */
 export function lostInWords(lost: Record<string, unknown>): string {
   const sums = { threads: 0, children: 0, sockets: 0 };
   for (const one of Object.values(lost) as Lost[]) {

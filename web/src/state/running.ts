@@ -1,4 +1,4 @@
-/** From what is in the editor to a run: a selection, a cell, a file. */
+/** Starts runs from the editor: a selection, a cell or a file. */
 
 import * as api from "../api/cloche";
 import { app, isPhone } from "./app";
@@ -20,13 +20,13 @@ export function spoken(document: Document | null = active()): string {
   return inspector.get().language ?? (document ? languageOf(document.path)?.name : null) ?? "python";
 }
 
-/** As what a language is run: what was chosen, as far as it can be. */
+/** How a language runs: as chosen, if possible. */
 export function kindOf(language: string): "cell" | "program" {
   if (!isSession(language)) return "program";
   return inspector.get().kind === "program" && isProgram(language) ? "program" : "cell";
 }
 
-/** Run what the person means: the selection, else the cell at the cursor, else all of the file. */
+/** Runs the selection, else the cell at the cursor, else the whole file. */
 export function run(what: What = "here"): void {
   const document = active();
   if (!document || document.phase !== "ready") return;
@@ -52,7 +52,7 @@ function base(document: Document): Pick<Asked, "language" | "path" | "env" | "ti
 function runCell(document: Document, what: What): void {
   const name = baseOf(document.path);
   const { selection, from, line } = cursor.get();
-  void save(document.path); // beside the run, which has the code with it
+  void save(document.path); // in parallel: the run carries its own code
   if (what === "here" && selection.trim()) {
     start({ ...base(document), kind: "cell", code: dedented(selection), line: from - 1, title: `${name}, selection` });
     return;
@@ -86,13 +86,13 @@ export function runCellAt(start: number): void {
 }
 
 async function runProgram(document: Document): Promise<void> {
-  await saveAll(); // it may import others
+  await saveAll(); // the program may import other files
   start({ ...base(document), kind: "program", code: document.text, line: 0, title: baseOf(document.path), args: words(inspector.get().args) });
 }
 
 export const stopRuns = (): void => attempt(stopAll);
 
-/** End the session's interpreters: variables are gone, files stay. */
+/** Restarts the session: variables are lost, files stay. */
 export function restart(): void {
   attempt(async () => {
     await api.restart(theSandbox());

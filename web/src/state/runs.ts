@@ -1,4 +1,4 @@
-/** Runs: started from here or seen from elsewhere, followed to their end, kept with what they showed. */
+/** Runs, started here or elsewhere, followed to their end and kept with their output. */
 
 import * as api from "../api/cloche";
 import { isLast, runEvent, type RunEvent } from "../api/events";
@@ -10,7 +10,7 @@ import { Lines } from "./lines";
 import { lasting, left, opened, sandbox, theSandbox } from "./sandbox";
 import { createStore, Signal } from "./store";
 
-/** What a run showed, in order. */
+/** The output of a run, in order. */
 export type Piece =
   | { type: "text"; lines: Lines }
   | { type: "display"; display: DisplayAnswer; key: number }
@@ -22,7 +22,7 @@ export interface Asked {
   code: string;
   language: string;
   kind: RunKind;
-  /** The file it is from, and the line in it (from 0) where the code begins. */
+  /** The source file, and the line (from 0) where the code begins. */
   path: string | null;
   line: number;
   title: string;
@@ -37,7 +37,7 @@ export type Phase = "starting" | "running" | "done" | "lost";
 
 let lastKey = 0;
 
-/** One run. It changes; `changed` tells whoever draws it, at most once a frame. */
+/** One run. When it changes, `changed` notifies its views at most once a frame. */
 export class Run {
   readonly key = ++lastKey;
   readonly changed = new Signal<void>();
@@ -53,16 +53,16 @@ export class Run {
   began = Date.now();
   version = 0;
   missed = false;
-  /** What is done before it can start: "compile" … */
+  /** The step before the program starts: "compile" … */
   step = "";
-  /** Of a run that was over when this page came: what the server has of it. */
+  /** The server's record of a run that ended before this page opened. */
   asOf: RunAnswer | null = null;
   private willTell = false;
   private clearNext = false;
 
   constructor(
     readonly asked: Asked,
-    /** Was it started by somebody else: another tab, a chat, an agent? */
+    /** Did somebody else start it: another tab, a chat, an agent? */
     readonly isOthers = false,
   ) {}
 
@@ -78,7 +78,7 @@ export class Run {
     return this.pieces.some((piece) => piece.type === "text");
   }
 
-  /** All that it printed; a flood takes a while to put together. */
+  /** The whole output as text; slow if there is much. */
   get text(): string {
     return this.pieces.map((piece) => (piece.type === "text" ? piece.lines.text : "")).filter(Boolean).join("\n");
   }
@@ -105,7 +105,7 @@ export class Run {
         this.show(event.result, event.update);
         break;
       case "clear":
-        this.clearNext = true; // when something follows: a picture that is drawn anew should not flicker
+        this.clearNext = true; // at the next output, so that a redrawn picture does not flicker
         break;
       case "error":
         this.fail(event.error);
@@ -128,7 +128,7 @@ export class Run {
     this.tell();
   }
 
-  /** Its events are gone: what it showed, as far as its result has it. */
+  /** Shows the output from the result, because the events are gone. */
   recall(result: ResultAnswer): void {
     if (this.pieces.length === 0) {
       for (const { stream, text } of result.logs ?? []) this.take({ kind: stream === "stderr" ? "stderr" : "stdout", text });
@@ -143,7 +143,7 @@ export class Run {
     this.tell();
   }
 
-  /** Have it drawn again, with the next frame. */
+  /** Redraws the run with the next frame. */
   tell(): void {
     this.version++;
     if (this.willTell) return;
@@ -152,7 +152,7 @@ export class Run {
       this.willTell = false;
       this.changed.emit();
     };
-    // A hidden page has no frames, but its title and its tests still want to know.
+    // A hidden page has no frames, but its title and the tests need the change.
     if (document.visibilityState === "visible") requestAnimationFrame(draw);
     else setTimeout(draw, 100);
   }
@@ -180,7 +180,7 @@ export class Run {
 }
 
 export const runs = createStore<{ all: Run[]; loading: boolean }>({ all: [], loading: false });
-/** A run has ended, ours or another's. */
+/** A run has ended, ours or somebody else's. */
 export const runEnded = new Signal<Run>();
 
 let leaving = new AbortController();
@@ -207,7 +207,7 @@ async function runCell(id: string, run: Run): Promise<void> {
       const body = {
         code: asked.code,
         language: asked.language,
-        // With a person in front of it, a program that asks gets an answer; unless that was given beforehand.
+        // A person can answer a program that reads input, unless input was given beforehand.
         ...(asked.stdin === undefined ? { interactive: true } : { stdin: asked.stdin }),
         ...(asked.context === undefined ? {} : { context: asked.context }),
         ...(asked.env && Object.keys(asked.env).length > 0 ? { env: asked.env } : {}),
@@ -226,8 +226,8 @@ async function runCell(id: string, run: Run): Promise<void> {
 const following = (run: Run) => ({
   address: () => (run.runId ? api.runEvents(run.runId) : null),
   onEvent: (event: { id: string; kind: string; data: string }) => {
-    const told = runEvent(event);
-    if (told) run.take(told);
+    const known = runEvent(event);
+    if (known) run.take(known);
   },
   onConnected: (connected: boolean) => {
     run.connected = connected;
@@ -237,7 +237,7 @@ const following = (run: Run) => ({
   signal: leaving.signal,
 });
 
-/** Its events are not kept any more, or broke off: the record has the outcome. */
+/** Takes the outcome from the record, if the events are gone or broke off. */
 async function settle(run: Run): Promise<void> {
   if (run.isOver || leaving.signal.aborted || !run.runId) return;
   const record = await api.run(run.runId);
@@ -263,7 +263,7 @@ async function runProgram(id: string, run: Run): Promise<void> {
   if (!run.isOver && !leaving.signal.aborted) run.lose(new ApiProblem(410, "gone", "The program ended because its sandbox ended.", ""));
 }
 
-/** Have a run stop; its outcome says so. */
+/** Stops a run; its outcome says so. */
 export async function stop(run: Run): Promise<void> {
   if (run.isOver) return;
   if (run.commandId) await api.killCommand(theSandbox(), run.commandId);
@@ -274,7 +274,7 @@ export async function stopAll(): Promise<void> {
   await Promise.all(running().map(stop));
 }
 
-/** Type something for a run that reads its standard input. */
+/** Sends input to a run. */
 export async function write(run: Run, data: string, eof = false): Promise<void> {
   if (run.commandId) await api.writeToCommand(theSandbox(), run.commandId, data, eof);
   else if (run.runId) await api.writeToRun(run.runId, data, eof);
@@ -296,7 +296,7 @@ export function collapseAll(collapsed: boolean): void {
 
 // --- runs that were there before this page
 
-/** What the server does not keep of a run: where its code was from. */
+/** Where the code of a run came from, which the server does not keep. */
 type Origin = Pick<Asked, "title" | "path" | "line" | "code">;
 const MAX_REMEMBERED = 60;
 const MAX_CODE = 4000;
@@ -320,7 +320,7 @@ async function recover(id: string, key: string): Promise<void> {
       .filter((record) => !cleared.has(record.id) && !known.has(record.id) && record.language !== "command")
       .map((record) => recoveredRun(record, origins.get(record.id)));
     runs.set(({ all }) => ({ all: [...recovered, ...all] }));
-    // The newest first: they are what is seen. One after the other, for the sake of the few connections there are.
+    // Newest first, because these are visible. One after the other, because a browser has few connections.
     for (const run of recovered.filter((one) => !one.isOver && !one.asOf)) void attach(run);
     for (const run of recovered.filter((one) => one.asOf).reverse()) await attach(run);
   } catch (problem) {
@@ -365,7 +365,7 @@ opened.on(({ record, live }) => {
   live.happened.on((happened) => {
     const id = happened.run_id;
     if (happened.kind !== "run.started" || !id) return;
-    // Ours are known by the header of their answer, which may come a moment after this.
+    // Our own runs are known from the header of their answer, which may arrive after this event.
     setTimeout(() => {
       if (leaving.signal.aborted || runs.get().all.some((run) => run.runId === id)) return;
       // A run of ours may have ended, and been cleared from the page, within this time.

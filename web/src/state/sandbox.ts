@@ -1,4 +1,4 @@
-/** The sandbox that this tab looks at: made, opened, left; what it tells goes to whoever listens. */
+/** The sandbox of this tab: created, opened, left. Other modules subscribe to its signals. */
 
 import * as api from "../api/cloche";
 import { ApiProblem } from "../api/http";
@@ -10,7 +10,7 @@ export interface OpenSandbox {
   phase: "none" | "opening" | "open" | "ended" | "failed";
   record: SandboxAnswer | null;
   problem: unknown;
-  /** Does the server tell us what happens? */
+  /** Is the live connection open? */
   connected: boolean;
   live: Live | null;
 }
@@ -20,20 +20,20 @@ const nothing: OpenSandbox = { phase: "none", record: null, problem: null, conne
 export const sandbox = createStore<OpenSandbox>(nothing);
 /** A sandbox was opened; parts begin their work for it. */
 export const opened = new Signal<{ record: SandboxAnswer; live: Live }>();
-/** It was left, or has ended; parts forget what they knew of it. */
+/** The sandbox was left or has ended; parts drop their state. */
 export const left = new Signal<void>();
 
 const TTL_S = 4 * 3600;
 const IDLE_S = 3600;
 
-/** The open sandbox's id; only to be asked where one is open. */
+/** The open sandbox's id; throws if none is open. */
 export function theSandbox(): string {
   const { record } = sandbox.get();
   if (!record) throw new ApiProblem(410, "gone", "No sandbox is open.", "Open one first.");
   return record.id;
 }
 
-/** By what its drafts and notes are found again: its files' id, which outlives it. */
+/** The key of its drafts and notes: the id of its files, which outlives it. */
 export const lasting = (record: SandboxAnswer): string => record.workspace ?? record.id;
 
 export const nameOf = (record: SandboxAnswer): string => record.metadata.name ?? record.id.slice(-6);
@@ -57,11 +57,11 @@ async function created(wish: SandboxBody): Promise<SandboxAnswer> {
     return await api.createSandbox({ ttl: TTL_S, idle_timeout: IDLE_S, ...wish });
   } catch (problem) {
     if (!(problem instanceof ApiProblem) || problem.kind !== "invalid") throw problem;
-    return api.createSandbox(wish); // the operator allows less: then as long as it is usual here
+    return api.createSandbox(wish); // the operator allows less; use the server's default
   }
 }
 
-/** Open one that is there; one that has ended is shown as such. */
+/** Opens an existing sandbox; an ended one is shown as ended. */
 export async function open(id: string): Promise<void> {
   if (sandbox.get().record?.id === id && sandbox.get().phase === "open") return;
   close();
@@ -84,7 +84,7 @@ export async function openAgain(): Promise<void> {
   await createAndOpen(nameOf(record), wish);
 }
 
-/** The same files, in a sandbox that may use other amounts; the old one ends, and its variables with it. */
+/** Moves the files to a sandbox with other limits. The old one ends, with its variables. */
 export async function moveInto(limits: Pick<SandboxBody, keyof LimitsAnswer>): Promise<void> {
   const { record } = sandbox.get();
   if (!record?.workspace) throw new ApiProblem(409, "refused", "The files of this sandbox were not kept.", "Create a new sandbox instead.");
@@ -106,7 +106,7 @@ function begin(record: SandboxAnswer): void {
   opened.emit({ record, live });
 }
 
-/** The connection broke: is it still there? */
+/** Checks whether the sandbox still exists after a broken connection. */
 async function lookAgain(id: string): Promise<void> {
   try {
     const record = await api.sandbox(id);
@@ -132,7 +132,7 @@ export function close(): void {
   if (phase === "open") left.emit();
 }
 
-/** Change what is known of it: its name, its time. */
+/** Changes its name or remaining time. */
 export async function change(changes: { name?: string; ttl?: number | null }): Promise<void> {
   const { record } = sandbox.get();
   if (!record) return;

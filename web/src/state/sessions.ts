@@ -1,4 +1,4 @@
-/** All sandboxes of this key, whoever made them, and files that outlived theirs. */
+/** All sandboxes of this key, and the kept files of ended ones. */
 
 import * as beyond from "../api/beyond";
 import * as api from "../api/cloche";
@@ -16,14 +16,14 @@ interface Sessions {
   phase: "none" | "ready" | "failed";
   problem: unknown;
   alive: Session[];
-  /** Files whose sandbox has ended, and what that was called. */
+  /** Kept files of ended sandboxes, with the sandbox's name. */
   kept: { workspace: WorkspaceAnswer; name: string }[];
 }
 
 export const sessions = createStore<Sessions>({ phase: "none", problem: null, alive: [], kept: [] });
 
 const EVERY_MS = 4000;
-const MOST_MEASURED = 12; // of more, only what the list itself tells
+const MOST_MEASURED = 12; // more are not measured
 
 export async function refresh(): Promise<void> {
   try {
@@ -49,7 +49,7 @@ async function measure({ id }: SandboxAnswer): Promise<void> {
   sessions.set(({ alive }) => ({ alive: alive.map((one) => (one.record.id === id ? { ...one, usage: usage ?? one.usage, contexts } : one)) }));
 }
 
-/** Look again and again while somebody looks; returns a way to stop. */
+/** Polls while the list is visible; returns a function that stops it. */
 export function followSessions(): () => void {
   void refresh();
   const timer = window.setInterval(() => {
@@ -66,7 +66,7 @@ function learned(record: SandboxAnswer): void {
 export const nameSession = async (record: SandboxAnswer, name: string): Promise<void> =>
   learned(await api.changeSandbox(record.id, { metadata: { ...record.metadata, name } }));
 
-/** Let it live for so many seconds from now. */
+/** Sets the remaining life in seconds. */
 export const extendSession = async (record: SandboxAnswer, ttl: number): Promise<void> => learned(await api.changeSandbox(record.id, { ttl }));
 
 export async function endSession(id: string): Promise<void> {
@@ -75,7 +75,7 @@ export async function endSession(id: string): Promise<void> {
   await refresh();
 }
 
-/** A sandbox with files that are kept. */
+/** Opens kept files in a new sandbox. */
 export const reopen = async (workspace: string, name: string): Promise<void> => void (await createAndOpen(name, { workspace }));
 
 export async function removeKept(workspace: string): Promise<void> {
@@ -83,7 +83,7 @@ export async function removeKept(workspace: string): Promise<void> {
   await refresh();
 }
 
-/** Time as it runs out. */
+/** The remaining time as text. */
 export function timeLeft(expires: number | null, now = Date.now() / 1000): string {
   if (expires === null) return "no end";
   const left = Math.max(0, expires - now);

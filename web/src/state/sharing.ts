@@ -1,4 +1,4 @@
-/** Links to what is in the page now: code and outputs, frozen, for others to look at. */
+/** Links that show the current code and outputs, frozen, to others. */
 
 import * as beyond from "../api/beyond";
 import type { ShareAnswer, ShareBody } from "../api/schema";
@@ -13,7 +13,7 @@ interface Sharing {
   isOpen: boolean;
   phase: "idle" | "sharing" | "shared";
   made: ShareAnswer | null;
-  /** All that this key has shared; null until they were asked for. */
+  /** All links of this key; null until loaded. */
   all: ShareAnswer[] | null;
   problem: unknown;
 }
@@ -33,7 +33,7 @@ export function openSharing(): void {
 
 export const closeSharing = (): void => sharing.set({ isOpen: false });
 
-/** How much there is to share. */
+/** Counts the files and runs that can be shared. */
 export const counted = (): { files: number; runs: number } => ({
   files: Object.values(documents.get().byPath).filter((one) => one.phase === "ready").length,
   runs: runs.get().all.filter((run) => run.isOver).length,
@@ -69,7 +69,7 @@ function body(title: string, withCode: boolean, withRuns: boolean): ShareBody {
   };
 }
 
-/** Freeze what is in the page, and have a link to it. */
+/** Freezes the content of the page and creates a link to it. */
 export async function share(title: string, withCode: boolean, withRuns: boolean): Promise<void> {
   sharing.set({ phase: "sharing", problem: null });
   try {
@@ -80,7 +80,7 @@ export async function share(title: string, withCode: boolean, withRuns: boolean)
   }
 }
 
-/** Have a link lead nowhere. */
+/** Revokes a link. */
 export async function revoke(share: ShareAnswer): Promise<void> {
   await beyond.revokeShare(share.id);
   sharing.set(({ all, made, phase }) => ({

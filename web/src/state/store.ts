@@ -1,10 +1,10 @@
-/** State that distant parts share: a value, a way to change it, and who wants to know. */
+/** Shared state: a value, a setter and subscribers. */
 
 import { useSyncExternalStore } from "react";
 
 export interface Store<T> {
   get: () => T;
-  /** Merge a change, or what a function makes of the value. */
+  /** Merges a change, or the result of a function of the value. */
   set: (change: Partial<T> | ((was: T) => Partial<T>)) => void;
   subscribe: (listener: () => void) => () => void;
 }
@@ -26,12 +26,12 @@ export function createStore<T extends object>(initial: T): Store<T> {
   };
 }
 
-/** A part of a store, for a component; the selection must be the same object as long as it means the same. */
+/** Selects a part of a store for a component; equal selections must be the same object. */
 export function useStore<T, S>(store: Store<T>, select: (value: T) => S): S {
   return useSyncExternalStore(store.subscribe, () => select(store.get()));
 }
 
-/** Listeners of something that happens: each gets a way to stop listening. */
+/** An event with listeners; `on` returns a function that stops listening. */
 export class Signal<T> {
   private readonly listeners = new Set<(value: T) => void>();
 

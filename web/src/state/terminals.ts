@@ -1,4 +1,4 @@
-/** Terminals of the open sandbox: which there are, and which is seen. Shells live in the sandbox; a reload finds them again. */
+/** Terminals of the open sandbox. Shells live in the sandbox; a reload finds them again. */
 
 import * as api from "../api/cloche";
 import { keep, recall } from "./kept";
@@ -7,7 +7,7 @@ import { createStore } from "./store";
 
 export interface Tab {
   key: number;
-  /** The command in the sandbox; null until the server has told it. */
+  /** The command's id in the sandbox; null until the server has sent it. */
   command: string | null;
   title: string;
   phase: "connecting" | "running" | "over";
@@ -47,7 +47,7 @@ function named(): string {
 
 const fresh = (command: string | null, title: string): Tab => ({ key: ++last, command, title, phase: "connecting", exit: null });
 
-/** A further terminal: a new shell, or a command that runs already. */
+/** Adds a terminal with a new shell, or for a running command. */
 export function addTerminal(command: string | null = null, title = named()): Tab {
   const tab = fresh(command, title);
   terminals.set(({ tabs }) => ({ tabs: [...tabs, tab], active: tab.key }));
@@ -64,7 +64,7 @@ export function activateTerminal(key: number): void {
   terminals.set(({ active, beside }) => ({ active: key, beside: beside === key ? active : beside }));
 }
 
-/** Show two beside each other, or one again. */
+/** Toggles the split view. */
 export function split(): void {
   const { tabs, active, beside } = terminals.get();
   if (beside !== null) return terminals.set({ beside: null });
@@ -86,7 +86,7 @@ export async function closeTerminal(key: number): Promise<void> {
   if (tab?.command && tab.phase !== "over") await api.killCommand(theSandbox(), tab.command).catch(() => undefined);
 }
 
-/** Terminals that run in the sandbox and have no tab here: another page's, an agent's. */
+/** Running terminals without a tab here: another page's or an agent's. */
 export async function others(): Promise<{ command: string; title: string }[]> {
   const here = new Set(terminals.get().tabs.map((tab) => tab.command));
   const found = await api.commands(theSandbox());

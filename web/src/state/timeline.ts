@@ -1,4 +1,4 @@
-/** Runs and checkpoints of the open sandbox, and the ways between them: back, to the side, and how two differ. */
+/** Runs and checkpoints of the open sandbox: restore, branch, compare. */
 
 import * as beyond from "../api/beyond";
 import * as api from "../api/cloche";
@@ -30,12 +30,12 @@ interface Timeline {
   problem: unknown;
   points: Point[];
   checkpoints: CheckpointAnswer[];
-  /** What is being done: everything else waits. */
+  /** The action in progress; all others wait. */
   busy: "" | "undo" | "restore" | "branch" | "checkpoint";
-  /** The first of two to be compared, while the second is looked for. */
+  /** The first point of a comparison, while the person chooses the second. */
   chosen: Side | null;
   comparison: Comparison | null;
-  /** Text that was in the editor and went back with the files: it can be had again. */
+  /** Editor text that a restore replaced; it can be brought back. */
   replaced: { path: string; text: string }[];
 }
 
@@ -66,7 +66,7 @@ async function load(): Promise<void> {
   }
 }
 
-/** A branch that is gone, for somebody went back to before it, is not run in any more. */
+/** Leaves a branch that a restore has removed. */
 async function checkBranch(id: string): Promise<void> {
   const { context } = inspector.get();
   if (context === null) return;
@@ -114,7 +114,7 @@ function tellRestored(title: string, restored: RestoredAnswer): void {
   note(title, hint ? `${hint[0]?.toUpperCase()}${hint.slice(1)}.` : "Variables and files are restored.");
 }
 
-/** Texts of the editor as they are now; they go back with the files, and nobody should lose what they typed. */
+/** The current editor texts. A restore replaces them, and nobody should lose what they typed. */
 async function typed(): Promise<{ path: string; text: string }[]> {
   await saveAll();
   return Object.values(documents.get().byPath)
@@ -128,7 +128,7 @@ async function different(texts: { path: string; text: string }[]): Promise<{ pat
   return texts.filter(({ text }, index) => now[index] !== text);
 }
 
-/** Take the last run back: variables and files as before it. What was typed in the editor stays. */
+/** Undoes the last run: variables and files return to their state before it. Typed text stays. */
 export const undo = (): void =>
   attempt(() =>
     busily("undo", async () => {
@@ -139,7 +139,7 @@ export const undo = (): void =>
     }),
   );
 
-/** Go back to a checkpoint: variables and files, also those that are open in the editor. */
+/** Restores a checkpoint: variables and files, including those open in the editor. */
 export const goBack = (checkpoint: CheckpointAnswer, label: string): void =>
   attempt(() =>
     busily("restore", async () => {
@@ -151,7 +151,7 @@ export const goBack = (checkpoint: CheckpointAnswer, label: string): void =>
     }),
   );
 
-/** Bring back what was in the editor before going back. */
+/** Restores the editor texts from before a restore. */
 export const bringBackTyped = (): void => {
   const { replaced } = timeline.get();
   timeline.set({ replaced: [] });
@@ -166,7 +166,7 @@ export const bringBackTyped = (): void => {
 
 export const keepReplaced = (): void => timeline.set({ replaced: [] });
 
-/** A context that goes on from a checkpoint; the page runs in it from now on. */
+/** Creates a context that continues from a checkpoint, and runs in it from now on. */
 export const branchFrom = (checkpoint: CheckpointAnswer): void =>
   attempt(() =>
     busily("branch", async () => {
@@ -176,7 +176,7 @@ export const branchFrom = (checkpoint: CheckpointAnswer): void =>
     }),
   );
 
-/** Run in the main line again; the branch is ended. */
+/** Returns to the main line and ends the branch. */
 export const leaveBranch = (): void =>
   attempt(async () => {
     const { context } = inspector.get();

@@ -29,7 +29,7 @@ export function complain(problem: unknown): void {
 export const dismiss = (id: number): void =>
   toasts.set(({ shown }) => ({ shown: shown.filter((toast) => toast.id !== id) }));
 
-/** Do something that may fail; if it does, say so. */
+/** Runs work that may fail, and shows the error. */
 export function attempt(work: () => Promise<unknown>): void {
   void work().catch(complain);
 }

@@ -10,25 +10,25 @@ import { createStore, Signal } from "./store";
 export const ROOT = "/sandbox";
 
 export interface Tree {
-  /** What is in each folder that was listed. */
+  /** The entries of each listed folder. */
   folders: Record<string, EntryAnswer[]>;
   expanded: Record<string, boolean>;
   selected: string | null;
   phase: "none" | "loading" | "ready" | "failed";
   problem: unknown;
-  /** There is more in some folder than can be listed. */
+  /** A folder has more entries than can be listed. */
   truncated: boolean;
 }
 
 const nothing: Tree = { folders: {}, expanded: {}, selected: null, phase: "none", problem: null, truncated: false };
 export const tree = createStore<Tree>(nothing);
-/** A file that may be open was changed, moved or removed by somebody. */
+/** Somebody changed, moved or deleted a file that may be open. */
 export const touched = new Signal<{ kind: string; path: string }>();
 
 export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/")) || "/";
 export const baseOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 export const join = (folder: string, name: string): string => (folder === "/" ? `/${name}` : `${folder}/${name}`);
-/** As people say it: relative to the sandbox's own folder. */
+/** The path relative to `/sandbox`, for people. */
 export const shown = (path: string): string => (path.startsWith(`${ROOT}/`) ? path.slice(ROOT.length + 1) : path);
 export const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);
 
@@ -69,7 +69,7 @@ export const select = (path: string | null): void => tree.set({ selected: path }
 let stale = new Set<string>();
 let timer = 0;
 
-/** List folders again, a moment later: changes come in crowds. */
+/** Lists folders again, a moment later, because changes come in bursts. */
 function refresh(folder: string): void {
   stale.add(folder);
   if (timer) return;
@@ -110,12 +110,12 @@ export interface Upload {
   contents: Blob;
 }
 
-/** Write files into a folder, one after the other; `told` hears how many are done. */
-export async function upload(folder: string, files: Upload[], told: (done: number) => void): Promise<void> {
+/** Writes files into a folder, one after the other; `onProgress` receives the number done. */
+export async function upload(folder: string, files: Upload[], onProgress: (done: number) => void): Promise<void> {
   let done = 0;
   for (const file of files) {
     await api.writeFile(theSandbox(), join(folder, file.name), file.contents);
-    told(++done);
+    onProgress(++done);
   }
   await list(folder);
   for (const path of new Set(files.filter((file) => file.name.includes("/")).map((file) => join(folder, file.name.split("/")[0] ?? "")))) {
@@ -135,7 +135,7 @@ opened.on(({ live }) => {
       touched.emit({ kind, path });
     }
   });
-  // What happened while nobody told us is seen by looking.
+  // Changes during a disconnection are found by listing again.
   live.connected.on((connected) => {
     if (connected) for (const folder of Object.keys(tree.get().folders)) refresh(folder);
   });

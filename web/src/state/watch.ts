@@ -1,4 +1,4 @@
-/** What the open sandbox uses, second by second, and what that would cost. */
+/** Usage of the open sandbox, second by second, and its estimated cost. */
 
 import * as beyond from "../api/beyond";
 import type { LimitsAnswer, RatesAnswer, UsageAnswer } from "../api/schema";
@@ -19,13 +19,13 @@ interface Watch {
   samples: Sample[];
   last: UsageAnswer | null;
   rates: RatesAnswer | null;
-  /** A sum of memory × time while somebody looked, for its mean. */
+  /** The sum of memory × time while watched, for the mean. */
   looked: { bytes: number; ms: number };
 }
 
 const nothing = { samples: [], last: null, looked: { bytes: 0, ms: 0 } };
 export const KEPT = 180;
-const GAP_MS = 10_000; // nobody looked meanwhile
+const GAP_MS = 10_000; // nobody was watching
 export const watch = createStore<Watch>({ ...nothing, rates: null });
 
 export function take(was: Watch, used: UsageAnswer, now: number): Partial<Watch> {
@@ -46,7 +46,7 @@ export interface Cost {
   memoryHours: number;
 }
 
-/** An estimate: CPU time as it was used, and the mean of the memory that was seen for as long as it lives. */
+/** Estimates the cost: CPU time used, and mean observed memory over the sandbox's life. */
 export function costOf(used: UsageAnswer, looked: Watch["looked"], aliveS: number, rates: RatesAnswer): Cost {
   const mean = looked.ms > 0 ? looked.bytes / looked.ms : used.memory;
   const cpuHours = used.cpu_time / 3600;
@@ -56,12 +56,12 @@ export function costOf(used: UsageAnswer, looked: Watch["looked"], aliveS: numbe
   return { cpu, memory, total: cpu + memory, cpuHours, memoryHours };
 }
 
-/** The limit that a graph has as a line; null where there is none to be seen. */
+/** The limit to draw as a line, or null. */
 export const limitOf = (limits: LimitsAnswer, what: "cpu" | "memory" | "disk" | "processes"): number => limits[what];
 
 let watchers = 0;
 
-/** Have usage told while somebody looks; returns a way to stop. */
+/** Requests usage while the panel is visible; returns a function that stops it. */
 export function look(): () => void {
   if (++watchers === 1) sandbox.get().live?.sample(1);
   if (!watch.get().rates) void beyond.rates().then((rates) => watch.set({ rates }), () => undefined);

@@ -1,6 +1,6 @@
-/** What people write in one piece, taken apart. */
+/** Splits text that people type. */
 
-/** Words of a command line: quotes keep spaces, a backslash keeps what follows. */
+/** Splits a command line into words, with quotes and backslashes as in a shell. */
 export function words(text: string): string[] {
   const found: string[] = [];
   for (const match of text.matchAll(/(?:[^\s"'\\]+|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+/g)) {
@@ -10,7 +10,7 @@ export function words(text: string): string[] {
   return found;
 }
 
-/** Without the indentation that all lines have: a selection within a function can be run as well. */
+/** Removes the common indentation, so that a selection within a function can run. */
 export function dedented(text: string): string {
   const lines = text.split("\n");
   const indents = lines.filter((line) => line.trim()).map((line) => /^[ \t]*/.exec(line)?.[0].length ?? 0);

@@ -44,7 +44,7 @@ export function Button({ look = "plain", size = "normal", icon, className, child
 }
 
 interface IconProps extends ButtonHTMLAttributes<HTMLButtonElement> {
-  /** What it does: its name for everybody who does not see it, and its tooltip. */
+  /** The accessible name, which is also the tooltip. */
   label: string;
   keys?: string | undefined;
   pressed?: boolean;

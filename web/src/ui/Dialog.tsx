@@ -10,7 +10,7 @@ interface Props {
   title: string;
   about?: string;
   wide?: boolean;
-  /** For a title that only those hear who do not see the rest. */
+  /** Hides the title visually; screen readers still read it. */
   bare?: boolean;
   children: ReactNode;
 }
@@ -58,7 +58,7 @@ interface AskProps {
   label: string;
   initial?: string;
   action: string;
-  /** What is wrong with a value; empty when nothing is. */
+  /** The problem with the value; empty if it is valid. */
   problem?: (value: string) => string;
   onClose: () => void;
   onAnswer: (value: string) => void;
@@ -131,7 +131,7 @@ interface ConfirmProps {
   onConfirm: () => void;
 }
 
-/** Asks before something that cannot be taken back. */
+/** Asks before an action that cannot be undone. */
 export function Confirm({ open, title, about, action, onClose, onConfirm }: ConfirmProps) {
   return (
     <Dialog open={open} onClose={onClose} title={title} about={about}>

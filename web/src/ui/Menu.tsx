@@ -65,7 +65,7 @@ export function Menu({ trigger, entries, align = "start" }: MenuProps) {
   );
 }
 
-/** A menu that opens where its child is clicked with the other button. */
+/** A context menu for its child. */
 export function OtherMenu({ children, entries }: { children: ReactNode; entries: () => Entry[] }) {
   return (
     <ContextMenu.Root>

@@ -6,7 +6,7 @@ interface Props {
   children: ReactNode;
 }
 
-/** The inside of a panel: a title, its actions, and what it holds. */
+/** The inside of a panel: a title, its actions and its content. */
 export function Pane({ title, actions, children }: Props) {
   return (
     <section aria-label={title} className="flex h-full min-h-0 flex-col">

@@ -4,7 +4,7 @@ import { useStore } from "../state/store";
 import { IconButton } from "./Button";
 import { classes } from "./classes";
 
-/** Short messages at the edge, which go away by themselves. */
+/** Short messages at the edge of the page, which disappear on their own. */
 export function Toasts() {
   const shown = useStore(toasts, (state) => state.shown);
   return (

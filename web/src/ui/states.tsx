@@ -1,4 +1,4 @@
-/** What is shown where there is nothing to show: nothing yet, not yet, or not possible. */
+/** Placeholders for a part that is empty, loading or failed. */
 
 import { LoaderCircle } from "lucide-react";
 import type { ReactNode } from "react";

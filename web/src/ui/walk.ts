@@ -1,6 +1,6 @@
 import type { KeyboardEvent } from "react";
 
-/** Arrows go from one to the next in a list; what can be gone to has the attribute `data-walk`. */
+/** Lets arrow keys move through a list, over the elements with the attribute `data-walk`. */
 export function walk(event: KeyboardEvent<HTMLElement>): void {
   const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
   const target = event.target;

@@ -19,7 +19,7 @@ type Editor = Monaco.editor.IStandaloneCodeEditor;
 
 const views = new Map<string, Monaco.editor.ICodeEditorViewState | null>();
 
-/** The models of open files: made when shown, gone with their tab. */
+/** The models of open files: created when first shown, disposed with their tab. */
 function modelOf(path: string, text: string): Monaco.editor.ITextModel {
   const uri = monaco.Uri.file(path);
   return monaco.editor.getModel(uri) ?? monaco.editor.createModel(text, monacoLanguageOf(path), uri);
@@ -27,7 +27,7 @@ function modelOf(path: string, text: string): Monaco.editor.ITextModel {
 
 export const themeName = (): string => (isDark() ? "cloche-dark" : "cloche-light");
 
-/** Monaco, showing the active file; what is typed goes to `documents`, and what others change comes from there. */
+/** Monaco with the active file. Typed text goes to `documents`, and changes by others come from there. */
 export default function CodeEditor({ path }: { path: string }) {
   const host = useRef<HTMLDivElement>(null);
   const editor = useRef<Editor | null>(null);
@@ -83,7 +83,7 @@ export default function CodeEditor({ path }: { path: string }) {
       made.onDidChangeCursorSelection(({ selection }) => {
         const model = made.getModel();
         if (!model) return;
-        // A selection in the middle of a line is run as it is; one over several lines, by whole lines.
+        // A selection within one line runs as it is; one over several lines is extended to whole lines.
         const whole = selection.startLineNumber === selection.endLineNumber ? selection : selection.setStartPosition(selection.startLineNumber, 1);
         cursor.set({
           line: selection.positionLineNumber,
@@ -131,7 +131,7 @@ export default function CodeEditor({ path }: { path: string }) {
   }, [path]);
 
   useEffect(() => {
-    // Changed by somebody else, or taken from a draft.
+    // The text was changed by somebody else, or comes from a draft.
     const model = editor.current?.getModel();
     if (!model || shownPath.current !== path || model.getValue() === text) return;
     const all = model.getFullModelRange();
@@ -162,11 +162,11 @@ function countProblems(editor: Editor): void {
   if (was.errors !== errors || was.warnings !== warnings) cursor.set({ problems: { errors, warnings } });
 }
 
-/** What compilers said of a run's files, until they are edited. */
+/** Compiler messages for a run's files, until they are edited. */
 runEnded.on((run) => {
   for (const model of monaco.editor.getModels()) {
     const path = model.uri.path;
-    if (["typescript", "javascript"].includes(model.getLanguageId())) continue; // Monaco says the same, and sooner
+    if (["typescript", "javascript"].includes(model.getLanguageId())) continue; // Monaco reports the same, and sooner
     const found = (run.result?.diagnostics ?? []).filter((one) => path === one.file || path.endsWith(`/${one.file}`));
     if (path !== run.asked.path && found.length === 0) continue;
     const moved = run.asked.kind === "cell" ? run.asked.line : 0;
@@ -205,7 +205,7 @@ function decorateCells(editor: Editor): Monaco.IDisposable {
           })),
     );
   };
-  // Later: decorations that are set while a change is being told have it told again.
+  // Deferred: decorations set during a change event would trigger another change event.
   let timer = 0;
   const soon = () => {
     clearTimeout(timer);
@@ -238,7 +238,7 @@ function runLenses(editor: Editor): Monaco.IDisposable {
   });
 }
 
-/** What Monaco can do is in our palette, too. */
+/** Adds Monaco's commands to our palette. */
 function offerActions(editor: Editor): () => void {
   const actions = editor
     .getSupportedActions()

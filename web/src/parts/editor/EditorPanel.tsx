@@ -73,7 +73,7 @@ function Binary({ document }: { document: Document }) {
   );
 }
 
-/** What stands between the person and a saved file. */
+/** Conflicts that keep a file from being saved. */
 function Notices({ document }: { document: Document }) {
   if (document.theirs !== null) {
     return (
@@ -127,7 +127,7 @@ function StatusBar({ document }: { document: Document }) {
   );
 }
 
-/** Is it saved? Always to be seen. */
+/** Shows whether the file is saved. */
 export function SavedState({ document }: { document: Document }) {
   const online = useStore(app, (state) => state.online);
   const dirty = isDirty(document);

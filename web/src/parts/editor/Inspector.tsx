@@ -19,7 +19,7 @@ interface Props {
   children: ReactNode;
 }
 
-/** How the next run is made. */
+/** The options of the next run. */
 export function Inspector({ open, onOpen, children }: Props) {
   return (
     <Popover.Root open={open} onOpenChange={onOpen}>

@@ -12,7 +12,7 @@ import { Button, Hint, IconButton } from "../../ui/Button";
 import { Menu } from "../../ui/Menu";
 import { Inspector } from "./Inspector";
 
-/** Does anything run now? */
+/** Is anything running? */
 export function useRunning(): boolean {
   const all = useStore(runs, (state) => state.all);
   const [, again] = useReducer((count: number) => count + 1, 0);

@@ -86,7 +86,7 @@ export function TabBar() {
               <button
                 type="button"
                 tabIndex={-1}
-                aria-hidden="true" // a tab list holds nothing but tabs: Delete closes the one that is focused
+                aria-hidden="true" // a tab list may contain only tabs; Delete closes the focused one
                 title={`Close ${baseOf(path)}`}
                 onClick={() => attempt(() => closeFile(path))}
                 className="mx-1 flex size-5 shrink-0 items-center justify-center rounded hover:bg-hover"

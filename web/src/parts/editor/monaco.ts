@@ -7,7 +7,7 @@ import editorWorker from "../../../.monaco/editor.worker.js?url";
 import jsonWorker from "../../../.monaco/json.worker.js?url";
 import typeScriptWorker from "../../../.monaco/ts.worker.js?url";
 
-// As it is: it was bundled already, and to go through three megabytes again takes long.
+// Included as it is: it is already bundled, and processing three megabytes again takes long.
 const monaco = (await import(/* @vite-ignore */ address)) as typeof Monaco;
 
 self.MonacoEnvironment = {

@@ -21,7 +21,7 @@ import { EntryIcon } from "./icons";
 
 const DRAGGED = "application/x-cloche-path";
 
-/** What is being named: a new file or folder in a folder, or another name for what is there. */
+/** The name being typed: for a new file or folder, or for an existing one. */
 type Naming = { kind: "file" | "folder"; folder: string } | { kind: "rename"; path: string };
 
 interface Row {
@@ -49,7 +49,7 @@ export function FilesPanel() {
   const filePicker = useRef<HTMLInputElement>(null);
   const folderPicker = useRef<HTMLInputElement>(null);
 
-  /** Where something new goes: into the folder that is selected, or beside the file that is. */
+  /** The folder for new files: the selected folder, or that of the selected file. */
   const target = (): string => {
     const { selected, folders } = tree.get();
     if (selected === null) return `${ROOT}/code`;

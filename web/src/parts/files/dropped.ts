@@ -2,7 +2,7 @@
 
 import type { Upload } from "../../state/tree";
 
-/** Everything in what was dropped, folders with all that is in them. */
+/** All dropped files, including those in folders. */
 export async function dropped(transfer: DataTransfer): Promise<Upload[]> {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.() ?? null);
   if (entries.some((entry) => entry !== null)) {
@@ -25,7 +25,7 @@ async function within(entry: FileSystemEntry, prefix: string): Promise<Upload[]>
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   const found: Upload[] = [];
   for (;;) {
-    // A reader tells a hundred at a time, and none at the end.
+    // A reader returns a hundred entries at a time, and none at the end.
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return found;
     for (const one of some) found.push(...(await within(one, `${name}/`)));

@@ -13,7 +13,7 @@ import { Failed, Loading } from "../../ui/states";
 import { Frame } from "./Frame";
 import { Picture } from "./Picture";
 
-/** Files that a run made, with a look at those that can be looked at. */
+/** Files that a run created, with previews where possible. */
 export function Artifacts({ artifacts }: { artifacts: ArtifactAnswer[] }) {
   const [open, setOpen] = useState<ArtifactAnswer | null>(null);
   const isAlive = useStore(sandbox, (state) => state.phase === "open");

@@ -41,7 +41,7 @@ const drawn: Record<Library, (spec: unknown, dark: boolean) => string> = {
     vegaEmbed("#chart", ${literal(spec)}, { actions: false, ${dark ? 'theme: "dark", ' : ""}config: { background: "transparent", axis: { gridColor: "${dark ? "#2b332e" : "#e2ddd0"}" } } });`,
 };
 
-/** A chart that draws itself: Plotly's, or one of Vega (Altair's), in the frame of all that is not ours. */
+/** A Plotly or Vega (Altair) chart, drawn in the frame for foreign HTML. */
 export default function Chart({ library, spec }: { library: Library; spec: unknown }) {
   const dark = useStore(app, (state) => state.dark);
   const [source, setSource] = useState("");

@@ -21,7 +21,7 @@ interface Form {
 const asText = (value: unknown): string => (Array.isArray(value) ? value.join("") : typeof value === "string" ? value : JSON.stringify(value));
 const data = (value: unknown, mime: string): string => `data:${mime};base64,${asText(value).replace(/\s/g, "")}`;
 
-/** In which forms something can be shown, the best first. */
+/** The forms in which a display can be shown, best first. */
 function forms(display: DisplayAnswer, number: number): Form[] {
   const { mime } = display;
   const found: Form[] = [];
@@ -38,7 +38,7 @@ function forms(display: DisplayAnswer, number: number): Form[] {
   }
   const svg = mime["image/svg+xml"];
   if (svg) {
-    // As an image it can run nothing and load nothing.
+    // As an image, SVG cannot run scripts or load anything.
     const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(asText(svg))}`;
     found.push({ name: "Picture", show: () => <Picture source={source} name={`chart-${number}.svg`} alt={alt} /> });
   }
@@ -59,7 +59,7 @@ function forms(display: DisplayAnswer, number: number): Form[] {
   return found.length > 0 ? found : [{ name: "Raw", show: () => <JsonTree value={mime} /> }];
 }
 
-/** HTML; with a word for those who wonder why it is empty. */
+/** HTML, with an explanation if it stays empty. */
 function Page({ html }: { html: string }) {
   const isFromElsewhere = /<script[^>]+src=["']?https?:|import\(["']https?:|requirejs|src\s*=\s*["']https?:/.test(html);
   return (

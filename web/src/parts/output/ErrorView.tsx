@@ -4,7 +4,7 @@ import type { ErrorAnswer } from "../../api/schema";
 import { withoutColours } from "./ansi";
 import { styled, type Go } from "./LineView";
 
-/** IPython begins with a rule and the error's name, and ends with the error: all of that is said above it. */
+/** Removes IPython's rule, error name and last line, because the title already shows them. */
 function withoutTitle(trace: string): string {
   const lines = trace.split("\n");
   const isRule = /^-{20,}$/.test(withoutColours(lines[0] ?? ""));
@@ -16,11 +16,11 @@ interface Props {
   error: ErrorAnswer;
   go: Go;
   ours: number | null;
-  /** The run has printed the trace itself: it is folded then. */
+  /** The run has printed the traceback itself, so it is folded. */
   isTold: boolean;
 }
 
-/** Why a run failed: what to do first, then the whole trace with links to the lines. */
+/** Why a run failed: first what to do, then the traceback with links to the lines. */
 export function ErrorView({ error, go, ours, isTold }: Props) {
   const [open, setOpen] = useState(!isTold);
   const trace = withoutTitle(error.traceback_ansi ?? error.traceback ?? "");

@@ -36,7 +36,7 @@ export function Frame({ html, title }: Props) {
   );
 }
 
-/** With our own look where it has none. */
+/** Adds our style where the HTML has none. */
 function dressed(html: string, dark: boolean): string {
   const [ink, line, soft] = dark ? ["#e7ebe8", "#2b332e", "#1a201d"] : ["#1c211e", "#e2ddd0", "#f3f0e9"];
   return `<!doctype html><meta charset="utf-8"><style>

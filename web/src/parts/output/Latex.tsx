@@ -3,7 +3,7 @@ import "katex/dist/katex.min.css";
 
 const MATH = /\$\$([\s\S]+?)\$\$|\$([^$\n]+?)\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|(\\begin\{[\s\S]+\\end\{\w+\*?\})/g;
 
-/** Formulas; KaTeX makes its own markup from them and takes none. */
+/** Formulas. KaTeX creates its own markup and accepts none. */
 export default function Latex({ source }: { source: string }) {
   const pieces: { text: string; isMath: boolean; isDisplay: boolean }[] = [];
   let start = 0;

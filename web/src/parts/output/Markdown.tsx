@@ -2,7 +2,7 @@ import { marked } from "marked";
 import { useMemo } from "react";
 import { Frame } from "./Frame";
 
-/** Markdown, in the same frame as all HTML that is not ours: it may hold any markup. */
+/** Markdown in the frame for foreign HTML, because it may contain any markup. */
 export default function Markdown({ source }: { source: string }) {
   const html = useMemo(() => marked.parse(source, { async: false }), [source]);
   return <Frame html={html} title="Markdown" />;

@@ -22,7 +22,7 @@ export function OutputPanel() {
   const last = all[all.length - 1];
 
   useEffect(() => {
-    // What is new is scrolled to, unless the person has scrolled away to read something.
+    // Scroll to new output, unless the person has scrolled up to read.
     const element = inner.current;
     if (!element) return;
     const observer = new ResizeObserver(() => {
@@ -71,7 +71,7 @@ export function OutputPanel() {
             aria-label="Runs"
             onScroll={(event) => {
               const element = event.currentTarget;
-              // Only who scrolls up leaves the end: what grows below has nobody leave it.
+              // Only scrolling up leaves the end; growing content does not.
               if (element.scrollTop < was.current - 2) isAtEnd.current = false;
               if (element.scrollTop + element.clientHeight >= element.scrollHeight - 40) isAtEnd.current = true;
               was.current = element.scrollTop;

@@ -69,7 +69,7 @@ function Zoomed({ source, name, alt }: Props) {
   );
 }
 
-/** An address for bytes in base64, or for text, which the page may show without asking anybody. */
+/** A `blob:` or `data:` address for base64 or text, which the page can show without a request. */
 export function useBlob(data: string, mime: string, isBase64: boolean): string {
   return useMemo(() => {
     if (isBase64) return `data:${mime};base64,${data.replace(/\s/g, "")}`;

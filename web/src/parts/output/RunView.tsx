@@ -16,7 +16,7 @@ import { ErrorView } from "./ErrorView";
 import type { Place } from "./links";
 import { TextView } from "./TextView";
 
-/** Drawn again when the run says so. */
+/** Redraws when the run changes. */
 function useRun(run: Run): void {
   const [, again] = useReducer((count: number) => count + 1, 0);
   useEffect(() => run.changed.on(again), [run]);
@@ -117,13 +117,13 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
   );
 });
 
-/** Has the run printed already what the error says at length? Compilers do. */
+/** Has the run already printed the details of the error? Compilers do. */
 function isTold(run: Run, error: ErrorAnswer): boolean {
   const first = error.traceback?.split("\n").find((line) => line.trim());
   return first !== undefined && run.pieces.some((piece) => piece.type === "text" && piece.lines.all.some((line) => line.text === first));
 }
 
-/** What a checker found in a program that ran all the same. */
+/** Type errors in a program that ran anyway. */
 function Diagnostics({ found, go }: { found: DiagnosticAnswer[]; go: (place: Place) => void }) {
   return (
     <ul aria-label="Problems found by the type checker" className="mx-2 my-1.5 rounded-lg border border-warn/35 bg-warn-soft/60 px-2.5 py-1.5 text-xs">
@@ -178,7 +178,7 @@ function Passed({ since }: { since: number }) {
 
 const steps: Record<string, string> = { compile: "Compiling", check: "Checking types", install: "Installing packages", link: "Linking" };
 
-/** What it is doing, for anything that takes longer than a second. */
+/** The current step, if it takes longer than a second. */
 function Progress({ run }: { run: Run }) {
   const [isLong, setLong] = useState(Date.now() - run.began > 1000);
   useEffect(() => {
@@ -206,7 +206,7 @@ function Progress({ run }: { run: Run }) {
   );
 }
 
-/** A line for a program that asks. */
+/** An input line for a program that reads standard input. */
 function Input({ run }: { run: Run }) {
   const [text, setText] = useState("");
   const [isLong, setLong] = useState(false);

@@ -3,7 +3,7 @@ import type { Lines } from "../../state/lines";
 import { classes } from "../../ui/classes";
 import { LineView, type Go } from "./LineView";
 
-const FEW = 400; // lines that are simply drawn; of more, only those that are in view
+const FEW = 400; // up to so many lines are all drawn; of more, only the visible ones
 const ROW = 18; // pixels
 const HEIGHT = 432;
 const AROUND = 12;
@@ -16,7 +16,7 @@ interface Props {
   isLive: boolean;
 }
 
-/** What a program printed: a few lines as they are, a flood in a window of its own. */
+/** Output of a program: a few lines as they are, many in a scrolling window. */
 export function TextView(props: Props) {
   return props.lines.all.length > FEW ? <Flood {...props} /> : <Few {...props} />;
 }

@@ -30,7 +30,7 @@ const plain: Style = {
   inverse: false,
 };
 const names = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
-// Everything that a terminal would obey and we do not show: other sequences, and control characters.
+// Other escape sequences and control characters, which are not shown.
 const NOISE = /\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[\d;:?<>=!]*[ -/]*[@-ln-~]|\x1b[@-Z\\^_=>()][AB012]?|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]/g;
 const SGR = /\x1b\[([\d;:]*)m/g;
 
@@ -38,7 +38,7 @@ const SGR = /\x1b\[([\d;:]*)m/g;
 export const withoutColours = (text: string): string =>
   text.includes("\x1b") ? text.replace(NOISE, "").replace(SGR, "") : text;
 
-/** A line in pieces; `style` is what earlier lines left on. */
+/** Splits a line into pieces; `style` is the style that earlier lines left on. */
 export function spans(line: string, style = ""): Span[] {
   const text = style + line;
   if (!text.includes("\x1b")) return text ? [{ text, classes: "" }] : [];
@@ -57,7 +57,7 @@ export function spans(line: string, style = ""): Span[] {
 
 function push(found: Span[], text: string, style: Style): void {
   if (!text) return;
-  // Black on a colour is meant to be readable, which ours are in the usual ink.
+  // Black on a colour is meant to be readable; our colours are readable with the usual ink.
   const own = style.background && style.foreground === "black" ? null : style.foreground;
   const [foreground, background] = style.inverse ? [style.background ?? "surface", style.foreground ?? "ink"] : [own, style.background];
   const classes = [
@@ -135,7 +135,7 @@ function single(now: Style, code: number): Style {
   }
 }
 
-/** One of 256 colours, or any of them; and how many numbers that took. */
+/** Parses a 256-colour or RGB value; also returns how many numbers it used. */
 function extended(codes: number[]): [string | null, number] {
   if (codes[0] === 5) return [ofPalette(codes[1] ?? 0), 2];
   if (codes[0] === 2) return [hex(codes.slice(1, 4)), 4];
@@ -147,7 +147,7 @@ const hex = (parts: number[]): string =>
 
 function ofPalette(index: number): string | null {
   if (index < 16) return names[index % 8] ?? null;
-  // The cube and the greys are made for black screens; the names that we have are readable on both of ours.
+  // The cube and the greys are made for black screens; our named colours are readable in both themes.
   const near: Record<number, string> = { 28: "green", 22: "green", 34: "green", 160: "red", 124: "red", 196: "red", 21: "blue", 250: "white", 241: "white", 66: "cyan", 100: "yellow", 130: "yellow" };
   if (near[index]) return near[index];
   if (index >= 232) return hex(Array<number>(3).fill(8 + 10 * (index - 232)));

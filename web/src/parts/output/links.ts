@@ -1,10 +1,10 @@
-/** Places in files that output names: tracebacks, compilers' messages. */
+/** File positions in output: tracebacks, compiler messages. */
 
 export interface Place {
   /** Where in the text the link is. */
   start: number;
   end: number;
-  /** Absolute, or as a compiler has it, beside the file that was run; null: in the code of the run itself. */
+  /** Absolute, or relative to the file that was run; null: in the code of the run itself. */
   path: string | null;
   line: number;
   column: number;

@@ -1,6 +1,6 @@
 /** Tables as data. */
 
-/** As `application/vnd.cloche.table+json` has it: the first rows of a table, and what the whole is like. */
+/** The content of `application/vnd.cloche.table+json`: the first rows of a table and a summary. */
 export interface Table {
   columns: { name: string; type: string }[];
   /** Labels of the rows, unless they are only counted; with several levels each is a list. */
@@ -9,7 +9,7 @@ export interface Table {
   rows: unknown[][];
 }
 
-/** Values in order: numbers as numbers, everything else as text, nothing at the end. */
+/** Compares values: numbers as numbers, everything else as text, missing values last. */
 export function compareValues(a: unknown, b: unknown): number {
   if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1;
   if (b === null || b === undefined) return -1;

@@ -10,7 +10,7 @@ import { Button, IconButton } from "../../ui/Button";
 import { Dialog, Field, input } from "../../ui/Dialog";
 import { Spinner } from "../../ui/states";
 
-/** Make a link to what is in the page now; see and revoke those that there are. */
+/** Creates a link to the current content; lists and revokes existing links. */
 export function ShareDialog() {
   const isOpen = useStore(sharing, (state) => state.isOpen);
   return (

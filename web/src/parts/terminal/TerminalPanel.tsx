@@ -14,7 +14,7 @@ import { Menu, type Entry } from "../../ui/Menu";
 import { Empty, Loading } from "../../ui/states";
 import { everyShell, shellOf } from "./shell";
 
-/** Shells of the sandbox, in tabs; two of them may stand beside each other. */
+/** Shells of the sandbox in tabs; two can be shown side by side. */
 export function TerminalPanel() {
   const { phase, tabs, active, beside } = useStore(terminals, (state) => state);
   const [searching, setSearching] = useState(false);
@@ -120,7 +120,7 @@ function Screen({ tab, hasLine, isActive }: { tab: Tab; hasLine: boolean; isActi
       observer.disconnect();
       shell.element.remove();
     };
-    // The command becomes known later, and the shell knows it then.
+    // The command's id arrives later; the shell knows it then.
   }, [tab.key]);
   useEffect(() => {
     if (isActive) shellOf(tab.key, tab.command).focus();

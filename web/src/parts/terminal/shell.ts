@@ -1,4 +1,4 @@
-/** A shell on the screen: xterm.js, joined to a shell in the sandbox by a WebSocket that comes back. */
+/** A terminal: xterm.js, connected to a shell in the sandbox by a WebSocket that reconnects. */
 
 import { FitAddon } from "@xterm/addon-fit";
 import { WebLinksAddon } from "@xterm/addon-web-links";
@@ -10,7 +10,7 @@ import { recall } from "../../state/kept";
 import { left, theSandbox } from "../../state/sandbox";
 import { changeTab, terminals } from "../../state/terminals";
 
-type Told =
+type ShellMessage =
   | { type: "ready"; id: string; pid: number }
   | { type: "exit"; exit_code: number | null }
   | { type: "error"; message: string; hint: string };
@@ -19,7 +19,7 @@ const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospac
 const encoder = new TextEncoder();
 
 export class Shell {
-  /** What is put into the page; it may be moved, and keeps what it shows. */
+  /** The element in the page; it can be moved and keeps its content. */
   readonly element = document.createElement("div");
   private readonly terminal: Terminal;
   private readonly fitting = new FitAddon();
@@ -53,9 +53,9 @@ export class Shell {
     this.terminal.onTitleChange((title) => title && changeTab(this.key, { title: title.slice(0, 60) }));
   }
 
-  /** It is in the page now: draw it, and join it to its shell. */
+  /** Draws the terminal, now that it is in the page, and connects it to its shell. */
   async show(): Promise<void> {
-    this.opening ??= document.fonts.load(`12px ${FONT}`).then(() => undefined, () => undefined); // it is measured by its font
+    this.opening ??= document.fonts.load(`12px ${FONT}`).then(() => undefined, () => undefined); // the terminal's size depends on its font
     await this.opening;
     if (!this.terminal.element) this.terminal.open(this.element);
     this.fit();
@@ -90,7 +90,7 @@ export class Shell {
     this.terminal.paste(text);
   }
 
-  /** Find a text, upwards from where it was found last; false when it is nowhere. */
+  /** Searches upwards from the last match; returns false if there is none. */
   find(text: string): boolean {
     const buffer = this.terminal.buffer.active;
     const wanted = text.toLowerCase();
@@ -108,7 +108,7 @@ export class Shell {
     return false;
   }
 
-  /** What it shows, as text: for tests and for those who cannot see a canvas. */
+  /** The content as text, for tests and screen readers. */
   get text(): string {
     const buffer = this.terminal.buffer.active;
     return Array.from({ length: buffer.length }, (_, line) => buffer.getLine(line)?.translateToString(true) ?? "").join("\n").trimEnd();
@@ -130,11 +130,11 @@ export class Shell {
       onConnected: (connected) => {
         if (!connected) return changeTab(this.key, { phase: "connecting" });
         if (this.command === null) return;
-        // It shows again what it has shown; questions in that were answered long ago.
+        // The server repeats earlier output; queries in it were answered long ago.
         this.terminal.reset();
         this.isReplaying = true;
       },
-      onMessage: (data) => (typeof data === "string" ? this.take(JSON.parse(data) as Told) : this.draw(data)),
+      onMessage: (data) => (typeof data === "string" ? this.take(JSON.parse(data) as ShellMessage) : this.draw(data)),
       onClosed: () => this.end(null),
     });
   }
@@ -146,15 +146,15 @@ export class Shell {
     });
   }
 
-  private take(told: Told): void {
-    switch (told.type) {
+  private take(message: ShellMessage): void {
+    switch (message.type) {
       case "ready":
-        this.command = told.id;
-        return changeTab(this.key, { command: told.id, phase: "running" });
+        this.command = message.id;
+        return changeTab(this.key, { command: message.id, phase: "running" });
       case "exit":
-        return this.end(told.exit_code);
+        return this.end(message.exit_code);
       case "error":
-        return this.terminal.write(`\r\n\x1b[31m${told.message}\x1b[0m\r\n`);
+        return this.terminal.write(`\r\n\x1b[31m${message.message}\x1b[0m\r\n`);
     }
   }
 
@@ -170,11 +170,11 @@ export class Shell {
     if (!this.isReplaying) this.socket?.send(data);
   }
 
-  private say(told: object): void {
-    this.socket?.send(JSON.stringify(told));
+  private say(message: object): void {
+    this.socket?.send(JSON.stringify(message));
   }
 
-  /** Copy and paste as people know them; Ctrl+C stops what runs, unless something is selected. */
+  /** The usual keys for copy and paste; Ctrl+C stops the running command, unless text is selected. */
   private takesKey(event: KeyboardEvent): boolean {
     if (event.type !== "keydown") return true;
     const key = event.key.toLowerCase();
@@ -189,7 +189,7 @@ export class Shell {
       return false;
     }
     if (key === "escape" && event.shiftKey) {
-      toggleTerminal(false); // a way out by keyboard: Escape and Tab belong to the shell
+      toggleTerminal(false); // leaves by keyboard: Escape and Tab belong to the shell
       return false;
     }
     return true;
@@ -215,7 +215,7 @@ function colours(): ITheme {
 
 const shells = new Map<number, Shell>();
 
-/** The shell of a tab: made when it is first seen, kept while the tab is there. */
+/** The shell of a tab: created when first shown, kept as long as the tab. */
 export function shellOf(key: number, command: string | null): Shell {
   const known = shells.get(key);
   if (known) return known;
@@ -241,6 +241,6 @@ left.on(() => {
 });
 
 app.subscribe(() => {
-  // A moment later: the tokens of the other theme are there then.
+  // Deferred, because the other theme's tokens apply a moment later.
   requestAnimationFrame(() => everyShell().forEach((shell) => shell.paint()));
 });

@@ -10,7 +10,7 @@ import { Empty, Failed, Loading } from "../../ui/states";
 
 const Difference = lazy(() => import("./Difference"));
 
-/** What differs between two moments: variables in a table, files as differences. */
+/** The differences between two points: variables in a table, files line by line. */
 export default function Comparison() {
   const comparison = useStore(timeline, (state) => state.comparison);
   if (!comparison) return null;

@@ -34,7 +34,7 @@ import { walk } from "../../ui/walk";
 
 const Comparison = lazy(() => import("./Comparison"));
 
-/** What was run and kept, the newest first; every point is a way back. */
+/** Runs and checkpoints, newest first; each point can be restored. */
 export function TimelinePanel() {
   const { phase, problem, points, busy } = useStore(timeline, (state) => state);
   const [naming, setNaming] = useState(false);
@@ -84,7 +84,7 @@ export function TimelinePanel() {
   );
 }
 
-/** What can be done about moments wherever one is in the page, and the window that compares two. */
+/** Timeline commands that work anywhere in the page, and the comparison dialog. */
 export function TimelineEverywhere() {
   const isComparing = useStore(timeline, (state) => state.comparison !== null);
   const [naming, setNaming] = useState(false);

@@ -2,25 +2,25 @@ import { useId } from "react";
 
 interface Props {
   label: string;
-  /** What it is now, and of how much. */
+  /** The current value and the limit. */
   value: string;
   of: string;
   /** Times in milliseconds, and values. */
   points: { time: number; value: number }[];
   limit: number;
-  /** How long a time is shown. */
+  /** The time span that is shown. */
   span: number;
   tint: string;
-  /** What the scale reaches at least. */
+  /** The least maximum of the scale. */
   least: number;
-  /** A value as people read it. */
+  /** Formats a value. */
   shown: (value: number) => string;
 }
 
 const WIDTH = 240;
 const HEIGHT = 56;
 
-/** The top of the scale: the limit where it is near, else the next round number, so that little is seen as well. */
+/** The top of the scale: the limit if it is near, else the next round number, so that small values are visible. */
 export function scaleOf(most: number, limit: number, least: number): number {
   if (most > limit / 3) return Math.max(limit, most);
   return Math.min(limit, 2 ** Math.ceil(Math.log2(Math.max(most * 1.25, least))));

@@ -17,7 +17,7 @@ const graphs = [
   { what: "processes", label: "Processes", shown: String, of: String, tint: "var(--ansi-magenta)", least: 4 },
 ] as const;
 
-/** What the sandbox uses, live, with its limits; and what that would cost. */
+/** Live usage of the sandbox with its limits and estimated cost. */
 export function WatchPanel() {
   const { samples, last } = useStore(watch, (state) => state);
   const record = useStore(sandbox, (state) => state.record);

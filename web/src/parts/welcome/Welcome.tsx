@@ -13,7 +13,7 @@ import { classes } from "../../ui/classes";
 import { Failed, Spinner } from "../../ui/states";
 import { Recent } from "./Recent";
 
-/** The first page: something to run at once, projects to start from, and what was open before. */
+/** The start page: examples, recent sandboxes and templates. */
 export function Welcome() {
   const [busy, setBusy] = useState("");
   const version = useStore(app, (state) => state.version);

@@ -44,7 +44,7 @@ class Server {
   }
 
   static async start(id: string, live: Live): Promise<Server> {
-    // Nice: it does not take the processor from what the person runs.
+    // Uses nice, so that it takes no CPU time from the person's runs.
     const command = await api.startCommand(id, { command: ["nice", "-n", "5", "python3", "-c", source], cwd: "/sandbox" });
     return new Server(id, command.id, live);
   }
@@ -96,16 +96,16 @@ async function ask<T>(kind: Asked["kind"], model: Monaco.editor.ITextModel, posi
     const asked = { kind, path: model.uri.path, text: model.getValue(), line: position.lineNumber, column: position.column - 1, ...more };
     return await found.ask<T>(asked);
   } catch {
-    return []; // help that does not come is no reason to disturb
+    return []; // missing help is no reason to show an error
   }
 }
 
-interface Told {
+interface Description {
   signature: string;
   text: string;
 }
 
-const markdown = ({ signature, text }: Told): Monaco.IMarkdownString[] => [
+const markdown = ({ signature, text }: Description): Monaco.IMarkdownString[] => [
   { value: `\`\`\`python\n${signature}\n\`\`\`` },
   ...(text ? [{ value: `\`\`\`text\n${text}\n\`\`\`` }] : []),
 ];
@@ -141,15 +141,15 @@ export function begin(): void {
     },
     async resolveCompletionItem(item) {
       const { asked, label } = item as Item;
-      const [told] = await ask<Told>("describe", asked.model, asked.position, { name: String(label) });
-      return told ? { ...item, detail: told.signature.split("\n")[0] ?? "", documentation: told.text } : item;
+      const [found] = await ask<Description>("describe", asked.model, asked.position, { name: String(label) });
+      return found ? { ...item, detail: found.signature.split("\n")[0] ?? "", documentation: found.text } : item;
     },
   });
   monaco.languages.registerHoverProvider("python", {
     async provideHover(model, position) {
       if (!model.getWordAtPosition(position)) return null;
-      const [told] = await ask<Told>("hover", model, position);
-      return told ? { contents: markdown(told) } : null;
+      const [found] = await ask<Description>("hover", model, position);
+      return found ? { contents: markdown(found) } : null;
     },
   });
   monaco.languages.registerSignatureHelpProvider("python", {

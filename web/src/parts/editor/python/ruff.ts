@@ -27,9 +27,9 @@ function ask(kind: Question["kind"], text: string): Promise<Answer> {
   return new Promise((resolve) => waiting.set(id, resolve));
 }
 
-// IPython's own: magics and shell lines are no Python, and no mistake.
+// IPython's magics and shell lines are not Python, but no mistake either.
 const MAGIC = /^(\s*)([!%?].*|.*\?)$/gm;
-/** The text with such lines as comments of the same length, so that places stay. */
+/** Turns such lines into comments of the same length, so that positions stay the same. */
 export const withoutMagics = (text: string): string =>
   text.replace(MAGIC, (line, indent: string, rest: string) => (/[\w)\]}'"]\?$|^[!%?]/.test(rest) ? `${indent}#${"-".repeat(Math.max(0, rest.length - 1))}` : line));
 
@@ -51,7 +51,7 @@ function marker(found: Diagnostic): Monaco.editor.IMarkerData {
 
 const GIVEN = /^[ \t]*(?:async +)?(?:def|class) +(\w+)|^ *((?:\w+ *, *)*\w+) *(?::[^=\n]*)?=(?!=)|\bas +(\w+)|^[ \t]*(?:from +[\w.]+ +)?import +([\w, ]+)|^[ \t]*for +(\w+)/gm;
 
-/** Names that runs of this session have given. */
+/** Names that runs of this session have defined. */
 function givenNames(): Set<string> {
   const given = new Set<string>();
   for (const { asked } of runs.get().all) {
@@ -65,7 +65,7 @@ async function check(model: Monaco.editor.ITextModel): Promise<void> {
   const version = model.getVersionId();
   const { found = [] } = await ask("check", withoutMagics(model.getValue()));
   if (model.isDisposed() || model.getVersionId() !== version) return;
-  // A name may have been given by an earlier run of the session; by one that we know nothing of, too: no more than a warning.
+  // An earlier run of the session may have defined the name, even one that this page does not know: only a warning.
   const given = givenNames();
   const isGiven = (one: Diagnostic) => one.code === "F821" && given.has(/`(\w+)`/.exec(one.message)?.[1] ?? "");
   const markers = found.filter((one) => !isGiven(one)).map((one) => (one.code === "F821" ? { ...marker(one), severity: monaco.MarkerSeverity.Warning } : marker(one)));

@@ -1,4 +1,4 @@
-/** Ruff, in a worker: what is wrong with Python, and how it should be set. */
+/** Ruff in a worker: finds mistakes in Python and formats it. */
 
 import start, { PositionEncoding, Workspace, type Diagnostic } from "@astral-sh/ruff-wasm-web";
 import wasm from "@astral-sh/ruff-wasm-web/ruff_wasm_bg.wasm?url";
@@ -8,7 +8,7 @@ export type Answer = { id: number; found?: Diagnostic[]; text?: string; problem?
 
 const LENGTH = 100;
 
-// What is wrong for certain, or surely not meant. Names and expressions alone are for cells to have.
+// Only certain mistakes. A cell may end with a bare name or expression.
 const ready = (async () => {
   await start({ module_or_path: wasm });
   return new Workspace(
