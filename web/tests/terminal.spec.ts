@@ -25,6 +25,8 @@ test("terminals: by key and button, several, split, and the same shell after a r
   await expect(panel.getByRole("tab", { name: "Shell 2" })).toHaveAttribute("aria-selected", "true");
   await panel.getByRole("button", { name: "Split" }).click();
   await expect(panel.getByRole("tabpanel")).toHaveCount(2);
+  // A tab survives a reload once its shell has answered.
+  for (const one of await panel.locator(".xterm-rows").all()) await expect(one).toContainText("$");
   await person.shot("terminal-split");
 
   // Hidden and reloaded, the shells are where they were, and what they showed is there.
