@@ -20,8 +20,8 @@ MODULES = {
 INSIDE = [
     name
     for name in MODULES
-    if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail", "cloche.kernels"))
-    and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nurseries", "cloche.walls.jail.start")
+    if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail", "cloche.walls.sockets", "cloche.kernels"))
+    and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nursery_client", "cloche.walls.jail.start")
 ]
 # Of the sandboxes' own environment, not of ours: used while a nursery warms up.
 REHEARSED = ("numpy", "pandas", "matplotlib")

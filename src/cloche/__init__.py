@@ -154,7 +154,7 @@ __all__ = [
 def warm_up() -> None:
     """Have the nurseries ready, libraries imported, before the first run; for servers and benchmarks."""
     from cloche import languages, settings
-    from cloche.walls.jail.nurseries import of_this_process
+    from cloche.walls.jail.nursery_client import of_this_process
 
     of_this_process(settings.load(), languages.visible).warm_up()
 

@@ -14,7 +14,7 @@ import pytest
 import cloche
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.settings import Settings
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 
 MAIN = "/sandbox/code/main.py"
 

@@ -20,7 +20,7 @@ from cloche.doctor.probes import attack, attack_jail, attempt
 from cloche.doctor.scene import Scene
 from cloche.doctor.survey import try_all
 from cloche.settings import Settings
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 
 SETTINGS = Settings(pool=0, warm=False)
 

@@ -12,7 +12,7 @@ import cloche
 from cloche import settings
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.walls.jail import linux
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 
 
 @pytest.fixture

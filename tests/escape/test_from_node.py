@@ -13,7 +13,7 @@ import pytest
 import cloche
 from cloche import settings
 from cloche.blocking.walls.jail.wall import Jail
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,7 +18,7 @@ import cloche
 from cloche import settings
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.settings import Settings
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 from cloche.walls.jail.wall import AsyncJail
 
 pytestmark = pytest.mark.alone

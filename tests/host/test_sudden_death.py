@@ -16,7 +16,7 @@ from cloche import settings
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.settings import Settings
 from cloche.walls.jail import cgroups
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 
 pytestmark = pytest.mark.alone
 

@@ -15,9 +15,9 @@ from cloche.languages.language import Project
 from cloche.model.limits import Limits
 from cloche.model.order import Ahead
 from cloche.model.result import Result
-from cloche.walls.jail import sockets
+from cloche.walls import sockets
 from cloche.walls.jail.pool import Pool
-from cloche.walls.jail.wards import Ward
+from cloche.walls.jail.sandbox_process import Ward
 
 pytestmark = pytest.mark.usefixtures("jail")
 

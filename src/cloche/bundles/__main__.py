@@ -21,9 +21,9 @@ WANTED = {
     "start": """cli.head_start settings environment environment.fingerprint walls.jail.launch walls.jail.linux
         walls.jail.root""",
     # the same while that starts
-    "run": """cli.run walls.jail.nurseries blocking.engine.one_shot blocking.walls.jail.wall
+    "run": """cli.run walls.jail.nursery_client blocking.engine.one_shot blocking.walls.jail.wall
         languages.definitions.python""",
-    "keeper": "walls.jail.nurseries walls.jail.cgroups walls.jail.filter agent.signals",
+    "keeper": "walls.jail.nursery_client walls.jail.cgroups walls.jail.filter agent.signals",
     "nursery": "walls.jail.nursery",
 }
 AFTER = {"run": "start", "keeper": "start"}

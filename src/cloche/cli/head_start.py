@@ -12,7 +12,7 @@ def begin() -> None:
     bundles.load("run")
     from cloche import settings
     from cloche.errors import ClocheError
-    from cloche.walls.jail.nurseries import of_this_process
+    from cloche.walls.jail.nursery_client import of_this_process
 
     try:
         of_this_process(settings.load(one_run=True)).adopt(control, keeper)
@@ -24,6 +24,6 @@ def prepare() -> None:
     """Import for a language other than Python.  There is no head start: its toolchain has to be found first."""
     bundles.load("run")
     from cloche import settings
-    from cloche.walls.jail.nurseries import of_this_process
+    from cloche.walls.jail.nursery_client import of_this_process
 
     of_this_process(settings.load(one_run=True))

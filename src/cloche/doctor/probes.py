@@ -44,7 +44,7 @@ class Scorecard:
 def attack_jail(settings: Settings, report: Callable[[Finding], None] = lambda _: None) -> Scorecard:
     """Attack the jail, in nurseries of the probes' own; `report` hears each finding as it is made."""
     from cloche.blocking.walls.jail.wall import Jail
-    from cloche.walls.jail.nurseries import Nurseries
+    from cloche.walls.jail.nursery_client import Nurseries
 
     nurseries = Nurseries(settings, visible=languages.visible)
     try:

@@ -207,7 +207,7 @@ def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
     from cloche.blocking.engine.one_shot import run
     from cloche.blocking.engine.sandbox import Sandbox
     from cloche.blocking.walls.jail.wall import Jail
-    from cloche.walls.jail.nurseries import Nurseries
+    from cloche.walls.jail.nursery_client import Nurseries
 
     nurseries = Nurseries(settings, visible=languages.visible)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche import languages, settings
 from cloche.errors import InvalidRun
-from cloche.walls.jail.nurseries import of_this_process
+from cloche.walls.jail.nursery_client import of_this_process
 from cloche.walls.jail.wall import AsyncJail
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ from __future__ import annotations
 from cloche import languages, settings
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.errors import InvalidRun
-from cloche.walls.jail.nurseries import of_this_process
+from cloche.walls.jail.nursery_client import of_this_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import os
 import threading
 
 from cloche.errors import Refused
+from cloche.walls import sockets
 from cloche.walls.e2b.remote import Account, Remote
-from cloche.walls.jail import sockets
 
 _LEAVE_S = 10.0  # for sandboxes to be ended when this process ends
 

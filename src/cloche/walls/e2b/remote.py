@@ -15,7 +15,7 @@ from math import ceil
 from socket import socket
 from typing import Any, NamedTuple
 
-from cloche.walls.jail import sockets
+from cloche.walls import sockets
 from cloche.walls.portable import text
 from cloche.walls.portable.archive import archive
 from cloche.walls.portable.entry import HOME, KERNELS

@@ -11,7 +11,7 @@ from time import monotonic
 from cloche.errors import Misconfigured, Refused, SandboxFailed
 from cloche.model.order import Order
 from cloche.walls.e2b.remote import Account
-from cloche.walls.jail.claims import connections
+from cloche.walls.jail.standing_claims import connections
 from cloche.walls.jail.wall import AsyncJailed
 
 _MAKE_S = 120.0  # the client gives up before

@@ -11,7 +11,8 @@ import os
 from _struct import pack
 
 from cloche.agent import signals
-from cloche.walls.jail import linux, networks, root, sockets
+from cloche.walls import sockets
+from cloche.walls.jail import linux, networks, root
 from cloche.walls.jail.seal import seal
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, int]:
     """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to.
 
-    Returns where refused system calls are told (see refusals.py), and the folder where checkpoints keep files.
+    Returns where refused system calls are told (see refused_calls.py), and the folder where checkpoints keep files.
     """
     without = plan["without"]
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))

@@ -42,7 +42,8 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     The root file system is built from `configuration`; what only the nursery needs may be left to `the_rest`, which is
     asked while its Python starts.
     """
-    from cloche.walls.jail import linux, sockets
+    from cloche.walls import sockets
+    from cloche.walls.jail import linux
 
     linux.close_all_but((0, 1, 2, CONTROL))
     os.setsid()  # Ctrl-C is for the engine to think about
@@ -161,7 +162,7 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
 
 def report(problem: BaseException) -> None:
     """Tell the engine why there will be no nursery."""
-    from cloche.walls.jail import sockets
+    from cloche.walls import sockets
 
     message = {"failed": f"{type(problem).__name__}: {problem}", "errno": getattr(problem, "errno", None)}
     sockets.send(sockets.adopt(CONTROL), marshal.dumps(message))

@@ -3,7 +3,7 @@
 Only one that nobody has ever used does.  The next sandbox enters it and looks, before anything runs in it, whether all
 that the kernel counts and lists there is as in a new one: not a packet, not a failed attempt to send one, not a socket
 or a flow label that outlived its owner.  Otherwise it makes itself another.  How many are kept, and how long:
-leftovers.py.
+recycling.py.
 """
 
 from __future__ import annotations

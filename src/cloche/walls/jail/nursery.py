@@ -22,11 +22,12 @@ import time
 
 from cloche.agent import files, signals, watch
 from cloche.agent.python import Program, keep_out, note_state, offer_kernel
-from cloche.walls.jail import cgroups, leftovers, linux, networks, plans, rehearsal, root, seccomp, shortage, sockets
+from cloche.walls import sockets
+from cloche.walls.jail import cgroups, linux, memory_shortage, networks, plan, recycling, rehearsal, root, seccomp
 from cloche.walls.jail.enter import find_masks
-from cloche.walls.jail.leftovers import Leftovers
 from cloche.walls.jail.pool import Pool, started
-from cloche.walls.jail.wards import Claim, Newborn, Ward
+from cloche.walls.jail.recycling import Leftovers
+from cloche.walls.jail.sandbox_process import Claim, Newborn, Ward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Nursery:
         self._patient: list[Claim] = []  # that can wait until there is nothing else to do
         self._doomed: list[Ward] = []  # to be killed in the next turn of the loop
         self._unused_network = b""  # what is to be seen in a network namespace that nobody has used
-        self._leftovers = Leftovers(plans.limits(configuration["defaults"]))
+        self._leftovers = Leftovers(plan.limits(configuration["defaults"]))
         self._pool = Pool(int(configuration["pool"] or 0))
         self._last_claim = 0.0
         self._rush = False  # claims come one upon the other
@@ -147,7 +148,7 @@ class Nursery:
         ready = {ward.ahead: ward for ward in self._wards.values() if ward.ready and ward.is_free()}
         for claim in self._patient if ready else ():
             ward = ready.get(claim.command)
-            if ward is not None and ward.shape == plans.shape(self._groups, claim.request):
+            if ward is not None and ward.shape == plan.shape(self._groups, claim.request):
                 return claim, ward
         return None
 
@@ -162,7 +163,7 @@ class Nursery:
         """Give waiting claims a sandbox: one that is ready, or a new one, but not too many are made at a time."""
         while self._queue:
             request = self._queue[0].request
-            ward = self._pool.choose(self._wards.values(), plans.shape(self._groups, request), request["ahead"])
+            ward = self._pool.choose(self._wards.values(), plan.shape(self._groups, request), request["ahead"])
             if ward is None and self._being_made() >= _AT_ONCE:
                 return
             self._give(self._queue.pop(0), ward)
@@ -219,7 +220,7 @@ class Nursery:
             self._begin(ward)
 
     def _limit(self, ward: Ward, request: dict[str, Any]) -> None:
-        limits = plans.limits(request)
+        limits = plan.limits(request)
         if ward.group is not None and ward.limits != limits:
             ward.limits = limits
             ward.group.limit(**limits)
@@ -228,7 +229,7 @@ class Nursery:
 
     def _fork(self, request: dict[str, Any], spare: bool = False, ahead: dict[str, Any] | None = None) -> Ward:
         network = self._leftovers.network()
-        plan = plans.plan(self._configuration, self._groups, request) | {
+        steps = plan.plan(self._configuration, self._groups, request) | {
             "spare": spare,
             "ahead": started(ahead),
             "rehearse": not self._rush,
@@ -237,7 +238,7 @@ class Nursery:
             "furnish": self._furnish,
         }
         ours, theirs = sockets.pair()
-        limits = plans.limits(request)
+        limits = plan.limits(request)
         used = self._leftovers.group(limits)
         group = used or (self._groups.create() if self._groups is not None else None)
         linux.unshare(linux.NEWPID)  # for the next child, which is pid 1 there
@@ -245,14 +246,14 @@ class Nursery:
             pid = group.fork() if group is not None else os.fork()
             if pid == 0:
                 self._disarm()
-                raise Newborn(plan, theirs)
+                raise Newborn(steps, theirs)
         finally:
             if not self._born:
                 linux.setns(self._pid_namespace, linux.NEWPID)
                 if network is not None:
                     os.close(network)
         theirs.close()
-        ward = Ward(pid, ours, group, plans.shape(self._groups, request))
+        ward = Ward(pid, ours, group, plan.shape(self._groups, request))
         ward.limits = limits if used is not None else {}
         ward.ahead = "" if ahead is None else repr(ahead)
         self._wards[pid] = ward
@@ -291,7 +292,7 @@ class Nursery:
             ward.host_pid = int(host_pid)
             ward.workspace = descriptors[0]
             try:
-                plans.map_users(int(host_pid), int(uid), self._configuration["host_proc"])
+                plan.map_users(int(host_pid), int(uid), self._configuration["host_proc"])
                 self._note_network(ward)
                 ward.parking.send(b"M")
             except OSError as problem:  # it was killed just now, and its burial follows; or else it must not go on
@@ -337,7 +338,7 @@ class Nursery:
             self._just_ended = True
 
     def _look_at_memory(self, ward: Ward) -> None:
-        if not shortage.relieve(ward, self._configuration["host_proc"]):
+        if not memory_shortage.relieve(ward, self._configuration["host_proc"]):
             self._end(ward, "memory")
 
     def _end(self, ward: Ward, reason: str) -> None:
@@ -474,7 +475,7 @@ class Nursery:
             return
         for ward in self._pool.outdated(self._wards.values()):
             self._end(ward, "")
-        if time.monotonic() - self._last_claim > leftovers.KEEP_S:
+        if time.monotonic() - self._last_claim > recycling.KEEP_S:
             self._leftovers.give_up()
 
     def _warm(self) -> None:

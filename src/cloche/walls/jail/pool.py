@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from cloche.walls.jail.wards import Ward
+    from cloche.walls.jail.sandbox_process import Ward
 
 _MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 _COMMANDS = min(10, max(2, _MEMORY >> 28))  # that are kept ready at most: a waiting Node takes 30 MB, a Bash 1 MB

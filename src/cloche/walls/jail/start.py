@@ -10,7 +10,7 @@ import os
 import sys
 from _socket import MSG_PEEK
 
-from cloche.walls.jail import sockets
+from cloche.walls import sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def by_fork() -> tuple[sockets.Socket, int]:
             from cloche import bundles
 
             bundles.load("keeper")
-            from cloche.walls.jail.nurseries import ONE_RUN, configuration
+            from cloche.walls.jail.nursery_client import ONE_RUN, configuration
 
             return configuration(chosen, ONE_RUN, frozenset())
 

@@ -13,9 +13,9 @@ from cloche.io.tasks import AsyncLock
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import Order, Spent
-from cloche.walls.jail import sockets
-from cloche.walls.jail.claims import connections
-from cloche.walls.jail.nurseries import Nurseries, doctor_hint, request
+from cloche.walls import sockets
+from cloche.walls.jail.nursery_client import Nurseries, doctor_hint, request
+from cloche.walls.jail.standing_claims import connections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

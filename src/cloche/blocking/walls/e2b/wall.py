@@ -13,7 +13,7 @@ from cloche.blocking.walls.jail.wall import Jailed
 from cloche.errors import Misconfigured, Refused, SandboxFailed
 from cloche.model.order import Order
 from cloche.walls.e2b.remote import Account
-from cloche.walls.jail.claims import connections
+from cloche.walls.jail.standing_claims import connections
 
 _MAKE_S = 120.0  # the client gives up before
 _INSTALL = "Install it beside Cloche: pip install 'cloche[e2b]'."

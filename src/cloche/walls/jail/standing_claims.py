@@ -10,7 +10,7 @@ import marshal
 from _socket import SO_SNDBUF, SOL_SOCKET
 from time import monotonic
 
-from cloche.walls.jail import sockets
+from cloche.walls import sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

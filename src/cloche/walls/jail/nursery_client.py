@@ -10,8 +10,9 @@ from cloche import environment
 from cloche.errors import Misconfigured, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.settings import Settings, load
-from cloche.walls.jail import sockets, start
-from cloche.walls.jail.claims import Stock
+from cloche.walls import sockets
+from cloche.walls.jail import start
+from cloche.walls.jail.standing_claims import Stock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

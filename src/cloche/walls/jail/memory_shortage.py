@@ -9,7 +9,7 @@ from cloche.walls.jail.cgroup_files import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.walls.jail.wards import Ward
+    from cloche.walls.jail.sandbox_process import Ward
 
 _STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox goes, too
 _DYING_S = 0.25  # so long may take what was killed: until then its memory is not held against the others

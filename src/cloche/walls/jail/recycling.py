@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.walls.jail.wards import Ward
+    from cloche.walls.jail.sandbox_process import Ward
 
 KEEP_S = 0.25  # for so long after a claim
 _GROUPS = _NETWORKS = 8  # kept at a time

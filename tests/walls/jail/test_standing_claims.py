@@ -15,7 +15,7 @@ from cloche import settings
 from cloche.blocking.engine.one_shot import one_shot
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.model.limits import Limits
-from cloche.walls.jail.nurseries import Nurseries
+from cloche.walls.jail.nursery_client import Nurseries
 
 pytestmark = pytest.mark.usefixtures("jail")
 

@@ -10,9 +10,10 @@ from time import monotonic
 from cloche.agent import processes, signals, stages  # noqa: F401  (the agent imports them when there is nothing left to import from)
 from cloche.agent.ahead import Ahead
 from cloche.agent.main import Agent
-from cloche.walls.jail import linux, root, sockets
+from cloche.walls import sockets
+from cloche.walls.jail import linux, root
 from cloche.walls.jail.enter import enter
-from cloche.walls.jail.refusals import Refusals
+from cloche.walls.jail.refused_calls import Refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
