@@ -21,7 +21,8 @@ INSIDE = [
     name
     for name in MODULES
     if name.startswith(("cloche.agent", "cloche.wire", "cloche.walls.jail", "cloche.walls.sockets", "cloche.kernels"))
-    and name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nursery_client", "cloche.walls.jail.start")
+    or name == "cloche.walls.leash_messages"
+    if name not in ("cloche.walls.jail.wall", "cloche.walls.jail.nursery_client", "cloche.walls.jail.start")
 ]
 # Of the sandboxes' own environment, not of ours: used while a nursery warms up.
 REHEARSED = ("numpy", "pandas", "matplotlib")
@@ -116,9 +117,21 @@ def test_kernels_know_the_wire_and_what_is_in_the_sandbox(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", of("cloche.walls"))
-def test_walls_know_nothing_of_the_engine(module: str) -> None:
+def test_walls_know_neither_the_engine_nor_anything_above_it(module: str) -> None:
+    above = ("cloche.engine", "cloche.blocking", "cloche.sandbox", "cloche.client", "cloche.service", "cloche.doors")
     for name in imports(module):
-        assert not within(name, "cloche.engine", "cloche.blocking")
+        assert not within(name, *above, "cloche.policy", "cloche.store", "cloche.doctor")
+
+
+WALLS = sorted({path.parent.name for path in (SOURCE / "walls").glob("*/wall.py")})
+
+
+@pytest.mark.parametrize("wall", WALLS)
+def test_a_wall_does_not_know_the_others(wall: str) -> None:
+    others = [f"cloche.walls.{other}" for other in WALLS if other != wall]
+    for module in of(f"cloche.walls.{wall}"):
+        for name in imports(module):
+            assert not within(name, *others), module
 
 
 SCRIPTS = of("cloche.languages.scripts")  # programs that sandboxes run

@@ -51,7 +51,8 @@ def test_a_cold_run_finds_all_its_modules_in_bundles(jail: None, bundled: Path) 
 def test_a_nursery_finds_all_its_modules_in_its_bundle(bundled: Path) -> None:
     load = "import sys; from cloche import bundles; bundles.load('nursery'); before = set(sys.modules)"
 
-    done = python(bundled, "-c", f"{load}\nimport cloche.walls.jail.nursery; print(sorted(set(sys.modules) - before))")
+    look = "import cloche.walls.jail.nursery_main; print(sorted(set(sys.modules) - before))"
+    done = python(bundled, "-c", f"{load}\n{look}")
 
     assert done.stdout == "[]\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.languages.toolchains import needs
@@ -13,11 +13,14 @@ from cloche import languages
 from cloche.blocking.engine.one_shot import one_shot
 from cloche.languages.language import Project
 from cloche.model.limits import Limits
-from cloche.model.order import Ahead
+from cloche.model.order import FirstCommand
 from cloche.model.result import Result
 from cloche.walls import sockets
 from cloche.walls.jail.pool import Pool
-from cloche.walls.jail.sandbox_process import Ward
+from cloche.walls.jail.sandbox_process import SandboxProcess
+
+if TYPE_CHECKING:
+    from cloche.walls.jail.claim import CommandData
 
 pytestmark = pytest.mark.usefixtures("jail")
 
@@ -108,7 +111,8 @@ def test_one_that_turns_out_not_to_fit_is_not_used() -> None:
     found = languages.tools(bash)
     assert found is not None
     command = bash.plan_for(Project("/sandbox/code/main.sh"), found)
-    box._order = box._order.replace(ahead=Ahead(command.run, {}, "getuid"))  # and then something else is run
+    first = FirstCommand(command.run, {}, "getuid")
+    box._order = box._order.replace(first_command=first)  # and then something else is run
     try:
         result = box.run_program(f"echo $1\n{LOOKS['bash']}", language="bash", args=["word"])
     finally:
@@ -128,7 +132,7 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
     while began >= asked - 0.02:  # until it was there before it was asked for
         assert time.monotonic() < deadline
         box = one_shot("", "bash", Limits(), {}, ())
-        box._order = box._order.replace(ahead=Ahead(argv, {}, "files"))
+        box._order = box._order.replace(first_command=FirstCommand(argv, {}, "files"))
         asked = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
             result = box.commands.run(list(argv), timeout=10)
@@ -148,7 +152,7 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
 def test_a_command_that_cannot_come_to_where_it_should_wait_holds_up_nobody(command: tuple[str, ...]) -> None:
     for _ in range(3):  # the first makes it known, a later one is given the sandbox in which it was started
         box = one_shot("", "bash", Limits(), {}, ())
-        box._order = box._order.replace(ahead=Ahead(command, {}, "files"))
+        box._order = box._order.replace(first_command=FirstCommand(command, {}, "files"))
         try:
             assert box.commands.run(["echo", "here"], timeout=20).stdout == "here\n"
         finally:
@@ -158,29 +162,29 @@ def test_a_command_that_cannot_come_to_where_it_should_wait_holds_up_nobody(comm
 
 def test_no_more_are_kept_ready_than_were_asked_for_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool(1)
-    commands = [{"argv": (f"/bin/{number}",), "env": {}, "until": "files"} for number in range(30)]
+    commands: list[CommandData] = [{"argv": (f"/bin/{number}",), "env": {}, "until": "files"} for number in range(30)]
     ours, theirs = sockets.pair()
-    plain = Ward(1, ours, None, "shape")
+    plain = SandboxProcess(1, ours, None, "shape")
     assert pool.lacks([]) == (True, None)
     assert pool.lacks([plain]) == (False, None)
     for command in commands:
         pool.note(command)
-    wards, kept = [plain], []
-    while (lack := pool.lacks(wards))[0]:
+    sandboxes, kept = [plain], []
+    while (lack := pool.lacks(sandboxes))[0]:
         assert lack[1] is not None
         kept.append(lack[1])
-        wards.append(Ward(1, ours, None, "shape"))
-        wards[-1].ahead = repr(lack[1])
+        sandboxes.append(SandboxProcess(1, ours, None, "shape"))
+        sandboxes[-1].first_command = repr(lack[1])
     assert 2 <= len(kept) <= 10
     assert kept == commands[: -len(kept) - 1 : -1]  # the latest first
-    assert pool.choose(wards, "shape", commands[-1]) is wards[1]
-    assert pool.choose(wards, "shape", commands[0]) is plain
-    assert pool.choose(wards[1:], "shape", None) is None
-    assert pool.choose(wards, "another shape", None) is None
-    assert pool.outdated(wards) == []
+    assert pool.choose(sandboxes, "shape", commands[-1]) is sandboxes[1]
+    assert pool.choose(sandboxes, "shape", commands[0]) is plain
+    assert pool.choose(sandboxes[1:], "shape", None) is None
+    assert pool.choose(sandboxes, "another shape", None) is None
+    assert pool.outdated(sandboxes) == []
     later = time.monotonic() + 301
     monkeypatch.setattr("cloche.walls.jail.pool.monotonic", lambda: later)
-    assert pool.outdated(wards) == wards[1:]
+    assert pool.outdated(sandboxes) == sandboxes[1:]
     assert pool.lacks([plain]) == (False, None)
     assert Pool(0).lacks([]) == (False, None)
     ours.close()

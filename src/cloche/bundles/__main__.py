@@ -24,7 +24,7 @@ WANTED = {
     "run": """cli.run walls.jail.nursery_client blocking.engine.one_shot blocking.walls.jail.wall
         languages.definitions.python""",
     "keeper": "walls.jail.nursery_client walls.jail.cgroups walls.jail.filter agent.signals",
-    "nursery": "walls.jail.nursery",
+    "nursery": "walls.jail.nursery_main",
 }
 AFTER = {"run": "start", "keeper": "start"}
 

@@ -18,7 +18,7 @@ from cloche.languages.language import HOME, Language, Plan, Project
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
-from cloche.model.order import Ahead, Order, Spent
+from cloche.model.order import FirstCommand, Order, Spent
 from cloche.model.result import Result, Usage
 
 TYPE_CHECKING = False
@@ -214,7 +214,7 @@ class AsyncBox:
     def _foresee(self, spoken: Language, plan: Plan) -> None:
         """Ask for a sandbox in which the command has been started already, if it will be the same the next time."""
         if spoken.ahead and plan.run and not plan.shown and self._hold is None:
-            self._order = self._order.replace(ahead=Ahead(plan.run, plan.env, spoken.ahead))
+            self._order = self._order.replace(first_command=FirstCommand(plan.run, plan.env, spoken.ahead))
 
     async def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Bring files into the sandbox; those that are small enough travel with the request, and are returned."""

@@ -1,4 +1,4 @@
-"""Message sockets that carry descriptors, without the `socket` module, which brings `enum` and more along."""
+"""Sockets that keep messages apart and carry descriptors, without `socket`, which imports `enum` and more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from _socket import (
     MSG_DONTWAIT,
     MSG_NOSIGNAL,
     SCM_RIGHTS,
+    SO_SNDBUF,
     SOCK_DGRAM,
     SOCK_SEQPACKET,
     SOCK_STREAM,
@@ -25,19 +26,34 @@ if TYPE_CHECKING:
 
 Socket = socket
 DONTWAIT = MSG_DONTWAIT
-MAX_CLAIM = 64 << 10  # bytes of a message that asks a nursery for a sandbox
+_STREAM_BUFFER = 512 << 10  # bytes under way in a stream, as far as the host allows: both ends work at the same time
 
 
 def pair() -> tuple[Socket, Socket]:
-    """Two ends of a connection that keeps messages apart."""
+    """The two ends of a connection that keeps messages apart."""
     ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
     return ours, theirs
 
 
 def stream_pair() -> tuple[Socket, Socket]:
-    """Two ends of a byte stream."""
+    """The two ends of a byte stream."""
     ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
     return ours, theirs
+
+
+def stream_and_leash(first: bytes = b"") -> tuple[Socket, Socket, Socket, Socket]:
+    """The sockets of a new sandbox: the engine's and the agent's end of its stream, then the engine's and the warden's
+    end of its leash.  `first`, which is short, is in the stream already."""
+    stream, agents_end = stream_pair()
+    try:
+        for end in (stream, agents_end):
+            end.setsockopt(SOL_SOCKET, SO_SNDBUF, _STREAM_BUFFER)
+        stream.sendall(first)
+        return (stream, agents_end, *pair())
+    except OSError:
+        stream.close()
+        agents_end.close()
+        raise
 
 
 def adopt(fd: int) -> Socket:
@@ -46,7 +62,7 @@ def adopt(fd: int) -> Socket:
 
 
 def for_ioctl() -> Socket:
-    """A socket that is good for asking about network interfaces."""
+    """A socket for questions about network interfaces."""
     return socket(AF_INET, SOCK_DGRAM)
 
 
@@ -57,7 +73,7 @@ def send(to: Socket, message: bytes, descriptors: Sequence[int] = (), flags: int
 
 
 def receive(source: Socket, size: int, most: int) -> tuple[bytes, list[int]]:
-    """One message and at most so many descriptors; nothing at the end."""
+    """Receive one message with at most `most` descriptors; empty when the other end is closed."""
     message, ancillary, _, _ = source.recvmsg(size, CMSG_SPACE(most * calcsize("i")), MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []
     for level, kind, data in ancillary:

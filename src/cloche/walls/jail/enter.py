@@ -17,7 +17,8 @@ from cloche.walls.jail.seal import seal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from cloche.walls.jail.claim import MountData
+    from cloche.walls.jail.plan import Plan
 
 _INODES_PER_MIB = 256  # of the disk quota: a file of 4 KiB on average
 _MASKED_FILES = (
@@ -39,7 +40,7 @@ _USER_LIMITS = {"max_inotify_instances": 32, "max_inotify_watches": 16384}
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
-def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, int]:
+def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
     """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to.
 
     Returns where refused system calls are told (see refused_calls.py), and the folder where checkpoints keep files.
@@ -56,7 +57,7 @@ def enter(plan: dict[str, Any], nursery: sockets.Socket) -> tuple[int | None, in
     masked = "masks" not in without
     _mount_proc(masked, plan["privileged"])
     if plan["network"] is not None and "unused network" not in without:
-        fresh = networks.state("/proc/self/net") != plan["unused"]
+        fresh = networks.state("/proc/self/net") != plan["unused_network"]
         if fresh:
             linux.unshare(linux.NEWNET)
     workspace, store = _mount_workspace(plan, uid)
@@ -134,7 +135,7 @@ def _limit_namespace(limits: int) -> None:
             os.close(file)
 
 
-def _mount_workspace(plan: dict[str, Any], uid: int) -> tuple[int, int]:
+def _mount_workspace(plan: Plan, uid: int) -> tuple[int, int]:
     """One file system of limited size for all that can be written: the workspace, /root, /tmp and /dev/shm.
 
     Returns a descriptor of it, for the nursery to ask how full it is, and one of a folder in it that has no path in the
@@ -174,7 +175,7 @@ def _furnish() -> None:
     root.furnish_tmp()
 
 
-def _open_host_folders(plan: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+def _open_host_folders(plan: Plan) -> list[tuple[int, MountData]]:
     if not plan["mounts"]:
         return []
     here = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=plan["host_proc"])
@@ -187,7 +188,7 @@ def _open_host_folders(plan: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]
         os.close(here)
 
 
-def _mount_host_folders(folders: list[tuple[int, dict[str, Any]]], uid: int) -> None:
+def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int) -> None:
     for fd, mount in folders:
         flags = linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
         if not mount["writable"]:

@@ -149,7 +149,7 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
         configuration,
         f"import gc, sys; gc.disable(); sys.path[0] = {root.LIBRARY!r}\n"
         "from cloche import bundles; bundles.load('nursery')\n"
-        f"import cloche.walls.jail.nursery as n; n.main({source})",
+        f"import cloche.walls.jail.nursery_main as n; n.main({source})",
     )
     for fd in (0, 1, 2, CONTROL, source):
         os.set_inheritable(fd, True)

@@ -1,4 +1,4 @@
-"""The nurseries of this process: started when they are first needed, shared by all engines in it, ended with it."""
+"""The nurseries of this process: started when first needed, shared by all its engines, ended with it."""
 
 from __future__ import annotations
 
@@ -12,47 +12,49 @@ from cloche.model.limits import Limits
 from cloche.settings import Settings, load
 from cloche.walls import sockets
 from cloche.walls.jail import start
-from cloche.walls.jail.standing_claims import Stock
+from cloche.walls.jail.claim import order_data
+from cloche.walls.jail.standing_claims import StandingClaims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Which libraries are worth having in a nursery, by measurement: docs/performance.md.
+# The libraries that are worth having in a nursery, by measurement: docs/performance.md.
 DATA_LIBRARIES = [
     *("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg"),
     *("PIL.Image", "PIL.PngImagePlugin", "dateutil"),
 ]
 
-
-_PATIENCE_S = 0.2  # for a nursery to end by itself when we do
+_PATIENCE_S = 0.2  # for a nursery to end by itself when this process does
 _SIGTERM = 15
 
 
-class Nursery:
-    """A nursery process, seen from the engine: something that claims can be sent to."""
+class NurseryClient:
+    """A nursery process as the engine sees it: it takes claims, and is the warden of their sandboxes."""
 
-    def __init__(self, control: sockets.Socket, keeper: int, stock: Stock) -> None:
-        self.control, self._keeper, self.stock = control, keeper, stock
+    hint = "Run `cloche doctor` to see what this host lacks."
+
+    def __init__(self, control: sockets.Socket, keeper: int, standing: StandingClaims) -> None:
+        self.control, self._keeper, self.standing = control, keeper, standing
         self._warm = False
-        self._deaf = False  # it has closed its end
+        self._closed = False  # at its end of the control socket
         self._failure = ""
 
     def is_warm(self) -> bool:
-        """Has it imported all that it shall?"""
+        """Has it imported all its libraries?"""
         self._listen()
         return self._warm
 
     def failure(self) -> str:
-        """Why it could not start, or nothing."""
+        """Why it could not start; empty when it could."""
         self._listen()
         return self._failure
 
     def is_alive(self) -> bool:
-        """Does it take claims?  Its keeper goes last, and may still be clearing up when it does not."""
+        """Does it take claims?  Its keeper ends last, and may still be cleaning up when the nursery takes no more."""
         self._listen()
-        if self._keeper == 0 or self._deaf:
+        if self._keeper == 0 or self._closed:
             return False
         try:
             pid, _ = os.waitpid(self._keeper, os.WNOHANG)
@@ -63,12 +65,12 @@ class Nursery:
         return pid == 0
 
     def close(self) -> None:
-        """Let it go: it ends its sandboxes and itself."""
-        self.stock.close()
+        """End it, with all its sandboxes."""
+        self.standing.close()
         self.control.close()
         if not self._keeper:
             return
-        if not self._ended_within(_PATIENCE_S):  # it imports something, or is stuck: the keeper can end it all the same
+        if not self._ended_within(_PATIENCE_S):  # it is importing, or stuck: the keeper can end it all the same
             os.kill(self._keeper, _SIGTERM)
         try:
             os.waitpid(self._keeper, 0)
@@ -91,8 +93,8 @@ class Nursery:
             os.close(process)
 
     def forget(self) -> None:
-        """In a forked process: this is the parent's."""
-        self.stock.close()
+        """In a forked process: leave it to the parent."""
+        self.standing.close()
         self.control.close()
         self._keeper = 0
 
@@ -101,19 +103,19 @@ class Nursery:
             try:
                 message = self.control.recv(64 << 10, sockets.DONTWAIT)
             except ConnectionResetError:
-                continue  # told once, when it went without reading a claim; what it had to say comes after
+                continue  # raised once, when it ended with a claim unread; its last messages come next
             except OSError:
                 return
             if not message:
-                self._deaf = True
+                self._closed = True
                 return
-            told: dict[str, Any] = marshal.loads(message)
-            self._warm = self._warm or "warm" in told
-            self._failure = told.get("failed", self._failure)
+            news: dict[str, Any] = marshal.loads(message)
+            self._warm = self._warm or "warm" in news
+            self._failure = news.get("failed", self._failure)
 
 
-# What a nursery is for, and what it imports ahead.  A shell for sessions makes every fork dearer, so a program that
-# wants pandas alone comes from a nursery that has none.
+# The kinds of nurseries, and the libraries that each imports.  A shell for sessions makes every fork more expensive, so
+# a program that only wants pandas comes from a nursery without one.
 PLAIN, DATA, SESSIONS, ONE_RUN = "plain", "data", "sessions", "one run"
 _PRELOAD: dict[str, str | list[str]] = {
     PLAIN: "common",
@@ -126,7 +128,7 @@ _PRELOAD: dict[str, str | list[str]] = {
 def configuration(
     settings: Settings, kind: str, without: frozenset[str], visible: Callable[[], dict[str, Any]] = dict
 ) -> dict[str, Any]:
-    """All that a launcher and its nursery need to know; `visible` says what is shown of the host beside /usr."""
+    """The configuration of a launcher and its nursery; `visible` returns the host's folders that sandboxes see."""
     places = start.places(settings)
     if not environment.is_built(places["environment"]):
         raise Misconfigured(
@@ -142,23 +144,12 @@ def configuration(
         "warm_kernel": kind == SESSIONS,
         "pool": settings.pool,
         "without": sorted(without),
-        "defaults": request(Limits(), ()),
-    }
-
-
-def request(limits: Limits, mounts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """The part of a claim that a nursery builds a sandbox from."""
-    return {
-        "memory": limits.memory_bytes,
-        "cpu": limits.cpu,
-        "disk": limits.disk_bytes,
-        "processes": limits.processes,
-        "mounts": list(mounts),
+        "usual_order": order_data(Limits(), []),
     }
 
 
 class Nurseries:
-    """A plain nursery for everything, and one each for data and for sessions once they are asked for."""
+    """A plain nursery for everything, and one each for data and for sessions once an order needs them."""
 
     def __init__(
         self,
@@ -168,16 +159,16 @@ class Nurseries:
     ) -> None:
         self._settings, self._without, self.visible = settings, without, visible
         self._lock = allocate_lock()
-        self._by_kind: dict[str, Nursery] = {}
+        self._by_kind: dict[str, NurseryClient] = {}
 
     def adopt(self, control: sockets.Socket, keeper: int) -> None:
         """Take over a plain nursery that was started before us, for a single run."""
-        configuration(self._settings, ONE_RUN, self._without)  # tells what is wrong, if anything
+        configuration(self._settings, ONE_RUN, self._without)  # raises what is wrong, if anything
         with self._lock:
-            self._by_kind[PLAIN] = Nursery(control, keeper, Stock(control, 0))
+            self._by_kind[PLAIN] = NurseryClient(control, keeper, StandingClaims(control, 0))
 
-    def choose(self, imports: frozenset[str] | None) -> Nursery:
-        """The nursery for a program that imports these (None: for a session, which may import anything)."""
+    def choose(self, imports: frozenset[str] | None) -> NurseryClient:
+        """The nursery for a program with these imports; None is a session, which may import anything."""
         with self._lock:
             if self._settings.warm and imports is None:
                 return self._living(SESSIONS)
@@ -186,7 +177,7 @@ class Nurseries:
             return self._living(PLAIN)
 
     def warm_up(self) -> None:
-        """Start all, and wait until they are warm."""
+        """Start all nurseries, and wait until they are warm."""
         from select import POLLIN, poll
 
         with self._lock:
@@ -196,23 +187,23 @@ class Nurseries:
                     waiting.register(nursery.control, POLLIN)
                     waiting.poll(1000)
                 if nursery.failure():
-                    raise SandboxFailed(f"No nursery could be started: {nursery.failure()}", hint=doctor_hint())
+                    raise SandboxFailed(f"No sandbox can be started here: {nursery.failure()}.", hint=nursery.hint)
 
     def close(self) -> None:
-        """End all, and every sandbox in them."""
+        """End all nurseries, and every sandbox in them."""
         with self._lock:
             for nursery in self._by_kind.values():
                 nursery.close()
             self._by_kind.clear()
 
     def forget(self) -> None:
-        """In a forked process: what the parent has started is the parent's."""
+        """In a forked process: leave the parent's nurseries to the parent."""
         self._lock = allocate_lock()
         for nursery in self._by_kind.values():
             nursery.forget()
         self._by_kind.clear()
 
-    def _living(self, kind: str) -> Nursery:
+    def _living(self, kind: str) -> NurseryClient:
         nursery = self._by_kind.get(kind)
         if nursery is not None:
             if nursery.is_alive():
@@ -220,17 +211,12 @@ class Nurseries:
             failure = nursery.failure()
             nursery.close()
             if failure:
-                raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=doctor_hint())
+                raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=nursery.hint)
         how = configuration(self._settings, ONE_RUN if self._settings.one_run else kind, self._without, self.visible)
         control, keeper = start.by_exec(how, self._settings.debug)
-        stock = Stock(control) if self._settings.pool else Stock(control, 0)
-        self._by_kind[kind] = Nursery(control, keeper, stock)
+        standing = StandingClaims(control) if self._settings.pool else StandingClaims(control, 0)
+        self._by_kind[kind] = NurseryClient(control, keeper, standing)
         return self._by_kind[kind]
-
-
-def doctor_hint() -> str:
-    """Where to look when the jail cannot be built."""
-    return "Run `cloche doctor` to see what this host lacks."
 
 
 shared: Nurseries | None = None
@@ -238,7 +224,7 @@ _shared_lock = allocate_lock()
 
 
 def of_this_process(known: Settings | None = None, visible: Callable[[], dict[str, Any]] = dict) -> Nurseries:
-    """The nurseries that all engines of this process share, made by these settings; `visible`: see `configuration`."""
+    """The nurseries that all engines of this process share; `visible`: see `configuration`."""
     global shared
     with _shared_lock:
         if shared is None:

@@ -1,4 +1,4 @@
-"""From what somebody asks for to what a newborn builds around itself (enter.py), with what limits."""
+"""Turns an order into the plan that a new sandbox follows (enter.py), and into the limits of its control group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,52 @@ from cloche.walls.jail.cgroup_files import read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypedDict
+
+    from cloche.walls.jail.claim import MountData, OrderData
+
+    class Plan(TypedDict):
+        privileged: bool  # the nursery is run by root, and each sandbox gets a host uid of its own
+        uid_base: int  # the first of these uids
+        host_mounts: int  # descriptor of the host's mount namespace
+        host_proc: int  # descriptor of the host's /proc
+        without: list[str]  # protections that a test leaves out
+        environment: dict[str, str]
+        landlock: bool
+        filter: bytes
+        disk: int
+        mounts: list[MountData]
+        rlimit_memory: int | None
+        rlimit_processes: int | None
+        network: int | None  # descriptor of a network namespace that an earlier sandbox left, to use if it is unused
+        unused_network: bytes  # the state of a network namespace that nobody has used
+        spare: bool  # start a Python, or the first command, while the sandbox waits to be claimed
+        first_command: dict[str, Any] | None  # see pool.as_started
+        rehearse: bool
+        furnish: Callable[[Any, int], None] | None  # adds sessions to an agent
+
+    class GroupLimits(TypedDict):
+        memory: int
+        disk: int
+        cpu: float
+        processes: int
 
 
-def plan(configuration: dict[str, Any], groups: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """How to build a sandbox; what no control group limits is limited from within, by the kernel's other means."""
-    writes_to_host = any(mount["writable"] for mount in request["mounts"])
+def plan(
+    configuration: dict[str, Any],
+    groups: Any,
+    order: OrderData,
+    *,
+    network: int | None,
+    unused_network: bytes,
+    spare: bool,
+    first_command: dict[str, Any] | None,
+    rehearse: bool,
+    furnish: Callable[[Any, int], None] | None,
+) -> Plan:
+    """How to build a sandbox.  Where no control group sets a limit, a resource limit inside the sandbox does."""
+    writes_to_host = any(mount["writable"] for mount in order["mounts"])
     return {
         "privileged": configuration["privileged"],
         "uid_base": configuration["uid_base"],
@@ -24,32 +64,41 @@ def plan(configuration: dict[str, Any], groups: Any, request: dict[str, Any]) ->
         "environment": configuration["environment"],
         "landlock": landlock.abi() > 0,
         "filter": configuration["filters"][writes_to_host],
-        "disk": request["disk"],
-        "mounts": request["mounts"],
-        "rlimit_memory": None if _by_group(groups, "memory") else request["memory"] + _own_memory(configuration),
-        "rlimit_processes": None if _by_group(groups, "pids") else request["processes"] + 1,
+        "disk": order["disk"],
+        "mounts": order["mounts"],
+        "rlimit_memory": None if _by_group(groups, "memory") else order["memory"] + _own_memory(configuration),
+        "rlimit_processes": None if _by_group(groups, "pids") else order["processes"] + 1,
+        "network": network,
+        "unused_network": unused_network,
+        "spare": spare,
+        "first_command": first_command,
+        "rehearse": rehearse,
+        "furnish": furnish,
     }
 
 
-def shape(groups: Any, request: dict[str, Any]) -> str:
-    """What is built into a sandbox and cannot be changed when it is claimed."""
-    kept = [request["disk"], request["mounts"]]
+def shape(groups: Any, order: OrderData) -> str:
+    """The part of an order that is built into a sandbox and cannot be changed when the sandbox is claimed."""
+    fixed = [order["disk"], order["mounts"]]
     if not _by_group(groups, "memory"):
-        kept.append(request["memory"])
+        fixed.append(order["memory"])
     if not _by_group(groups, "pids"):
-        kept.append(request["processes"])
-    return repr(kept)
+        fixed.append(order["processes"])
+    return repr(fixed)
 
 
-def limits(request: dict[str, Any]) -> dict[str, Any]:
-    """What its control group limits."""
-    chosen = {name: request[name] for name in ("memory", "disk", "cpu", "processes")}
-    chosen["processes"] += 1  # the agent does not count
-    return chosen
+def group_limits(order: OrderData) -> GroupLimits:
+    """The limits of the sandbox's control group."""
+    return {
+        "memory": order["memory"],
+        "disk": order["disk"],
+        "cpu": order["cpu"],
+        "processes": order["processes"] + 1,  # the agent does not count
+    }
 
 
 def map_users(host_pid: int, uid: int, proc: int) -> None:
-    """Let a newborn be `user` inside and `uid` outside; `proc` is the host's /proc."""
+    """Make a new sandbox's user `user` inside and `uid` outside; `proc` is the host's /proc."""
     for kind in ("gid", "uid"):
         file = os.open(f"{host_pid}/{kind}_map", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
         try:
@@ -63,6 +112,6 @@ def _by_group(groups: Any, controller: str) -> bool:
 
 
 def _own_memory(configuration: dict[str, Any]) -> int:
-    """What a fork has from the start, shared with the nursery: a program's own share comes on top."""
+    """The memory that a fork shares with the nursery from the start; a program's own memory comes on top of it."""
     text = read(configuration["host_proc"], "self/status")
     return int(text.partition(b"VmData:")[2].split()[0]) * 1024

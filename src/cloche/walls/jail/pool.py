@@ -1,4 +1,4 @@
-"""Which sandboxes are made ahead of claims: some for anything, and one for each command that was asked for of late."""
+"""Decides which sandboxes are made ahead of claims: some for any order, and one for each recent first command."""
 
 from __future__ import annotations
 
@@ -12,77 +12,81 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from cloche.walls.jail.sandbox_process import Ward
+    from cloche.walls.jail.claim import CommandData
+    from cloche.walls.jail.sandbox_process import SandboxProcess
 
 _MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-_COMMANDS = min(10, max(2, _MEMORY >> 28))  # that are kept ready at most: a waiting Node takes 30 MB, a Bash 1 MB
-_KEEP_S = 300.0  # for how long after it was last asked for
-_PLACES = ("/sandbox", "/home/user", "/tmp/build")  # whose files are the run's own
-_PATHS = {  # calls that name a file, and which argument does
+_COMMANDS = min(10, max(2, _MEMORY >> 28))  # kept ready at most: a waiting Node takes 30 MB, a Bash 1 MB
+_KEEP_S = 300.0  # time after its last use for which a command is kept ready
+_PLACES = ("/sandbox", "/home/user", "/tmp/build")  # folders whose files are the run's own
+_PATHS = {  # system calls that name a file, and the argument that does
     **dict.fromkeys(("open", "stat", "lstat", "access", "readlink", "chdir", "execve"), 0),
     **dict.fromkeys(("openat", "openat2", "newfstatat", "statx", "readlinkat", "faccessat", "faccessat2"), 1),
 }
 
 
 class Pool:
-    """What should be ready, and what of it is."""
+    """Compares the sandboxes that are ready with those that should be."""
 
     def __init__(self, size: int) -> None:
-        self._size = size  # sandboxes for anything; 0: nothing is made ahead
-        self._commands: dict[str, tuple[dict[str, Any], float]] = {}  # and when they were asked for last; latest last
+        self._size = size  # sandboxes for any order; 0: nothing is made ahead
+        self._commands: dict[str, tuple[CommandData, float]] = {}  # with the time of the last use; latest last
 
-    def note(self, ahead: dict[str, Any] | None) -> None:
-        """A sandbox is asked for, to begin with this command."""
-        if ahead is not None:
-            self._commands.pop(repr(ahead), None)
-            self._commands[repr(ahead)] = ahead, monotonic()
+    def note(self, first_command: CommandData | None) -> None:
+        """Note that an order asks for this first command."""
+        if first_command is not None:
+            key = repr(first_command)
+            self._commands.pop(key, None)
+            self._commands[key] = first_command, monotonic()
             while len(self._commands) > _COMMANDS:
                 del self._commands[next(iter(self._commands))]
 
-    def choose(self, wards: Iterable[Ward], shape: str, ahead: dict[str, Any] | None) -> Ward | None:
-        """The sandbox to give: one in which the command waits, or else one for anything."""
-        wanted = "" if ahead is None else repr(ahead)
+    def choose(
+        self, sandboxes: Iterable[SandboxProcess], shape: str, first_command: CommandData | None
+    ) -> SandboxProcess | None:
+        """The sandbox to give: one in which the command waits, or else one for any order."""
+        wanted = "" if first_command is None else repr(first_command)
         plain = None
-        for ward in wards:
-            if ward.shape == shape and ward.is_free():
-                if ward.ahead == wanted:
-                    return ward
-                if not ward.ahead:
-                    plain = ward
+        for sandbox in sandboxes:
+            if sandbox.shape == shape and sandbox.is_free():
+                if sandbox.first_command == wanted:
+                    return sandbox
+                if not sandbox.first_command:
+                    plain = sandbox
         return plain
 
-    def lacks(self, wards: Iterable[Ward]) -> tuple[bool, dict[str, Any] | None]:
-        """Should another one be made, and with which command?"""
+    def lacks(self, sandboxes: Iterable[SandboxProcess]) -> tuple[bool, CommandData | None]:
+        """Should another sandbox be made, and with which first command?"""
         if not self._size:
             return False, None
-        free = [ward.ahead for ward in wards if ward.is_free() or (ward.ahead and ward.is_unused())]
+        free = [each.first_command for each in sandboxes if each.is_free() or (each.first_command and each.is_unused())]
         if free.count("") < self._size:
             return True, None
-        missing = [ahead for key, (ahead, _) in self._commands.items() if key not in free]
+        missing = [command for key, (command, _) in self._commands.items() if key not in free]
         return bool(missing), missing[-1] if missing else None
 
-    def outdated(self, wards: Iterable[Ward]) -> list[Ward]:
-        """Those whose command nobody has asked for in a long time."""
+    def outdated(self, sandboxes: Iterable[SandboxProcess]) -> list[SandboxProcess]:
+        """The sandboxes whose first command nobody has used for a long time."""
         old = monotonic() - _KEEP_S
-        for key in [key for key, (_, asked) in self._commands.items() if asked < old]:
+        for key in [key for key, (_, used) in self._commands.items() if used < old]:
             del self._commands[key]
-        unused = (ward for ward in wards if ward.is_free() or ward.is_unused())
-        return [ward for ward in unused if ward.ahead and ward.ahead not in self._commands]
+        unused = (sandbox for sandbox in sandboxes if sandbox.is_free() or sandbox.is_unused())
+        return [each for each in unused if each.first_command and each.first_command not in self._commands]
 
     def next_look(self) -> float | None:
-        """In how many seconds one may be outdated."""
+        """In how many seconds a sandbox may be outdated; None when none will be."""
         if not self._commands:
             return None
-        return max(0.0, min(asked for _, asked in self._commands.values()) + _KEEP_S - monotonic()) + 0.1
+        return max(0.0, min(used for _, used in self._commands.values()) + _KEEP_S - monotonic()) + 0.1
 
 
-def started(ahead: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A command as the agent is to start it (see agent.ahead): how it is called, and where it waits."""
-    if ahead is None:
+def as_started(command: CommandData | None) -> dict[str, Any] | None:
+    """A first command as the agent starts it (agent/ahead.py), with the system calls before which it waits."""
+    if command is None:
         return None
     numbers = syscalls.numbers(os.uname().machine)
-    if ahead["until"] == "files":
+    if command["until"] == "files":
         stops = {numbers[name]: argument for name, argument in _PATHS.items() if name in numbers}
     else:
-        stops = {numbers[ahead["until"]]: -1}
-    return {"argv": list(ahead["argv"]), "env": ahead["env"], "stops": stops, "places": _PLACES}
+        stops = {numbers[command["until"]]: -1}
+    return {"argv": list(command["argv"]), "env": command["env"], "stops": stops, "places": _PLACES}

@@ -1,6 +1,6 @@
-"""What sandboxes leave that have ended: control groups and network namespaces, for the next ones or to be removed.
+"""Control groups and network namespaces of sandboxes that have ended: used again, or removed.
 
-In a rush, making and removing them is a good part of what a sandbox takes.
+When many sandboxes are made in a row, making and removing these takes a good part of the time of each.
 """
 
 from __future__ import annotations
@@ -12,64 +12,65 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.walls.jail.sandbox_process import Ward
+    from cloche.walls.jail.plan import GroupLimits
+    from cloche.walls.jail.sandbox_process import SandboxProcess
 
-KEEP_S = 0.25  # for so long after a claim
+KEEP_S = 0.25  # time after a claim for which they are kept
 _GROUPS = _NETWORKS = 8  # kept at a time
-_BUSY_S = 0.05  # an empty group may stay busy for a moment: nothing tells when it is not
-_LEAVE_S = 1.5  # to be done within; what is left then, the keeper removes
+_BUSY_S = 0.05  # an empty group may stay busy for a moment, and no event says when it no longer is
+_LEAVE_S = 1.5  # for removing everything at the end; the keeper removes what is left then
 
 
-class Leftovers:
-    """Of one nursery."""
+class Recycler:
+    """The groups and networks that one nursery keeps."""
 
-    def __init__(self, usual: dict[str, Any]) -> None:
-        self._usual = usual  # limits: a group with others serves nobody else
+    def __init__(self, usual: GroupLimits) -> None:
+        self._usual = usual  # a group with other limits is of no use to other sandboxes
         self._groups: list[Any] = []  # empty ones, as good as new
-        self._networks: list[int] = []  # that may serve again (networks.py)
-        self._buried: list[Any] = []  # groups that could not be removed yet
+        self._networks: list[int] = []  # descriptors; see networks.py
+        self._to_remove: list[Any] = []  # groups that could not be removed yet
 
-    def take(self, ward: Ward) -> None:
-        """A sandbox is dead."""
-        if ward.network >= 0:
-            self._networks.append(ward.network)
+    def take(self, sandbox: SandboxProcess) -> None:
+        """Take what a dead sandbox had."""
+        if sandbox.network >= 0:
+            self._networks.append(sandbox.network)
             if len(self._networks) > _NETWORKS:
                 os.close(self._networks.pop(0))
-        if ward.group is not None:
-            again = ward.limits == self._usual and len(self._groups) < _GROUPS and ward.group.renew()
-            (self._groups if again else self._buried).append(ward.group)
+        if sandbox.group is not None:
+            again = sandbox.limits == self._usual and len(self._groups) < _GROUPS and sandbox.group.renew()
+            (self._groups if again else self._to_remove).append(sandbox.group)
 
-    def group(self, limits: dict[str, Any]) -> Any:
+    def group(self, limits: GroupLimits) -> Any:
         """A control group that has these limits already, or None."""
         return self._groups.pop() if self._groups and limits == self._usual else None
 
     def network(self) -> int | None:
-        """A network namespace, to be looked at before it is used."""
+        """A network namespace, which the next sandbox has to check before it uses it; or None."""
         return self._networks.pop() if self._networks else None
 
     def remove(self) -> None:
-        """Remove what nobody needs, as far as it can be removed now."""
-        if self._buried:
-            self._buried = [group for group in self._buried if not group.remove()]
+        """Remove the groups that can be removed by now."""
+        if self._to_remove:
+            self._to_remove = [group for group in self._to_remove if not group.remove()]
 
     def give_up(self) -> None:
-        """Nobody seems to need any of it."""
-        self._buried += self._groups
+        """Keep nothing any longer: no claim has come for a while."""
+        self._to_remove += self._groups
         self._groups = []
         while self._networks:
             os.close(self._networks.pop())
 
     def next_look(self) -> float | None:
-        """In how many seconds there may be something to do."""
-        if self._buried:
+        """In how many seconds there may be something to do; None when there is nothing."""
+        if self._to_remove:
             return _BUSY_S
         return KEEP_S if self._groups or self._networks else None
 
     def leave(self) -> None:
-        """Remove all there is."""
+        """Remove everything, at the nursery's end."""
         self.give_up()
         deadline = time.monotonic() + _LEAVE_S
         self.remove()
-        while self._buried and time.monotonic() < deadline:
+        while self._to_remove and time.monotonic() < deadline:
             time.sleep(0.002)
             self.remove()

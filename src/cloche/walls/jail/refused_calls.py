@@ -1,7 +1,7 @@
-"""Which system calls the filter refused, by name: so that an error can say what the sandbox did not allow.
+"""Remembers which system calls the filter refused, so that an error can name them.
 
-The filter hands refused calls to us instead of failing them itself.  The answer is always the same, EPERM, and depends
-on nothing that the caller could change meanwhile; all that we do in addition is to remember the name.
+The filter hands refused calls to the agent instead of failing them itself.  The agent's answer is always EPERM, and
+depends on nothing that the caller could change meanwhile; in addition the agent only notes the call's name.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _ANSWER = Struct("=QqiI")  # id, value, error, flags
 _names = {number: name for name, number in syscalls.numbers(os.uname().machine).items()}
 
 
-class Refusals:
+class RefusedCalls:
     """The refused calls of one sandbox; `seen` says when each was last tried."""
 
     def __init__(self, listener: int) -> None:
         self.listener = listener
-        self.seen: dict[str, float] = {}  # no more than there are calls
+        self.seen: dict[str, float] = {}  # at most one entry per system call
 
     def answer(self) -> None:
-        """Take one refused call from the listener, which is readable, and let it fail."""
+        """Take one call from the listener, which is readable, and let it fail."""
         notice = bytearray(_NOTICE.size)
         try:
             ioctl(self.listener, _RECEIVE, notice)
@@ -41,7 +41,7 @@ class Refusals:
             pass  # the caller was killed while it waited
 
     def answer_all(self) -> None:
-        """The same for all that wait, which may be none."""
+        """Answer all calls that wait, if any do."""
         poll = select.poll()
         poll.register(self.listener, select.POLLIN)
         while any(events & select.POLLIN for _, events in poll.poll(0)):

@@ -10,7 +10,7 @@ from cloche.walls.jail import landlock, linux, root, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from cloche.walls.jail.plan import Plan
 
 DESCRIPTORS = 8192
 _READABLE = ["/"]
@@ -28,7 +28,7 @@ _WRITABLE = [
 ]
 
 
-def seal(plan: dict[str, Any], store: int) -> int | None:
+def seal(plan: Plan, store: int) -> int | None:
     """Give up everything; fails rather than leave one promised protection out.  Returns the filter's listener.
 
     `store` is a folder without a path, which the agent goes on writing to.
@@ -48,7 +48,7 @@ def seal(plan: dict[str, Any], store: int) -> int | None:
     return seccomp.load(plan["filter"])  # last: the steps above need the calls that it refuses
 
 
-def _limit(plan: dict[str, Any]) -> None:
+def _limit(plan: Plan) -> None:
     """Limits of the process kind; memory and processes only where no control group takes care of them."""
     limits = {
         resource.RLIMIT_CORE: 0,

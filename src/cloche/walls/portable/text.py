@@ -1,4 +1,4 @@
-"""A byte stream as lines of base64, for ways that carry text alone, such as a command's standard streams."""
+"""A byte stream as lines of base64, for connections that carry only text, such as a command's standard streams."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from binascii import Error, a2b_base64, b2a_base64
 CHUNK = 48 << 10  # bytes of one line
 
 
-class Garbled(Exception):
-    """What came is not base64."""
+class NotBase64(Exception):
+    """A line is not base64."""
 
 
-class Decoder:
-    """Bytes from lines, however these are cut into pieces."""
+class LineDecoder:
+    """Decodes lines, however they are cut into pieces."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What the lines that are whole by now stand for."""
+        """Take more text; returns the bytes of the lines that are complete by now."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         try:
             return b"".join(a2b_base64(line) for line in lines)
         except Error as problem:
-            raise Garbled(str(problem)) from None
+            raise NotBase64(str(problem)) from None
 
 
 def encoded(data: bytes) -> bytes:
@@ -34,9 +34,9 @@ def encoded(data: bytes) -> bytes:
 
 
 def relay(stream: int, incoming: int, outgoing: int) -> None:
-    """Carry bytes of a stream out as lines, and lines back in, until the stream ends.
+    """Write a stream's bytes out as lines, and lines back into it, until the stream ends.
 
-    Each way has a thread, and so neither waits for the other.
+    Each direction has a thread, so that neither waits for the other.
     """
     start_new_thread(_decode, (incoming, stream))
     while data := _read(stream):
@@ -44,13 +44,13 @@ def relay(stream: int, incoming: int, outgoing: int) -> None:
 
 
 def _decode(incoming: int, stream: int) -> None:
-    decoder = Decoder()
+    decoder = LineDecoder()
     try:
         while data := _read(incoming):
             _write(stream, decoder.feed(data))
-    except (OSError, Garbled):
+    except (OSError, NotBase64):
         pass
-    os._exit(0)  # nobody asks for anything any more
+    os._exit(0)  # the engine is gone
 
 
 def _read(fd: int) -> bytes:

@@ -1,26 +1,26 @@
 # Generated from src/cloche/walls/e2b/wall.py by scripts/blocking.py: edit that file instead.
-"""A wall that somebody else keeps up: a service that speaks E2B's protocol, another Cloche or a cloud.
+"""A wall that somebody else keeps up: a service that speaks E2B's protocol, such as another Cloche or a cloud.
 
-What separates its sandboxes, and how much memory, processors and disk each has, is the service's affair: the limits of
-an order that concern these are not enforced, and not measured either.  The engine's own are: time and output.
+The service decides what separates its sandboxes, and how much memory, processor time and disk each one has.  An order
+with limits of its own for these is refused.  The engine enforces the limits of time and output, as behind every wall.
 """
 
 from __future__ import annotations
 
-from time import monotonic
-
-from cloche.blocking.walls.jail.wall import Jailed
+from cloche.blocking.walls.leash import LeashHold
 from cloche.errors import Misconfigured, Refused, SandboxFailed
+from cloche.model.limits import Limits
 from cloche.model.order import Order
-from cloche.walls.e2b.remote import Account
-from cloche.walls.jail.standing_claims import connections
+from cloche.walls import sockets
+from cloche.walls.e2b.remote_sandbox import Account
 
-_MAKE_S = 120.0  # the client gives up before
+_MAKE_S = 120.0  # E2B's client gives up before
 _INSTALL = "Install it beside Cloche: pip install 'cloche[e2b]'."
+_USUAL = Limits()
 
 
 class E2B:
-    """Sandboxes on a service; what is not said here is as the client's own variables say (E2B_API_KEY …)."""
+    """Sandboxes on a service.  E2B's client reads what is not given here from its own variables (E2B_API_KEY …)."""
 
     name = "e2b"
 
@@ -39,39 +39,42 @@ class E2B:
         account = Account(api_key, api_url, sandbox_url)
         self._account = account._replace(template=template) if template else account
 
-    def hold(self, order: Order, first: bytes = b"") -> Lodged:
-        """Ask for a sandbox, and wait until it is there: that takes longer than many a program may run."""
+    def hold(self, order: Order, first: bytes = b"") -> LeashHold:
+        """Ask for a sandbox and wait until its agent runs, which takes longer than many programs do."""
         from cloche.walls.e2b.carrier import of_this_process
 
-        if order.mounts:
-            raise Refused(
-                "Folders of this host cannot be mounted into a sandbox that is elsewhere.",
-                hint="Write the files into it: box.files.write.",
-            )
+        _check(order)
         carrier = of_this_process()
         try:
-            stream, agents_end, leash, carriers_end = connections(first)
+            stream, agents_end, leash, carriers_end = sockets.stream_and_leash(first)
         except OSError as problem:
             raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.") from problem
         carrier.carry(self._account, order.lifetime_s, agents_end, carriers_end)
-        lodged = Lodged(carrier, stream, leash)
+        hold = LeashHold(carrier, stream, leash)
         try:
-            lodged.settle()
+            hold.ready(_MAKE_S)
         except BaseException:
-            lodged.abandon()
+            hold.abandon()
             raise
-        return lodged
+        return hold
 
 
-class Lodged(Jailed):
-    """A sandbox on the service, held by a leash whose other end the carrier has."""
-
-    def settle(self) -> None:
-        """Wait until its agent has been started."""
-        heard = self._hear(monotonic() + _MAKE_S)
-        if heard != "ready":
-            raise SandboxFailed("The service did not make a sandbox in time.", hint="Try again, or use the jail.")
-
-    def pause(self) -> None:
-        """Not to be had: the conversation with the agent would not outlive it."""
-        raise Refused("A sandbox behind isolation='e2b' cannot be paused.", hint="Keep it, or close it.")
+def _check(order: Order) -> None:
+    """Refuse what the service cannot do."""
+    if order.mounts:
+        raise Refused(
+            "Folders of this host cannot be mounted into a sandbox behind isolation='e2b', which is on another host.",
+            hint="Write the files into it: box.files.write.",
+        )
+    limits = {
+        "memory": order.limits.memory_bytes != _USUAL.memory_bytes,
+        "cpu": order.limits.cpu != _USUAL.cpu,
+        "disk": order.limits.disk_bytes != _USUAL.disk_bytes,
+        "processes": order.limits.processes != _USUAL.processes,
+    }
+    for name, is_set in limits.items():
+        if is_set:
+            raise Refused(
+                f"{name} cannot be limited behind isolation='e2b': the service's template decides it.",
+                hint=f"Leave {name} out, or choose another template with CLOCHE_E2B_TEMPLATE.",
+            )

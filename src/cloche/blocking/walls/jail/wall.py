@@ -1,36 +1,27 @@
 # Generated from src/cloche/walls/jail/wall.py by scripts/blocking.py: edit that file instead.
-"""The jail as the engine sees it: claims sent to a nursery, and a leash for each sandbox that comes of one."""
+"""The jail as the engine sees it: orders become claims on a nursery, and each sandbox is held by a leash."""
 
 from __future__ import annotations
 
 import errno
 import marshal
 import os
-from time import monotonic
 
-from cloche.blocking.io.streams import Stream, writable
-from cloche.blocking.io.tasks import Lock
+from cloche.blocking.io.streams import writable
+from cloche.blocking.walls.leash import LeashHold
 from cloche.errors import InvalidRun, Refused, SandboxFailed
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
-from cloche.model.order import Order, Spent
+from cloche.model.order import FirstCommand, Order
 from cloche.walls import sockets
-from cloche.walls.jail.nursery_client import Nurseries, doctor_hint, request
-from cloche.walls.jail.standing_claims import connections
+from cloche.walls.jail.claim import MAX_CLAIM, order_data
+from cloche.walls.jail.nursery_client import Nurseries, NurseryClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from cloche.walls.jail.claim import CommandData, MountData, OrderData
 
-    class Keeper(Protocol):
-        """Who has the other end of a leash: a nursery."""
-
-        def failure(self) -> str:
-            """Why it could not start, or nothing."""
-
-
-_ANSWER_S = 20.0  # a nursery that says nothing for so long is broken
-_USUAL = request(Limits(), ())
+_USUAL = order_data(Limits(), [])
 _NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")
 
 
@@ -42,36 +33,43 @@ class Jail:
     def __init__(self, nurseries: Nurseries) -> None:
         self._nurseries = nurseries
 
-    def hold(self, order: Order, first: bytes = b"") -> Jailed:
-        """Claim a sandbox: it is ready, or being made, when this returns; what is sent to it waits for it."""
-        mounts = tuple(give(mount) for mount in order.mounts)
-        ahead = None if order.ahead is None else {**order.ahead.as_dict(), "env": dict(order.ahead.env)}
-        wanted = request(order.limits, mounts)
-        usual = order.imports is not None and wanted == _USUAL
-        claim = {**wanted, "deadline": order.lifetime_s, "ahead": ahead}
+    def hold(self, order: Order, first: bytes = b"") -> LeashHold:
+        """Claim a sandbox.  It may still be in the making when this returns; messages to it wait for it."""
+        data = order_data(order.limits, [give(mount) for mount in order.mounts])
+        is_usual = order.imports is not None and data == _USUAL
+        data["lifetime_s"] = order.lifetime_s
+        data["first_command"] = _command_data(order.first_command)
         reason = ""
         for _ in range(2):  # a nursery that was killed is replaced, once
             try:
                 nursery = self._nurseries.choose(order.imports)
-                ends = nursery.stock.take(claim, first) if usual else None
-                stream, leash = ends or _claim(nursery.control, claim, first)
+                ends = nursery.standing.use(data, first) if is_usual else None
+                stream, leash = ends or _claim(nursery.control, data, first)
             except BrokenPipeError as problem:
                 reason = nursery.failure() or f"the nursery does not answer ({problem.strerror})"
                 continue
             except OSError as problem:
                 raise SandboxFailed(f"No sandbox can be started: {problem.strerror}.", _remedy(problem)) from problem
-            if usual:
-                nursery.stock.renew(claim)
-            return Jailed(nursery, stream, leash)
-        raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=doctor_hint())
+            if is_usual:
+                nursery.standing.renew(data)
+            return LeashHold(nursery, stream, leash)
+        raise SandboxFailed(f"No sandbox can be started here: {reason}.", hint=NurseryClient.hint)
 
 
-def _claim(control: sockets.Socket, claim: dict[str, Any], first: bytes) -> tuple[sockets.Socket, sockets.Socket]:
-    """Ask the nursery for a sandbox; our ends of its stream and its leash."""
-    message = marshal.dumps(claim)
-    if len(message) > sockets.MAX_CLAIM:
-        raise InvalidRun(f"{len(claim['mounts'])} mounts are too many.", hint="Mount a folder that has them all.")
-    stream, agents_end, leash, nurserys_end = connections(first)
+def _command_data(command: FirstCommand | None) -> CommandData | None:
+    if command is None:
+        return None
+    return {"argv": command.argv, "env": dict(command.env), "until": command.until}
+
+
+def _claim(control: sockets.Socket, order: OrderData, first: bytes) -> tuple[sockets.Socket, sockets.Socket]:
+    """Send a claim to a nursery; returns the engine's ends of the sandbox's stream and leash."""
+    message = marshal.dumps(order)  # type: ignore[arg-type]  # a TypedDict is a dictionary
+    if len(message) > MAX_CLAIM:
+        raise InvalidRun(
+            f"{len(order['mounts'])} mounts are too many for one sandbox.", hint="Mount a folder that contains them."
+        )
+    stream, agents_end, leash, nurserys_end = sockets.stream_and_leash(first)
     try:
         _send(control, message, (agents_end.fileno(), nurserys_end.fileno()))
         return stream, leash
@@ -89,162 +87,17 @@ def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int, ...])
         try:
             return sockets.send(control, message, descriptors, sockets.DONTWAIT)
         except BlockingIOError:
-            writable(control.fileno())  # many ask at once
+            writable(control.fileno())  # many callers claim at once
 
 
 def _remedy(problem: OSError) -> str:
     if problem.errno in (errno.EMFILE, errno.ENFILE):
         return "Close sandboxes and files that are no longer needed, or allow more open files: ulimit -n."
-    return doctor_hint()
+    return NurseryClient.hint
 
 
-class Jailed:
-    """A sandbox in a nursery, held by its leash."""
-
-    def __init__(self, nursery: Keeper, stream: sockets.Socket, leash: sockets.Socket) -> None:
-        self.stream = Stream(stream)
-        self._nursery = nursery
-        self._leash = Stream(leash)
-        self._asking = Lock()
-        self._owner = os.getpid()
-        self._spent: Spent | None = None  # known when it has ended
-        self._gone = False
-        self._untold: SandboxFailed | None = None  # heard by somebody who does not raise it
-
-    def usage(self) -> Spent:
-        """What it has used so far."""
-        with self._asking:
-            self._tell_failure()
-            if self._spent is None:
-                self._ask({"usage": True}, "usage")
-            return self._spent or self._last
-
-    def set_lifetime(self, seconds: float | None) -> None:
-        """End it by itself after so long."""
-        with self._asking:
-            if self._spent is None:
-                self._tell({"deadline": seconds})
-
-    def pause(self) -> None:
-        """Stop all that is in it."""
-        with self._asking:
-            if self._spent is None:
-                self._stopped = False
-                self._ask({"pause": True}, "paused")
-                if not self._stopped and self._spent is None:
-                    raise Refused(
-                        "Sandboxes cannot be paused here: there are no control groups.", hint="See `cloche doctor`."
-                    )
-
-    def resume(self) -> None:
-        """Have it go on."""
-        with self._asking:
-            if self._spent is None:
-                self._ask({"pause": False}, "paused")
-
-    def ended(self) -> str:
-        """Wait until it has ended; why."""
-        while self._spent is None:
-            self._leash.readable()  # without reading: whoever asks something meanwhile reads the answer
-            with self._asking:
-                if self._spent is None and self._leash.has_something():
-                    try:
-                        self._hear(monotonic() + _ANSWER_S)
-                    except SandboxFailed as problem:
-                        self._untold = problem
-        return self._spent.reason or "lost"
-
-    def end(self) -> Spent:
-        """Kill it, and tell what it used."""
-        with self._asking:
-            self._tell_failure()
-            if self._spent is None:
-                self._ask({"end": True}, "ended")
-            self.stream.shut()
-            return self._spent or Spent(reason="lost")
-
-    def gone(self) -> None:
-        """Wait until its last process is reaped."""
-        with self._asking:
-            while not self._gone:
-                self._hear(monotonic() + _ANSWER_S)
-            self._leash.close()
-
-    def abandon(self) -> None:
-        """Let go of the leash: the nursery does the rest."""
-        if os.getpid() == self._owner:
-            self._leash.shut()  # a process that was forked from us holds it, too, and knows nothing of it
-        self._leash.close()
-        self.stream.close()
-
-    _last = Spent()
-    _stopped = False
-
-    def _ask(self, message: dict[str, Any], answer: str) -> None:
-        self._tell(message)
-        deadline = monotonic() + _ANSWER_S
-        while self._spent is None:
-            if self._hear(deadline) == answer:
-                return
-
-    def _tell_failure(self) -> None:
-        problem, self._untold = self._untold, None
-        if problem is not None:
-            raise problem
-
-    def _tell(self, message: dict[str, Any]) -> None:
-        try:
-            self._leash.send(marshal.dumps(message))
-        except OSError:
-            pass  # the nursery has let go: what it had to say is there to be read
-
-    def _hear(self, deadline: float) -> str:
-        """One message from the nursery, noted; its name."""
-        try:
-            message = self._leash.receive(64 << 10, deadline - monotonic())
-        except TimeoutError:
-            message = b""
-        except ConnectionResetError:
-            return ""  # told once, when it let go without reading all of ours; what it had to say comes after
-        except OSError:
-            message = b""
-        if not message:
-            self._gone = True
-            if self._spent is None:
-                self._spent = Spent(reason="lost")
-                if self._nursery.failure():
-                    raise SandboxFailed(f"No sandbox can be started here: {self._nursery.failure()}.", doctor_hint())
-            return "gone"
-        told: dict[str, Any] = marshal.loads(message)
-        name = next(iter(told))
-        if name == "failed":
-            self._spent, self._gone = Spent(reason="failed"), True
-            raise SandboxFailed(f"The sandbox could not be built: {told['failed']}.", told.get("hint") or doctor_hint())
-        if name == "usage":
-            self._last = _spent(told["usage"])
-        elif name == "ended":
-            self._spent = _spent(told["ended"])
-        elif name == "paused":
-            self._stopped = bool(told["paused"])
-        elif name == "gone":
-            self._gone = True
-        return name
-
-
-def _spent(told: dict[str, Any]) -> Spent:
-    return Spent(
-        memory=told.get("memory"),
-        memory_peak=told.get("memory_peak"),
-        cpu_time=told.get("cpu_s"),
-        processes=told.get("processes"),
-        oom_kills=told.get("oom_kills") or 0,
-        processes_refused=told.get("processes_refused") or 0,
-        reason=told.get("reason", ""),
-    )
-
-
-def give(mount: Mount) -> dict[str, Any]:
-    """A mount as the nursery takes it, after a look at whether it is the caller's to give."""
+def give(mount: Mount) -> MountData:
+    """A mount as plain data, after a check that the caller may give that folder to a sandbox."""
     source = os.path.realpath(mount.source)
     if not os.path.exists(source):
         raise InvalidRun(f"There is no {mount.source} on this host to mount.")

@@ -1,32 +1,30 @@
-"""One sandbox on the service: made, furnished with an agent, spoken with, ended.
+"""The warden of one sandbox on the service: makes it, starts an agent in it, passes frames on and ends it.
 
-It is held as a nursery holds one (walls/jail/nursery.py): by a leash, on which the engine asks for `usage`, moves the
-`deadline` or says `end`, and is told `failed` or `ready`, then `usage`, `ended`, `gone`.  The service is asked for a
-little time again and again, a lease, so that a sandbox also ends when nobody is left to end it.
+The engine holds the sandbox by a leash (walls/leash_messages.py).  The service is asked for a short time again and
+again, a lease, so that the sandbox also ends when this process is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import marshal
 from _socket import SHUT_RDWR
 from collections.abc import Callable
 from math import ceil
 from socket import socket
 from typing import Any, NamedTuple
 
-from cloche.walls import sockets
+from cloche.walls import leash_messages, sockets
 from cloche.walls.portable import text
 from cloche.walls.portable.archive import archive
 from cloche.walls.portable.entry import HOME, KERNELS
 
 LEASE_S, RENEW_S = 120, 30.0
-_KILL_S = 15.0  # for the service to answer; the engine waits a little longer
+_KILL_S = 15.0  # for the service to answer; the engine waits a little longer (walls/leash.py)
 _MEASURE_S = 5.0
 _PLACE = "/tmp/.cloche/agent.pyz"
 _TEMPLATE = "The template needs Python 3.11 or newer; CLOCHE_E2B_TEMPLATE chooses another."
-_WORDS = 1000  # characters of what the agent said in the end
-# The folders that Cloche promises are made by whoever may; then the agent takes the place of the shell.
+_WORDS = 1000  # characters of the agent's standard error that are kept
+# Makes the folders that Cloche promises, with sudo if need be; then the agent takes the place of the shell.
 _START = (
     f'for d in {HOME} {KERNELS}; do [ -d "$d" ] || mkdir -p "$d" 2>/dev/null '
     f'|| sudo -n install -d -o "$(id -u)" -g "$(id -g)" "$d"; done; exec python3 {_PLACE} text'
@@ -34,7 +32,7 @@ _START = (
 
 
 class Account(NamedTuple):
-    """Where the service is, and whose sandboxes these are; what is None is left to the client and its environment."""
+    """The service's address and the key for it; E2B's client reads what is None from its own variables."""
 
     api_key: str | None = None
     api_url: str | None = None
@@ -42,22 +40,22 @@ class Account(NamedTuple):
     template: str = "code-interpreter-v1"
 
     def options(self) -> dict[str, Any]:
-        """As the client takes them."""
-        told = {"api_key": self.api_key, "api_url": self.api_url, "sandbox_url": self.sandbox_url or self.api_url}
-        return {name: value for name, value in told.items() if value}
+        """The arguments for E2B's client."""
+        known = {"api_key": self.api_key, "api_url": self.api_url, "sandbox_url": self.sandbox_url or self.api_url}
+        return {name: value for name, value in known.items() if value}
 
 
-class Remote:
-    """A sandbox on the service."""
+class RemoteSandboxWarden:
+    """Looks after one sandbox on the service."""
 
     def __init__(self, account: Account, lifetime_s: float | None, stream: sockets.Socket, leash: sockets.Socket):
         self._account = account
         self._stream, self._leash = (socket(fileno=end.detach()) for end in (stream, leash))
         self._loop = asyncio.get_running_loop()
-        self._reason: asyncio.Future[str] = self._loop.create_future()  # why it ends
+        self._reason: asyncio.Future[str] = self._loop.create_future()  # why the sandbox ends
         self._sandbox: Any = None
         self._has_spoken = False
-        self._words = ""  # the latest on its standard error
+        self._words = ""  # the end of the agent's standard error
         self._alarm: asyncio.TimerHandle | None = None
         self._end_at: float | None = None
         self._stream.setblocking(False)
@@ -65,18 +63,18 @@ class Remote:
         self._lifetime_s = lifetime_s
 
     async def live(self) -> None:
-        """All of its life."""
+        """Look after the sandbox from its creation to its end."""
         making = asyncio.create_task(self._make())
-        tasks = [making, *map(asyncio.create_task, (self._listen(), self._speak_when(making), self._renew()))]
+        tasks = [making, *map(asyncio.create_task, (self._listen(), self._send_when(making), self._renew()))]
         try:
             reason = await self._reason
-            self._shut()  # first: who hears that it has ended shall not be able to say anything more
+            self._shut()  # first: an engine that reads `ended` must not be able to send anything more
             if reason != "failed":
                 self._tell(ended={"reason": reason})
         finally:
             if self._alarm is not None:
                 self._alarm.cancel()
-            await asyncio.wait({making}, timeout=_KILL_S)  # not given up half-way: it could not be ended then
+            await asyncio.wait({making}, timeout=_KILL_S)  # a sandbox that is half made could not be ended
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -86,7 +84,7 @@ class Remote:
             self._leash.close()
 
     def end(self, reason: str = "") -> None:
-        """Have it end; the first who says so gives the reason."""
+        """End the sandbox; the first call gives the reason."""
         if not self._reason.done():
             self._reason.set_result(reason)
 
@@ -105,7 +103,7 @@ class Remote:
                 background=True,
                 stdin=True,
                 timeout=0,
-                on_stdout=self._heard(),
+                on_stdout=self._receiver(),
                 on_stderr=self._keep_words,
                 retain_output=False,
             )
@@ -116,8 +114,8 @@ class Remote:
             self._fail(f"{type(problem).__name__}: {problem}", _hint(problem))
             return None
 
-    async def _speak_when(self, making: asyncio.Task[Any]) -> None:
-        """Pass on what the engine sends, once there is an agent, until one of them goes."""
+    async def _send_when(self, making: asyncio.Task[Any]) -> None:
+        """Once there is an agent, pass the engine's frames on to it, until one of them is gone."""
         handle = await asyncio.shield(making)
         if handle is None:
             return
@@ -127,7 +125,7 @@ class Remote:
                 await handle.send_stdin(text.encoded(data))
         except OSError:
             pass  # the engine has closed it
-        except Exception as problem:  # whatever the client makes of a connection that is gone
+        except Exception as problem:  # of any class: E2B's client has many for a lost connection
             self._keep_words(str(problem))
             self.end("lost")
         finally:
@@ -144,21 +142,21 @@ class Remote:
         else:
             self._fail(f"the agent did not start ({self._words.strip() or 'it said nothing'})", _TEMPLATE)
 
-    def _heard(self) -> Callable[[str], Any]:
-        decoder = text.Decoder()
+    def _receiver(self) -> Callable[[str], Any]:
+        decoder = text.LineDecoder()
 
-        async def heard(lines: str) -> None:
+        async def receive(lines: str) -> None:
             try:
                 data = decoder.feed(lines.encode())
                 self._has_spoken = self._has_spoken or bool(data)
                 await self._loop.sock_sendall(self._stream, data)  # the service waits while the engine does not read
-            except (OSError, text.Garbled):
+            except (OSError, text.NotBase64):
                 self.end("lost")
 
-        return heard
+        return receive
 
-    def _keep_words(self, said: str) -> None:
-        self._words = (self._words + said)[-_WORDS:]
+    def _keep_words(self, words: str) -> None:
+        self._words = (self._words + words)[-_WORDS:]
 
     async def _renew(self) -> None:
         while True:
@@ -167,7 +165,7 @@ class Remote:
                 try:
                     await self._sandbox.set_timeout(self._lease())
                 except Exception:
-                    continue  # it is gone, which is noticed elsewhere; or it is not, and there is time to ask again
+                    continue  # if the sandbox is gone, others notice; if not, there is time to try again
 
     def _lease(self) -> int:
         if self._end_at is None:
@@ -191,11 +189,11 @@ class Remote:
     # --- the engine's side
 
     def _shut(self) -> None:
-        """Have the engine know that nothing more comes; not closed yet, for the loop looks at it."""
+        """Show the engine the end of the stream; the socket stays open, because the event loop still watches it."""
         try:
             self._stream.shutdown(SHUT_RDWR)
         except OSError:
-            pass  # it is gone already
+            pass  # the engine has closed it already
 
     async def _listen(self) -> None:
         while True:
@@ -203,12 +201,17 @@ class Remote:
                 message = await self._loop.sock_recv(self._leash, 4096)
             except OSError:
                 message = b""
-            asked = marshal.loads(message) if message else {"end": True}
-            if "usage" in asked:
+            request = leash_messages.decode(message)
+            if "usage" in request:
                 self._tell(usage=await self._usage())
-            if "deadline" in asked:
-                self._set_deadline(asked["deadline"])
-            if "end" in asked:
+            if "lifetime_s" in request:
+                self._set_deadline(request["lifetime_s"])
+            if "pause" in request:  # the service could, but the connection to the agent would not survive it
+                self._tell(
+                    refused="A sandbox behind isolation='e2b' cannot be paused.",
+                    hint="Keep it running, or make a checkpoint and close it.",
+                )
+            if "end" in request:
                 self.end()
                 return
 
@@ -224,13 +227,10 @@ class Remote:
             self.end("failed")
 
     def _tell(self, **message: Any) -> None:
-        try:
-            self._leash.send(marshal.dumps(message), sockets.DONTWAIT)
-        except OSError:
-            pass  # the engine is gone, or does not listen
+        leash_messages.tell(self._leash, **message)
 
 
 def _hint(problem: Exception) -> str:
     if type(problem).__name__ == "AuthenticationException":
-        return "Say whose sandboxes they are: CLOCHE_E2B_API_KEY, or E2B_API_KEY."
-    return "So says E2B's client; the service's address is CLOCHE_E2B_API_URL, or E2B_API_URL."
+        return "Set the service's key with CLOCHE_E2B_API_KEY or E2B_API_KEY."
+    return "This is the error of E2B's client. Check the service's address, CLOCHE_E2B_API_URL or E2B_API_URL."

@@ -1,0 +1,182 @@
+# Generated from src/cloche/walls/leash.py by scripts/blocking.py: edit that file instead.
+"""The engine's end of a leash: the hold on a sandbox that every wall with a warden can return.
+
+`leash_messages.py` has the protocol, and `sockets.stream_and_leash` makes the sockets.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+
+from cloche.blocking.io.streams import Stream
+from cloche.blocking.io.tasks import Lock
+from cloche.errors import Refused, SandboxFailed
+from cloche.model.order import Spent
+from cloche.walls import leash_messages, sockets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Warden(Protocol):
+        """The part of a wall that has the other end of a leash."""
+
+        hint: str  # what to do when a sandbox fails and the warden's message does not say
+
+        def failure(self) -> str:
+            """Why the warden itself could not start; empty when it could."""
+
+
+_ANSWER_S = 20.0  # a warden that says nothing for so long is broken
+
+
+class LeashHold:
+    """A hold on a sandbox (see `Hold` in wall.py) by a leash whose other end is its warden's."""
+
+    def __init__(self, warden: Warden, stream: sockets.Socket, leash: sockets.Socket) -> None:
+        self.stream = Stream(stream)
+        self._warden = warden
+        self._leash = Stream(leash)
+        self._asking = Lock()
+        self._owner = os.getpid()
+        self._spent: Spent | None = None  # known when the sandbox has ended
+        self._gone = False
+        self._unraised: SandboxFailed | None = None  # read by `ended`, which does not raise it
+
+    def ready(self, timeout: float) -> None:
+        """Wait for the warden to say that the agent has been started; SandboxFailed when it does not."""
+        with self._asking:
+            if self._read_message(monotonic() + timeout) != "ready":
+                raise SandboxFailed("The sandbox was not ready in time.", hint=self._warden.hint)
+
+    def usage(self) -> Spent:
+        """See `Hold`."""
+        with self._asking:
+            self._raise_failure()
+            if self._spent is None:
+                self._ask("usage", usage=True)
+            return self._spent or self._last
+
+    def set_lifetime(self, seconds: float | None) -> None:
+        """See `Hold`."""
+        with self._asking:
+            if self._spent is None:
+                self._send(lifetime_s=seconds)
+
+    def pause(self) -> None:
+        """See `Hold`."""
+        with self._asking:
+            if self._spent is None:
+                self._ask("paused", pause=True)
+                refusal, self._refusal = self._refusal, None
+                if refusal is not None and self._spent is None:
+                    raise refusal
+
+    def resume(self) -> None:
+        """See `Hold`."""
+        with self._asking:
+            if self._spent is None:
+                self._ask("paused", pause=False)
+
+    def ended(self) -> str:
+        """See `Hold`."""
+        while self._spent is None:
+            self._leash.readable()  # without reading: another caller may be waiting for an answer
+            with self._asking:
+                if self._spent is None and self._leash.has_something():
+                    try:
+                        self._read_message(monotonic() + _ANSWER_S)
+                    except SandboxFailed as problem:
+                        self._unraised = problem
+        return self._spent.reason or "lost"
+
+    def end(self) -> Spent:
+        """See `Hold`."""
+        with self._asking:
+            self._raise_failure()
+            if self._spent is None:
+                self._ask("ended", end=True)
+            self.stream.shut()
+            return self._spent or Spent(reason="lost")
+
+    def gone(self) -> None:
+        """See `Hold`."""
+        with self._asking:
+            while not self._gone:
+                self._read_message(monotonic() + _ANSWER_S)
+            self._leash.close()
+
+    def abandon(self) -> None:
+        """See `Hold`."""
+        if os.getpid() == self._owner:
+            self._leash.shut()  # a process forked from this one has a copy of the socket, so closing is not enough
+        self._leash.close()
+        self.stream.close()
+
+    _last = Spent()
+    _refusal: Refused | None = None
+
+    def _ask(self, answer: str, **message: Any) -> None:
+        """Send a request and read messages until its answer, a refusal, or the end of the sandbox."""
+        self._send(**message)
+        deadline = monotonic() + _ANSWER_S
+        while self._spent is None:
+            if self._read_message(deadline) in (answer, "refused"):
+                return
+
+    def _raise_failure(self) -> None:
+        problem, self._unraised = self._unraised, None
+        if problem is not None:
+            raise problem
+
+    def _send(self, **message: Any) -> None:
+        try:
+            self._leash.send(leash_messages.encode(**message))
+        except OSError:
+            pass  # the warden has closed its end; its last messages can still be read
+
+    def _read_message(self, deadline: float) -> str:
+        """Read one message and note what it says; returns its name."""
+        try:
+            data = self._leash.receive(leash_messages.MAX_MESSAGE, deadline - monotonic())
+        except TimeoutError:
+            data = b""
+        except ConnectionResetError:
+            return ""  # raised once, when the warden closed its end with a message of ours unread; its own come next
+        except OSError:
+            data = b""
+        if not data:
+            self._gone = True
+            if self._spent is None:
+                self._spent = Spent(reason="lost")
+                if failure := self._warden.failure():
+                    raise SandboxFailed(f"No sandbox can be started here: {failure}.", self._warden.hint)
+            return "gone"
+        message = leash_messages.decode(data)
+        name = next(iter(message))
+        if name == "failed":
+            self._spent, self._gone = Spent(reason="failed"), True
+            hint = message.get("hint") or self._warden.hint
+            raise SandboxFailed(f"The sandbox could not be built: {message['failed']}.", hint)
+        if name == "usage":
+            self._last = _spent(message["usage"])
+        elif name == "ended":
+            self._spent = _spent(message["ended"])
+        elif name == "refused":
+            self._refusal = Refused(message["refused"], message.get("hint", ""))
+        elif name == "gone":
+            self._gone = True
+        return name
+
+
+def _spent(usage: dict[str, Any]) -> Spent:
+    return Spent(
+        memory=usage.get("memory"),
+        memory_peak=usage.get("memory_peak"),
+        cpu_time=usage.get("cpu_s"),
+        processes=usage.get("processes"),
+        oom_kills=usage.get("oom_kills") or 0,
+        processes_refused=usage.get("processes_refused") or 0,
+        reason=usage.get("reason", ""),
+    )

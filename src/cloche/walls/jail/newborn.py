@@ -1,0 +1,86 @@
+"""A fork of the nursery on its way behind the wall, where it becomes an agent."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+from cloche.agent import processes, signals, stages  # noqa: F401  (imported now: later there is nothing to import from)
+from cloche.agent.ahead import Ahead
+from cloche.agent.main import Agent
+from cloche.walls import sockets
+from cloche.walls.jail import linux, root
+from cloche.walls.jail.enter import enter
+from cloche.walls.jail.refused_calls import RefusedCalls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.walls.jail.plan import Plan
+
+_IGNORED_BY_PYTHON = (signals.SIGINT, signals.SIGPIPE, signals.SIGXFSZ)  # reset when a program is started
+
+
+class Newborn(BaseException):
+    """Raised in a fork of the nursery, so that it leaves the nursery's stack before it becomes a sandbox."""
+
+    def __init__(self, plan: Plan, parking: sockets.Socket) -> None:
+        super().__init__()
+        self._plan, self._parking = plan, parking
+
+    def live(self) -> None:
+        """Enter the jail, wait to be claimed, and serve the claim; never returns."""
+        parking = self._parking
+        _reset_signals()
+        try:
+            listener, store = enter(self._plan, parking)
+        except BaseException as problem:
+            parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
+            os._exit(1)
+        linux.close_all_but([0, 1, 2, parking.fileno(), store, *([] if listener is None else [listener])])
+        gc.enable()
+        parking.send(b"R")
+        refused = None if listener is None else RefusedCalls(listener)
+        agent = self._prepared_agent(refused) if self._plan["spare"] else None
+        message, descriptors = sockets.receive(parking, 64, 1)
+        if message != b"C" or not descriptors:
+            os._exit(0)  # the nursery does not need this sandbox any more
+        stream = descriptors[0]
+        if agent is None:
+            agent = Agent(stream, stream, self._plan["environment"], root.WORKSPACE)
+        else:
+            agent.connect(stream)
+        parking.close()
+        furnish = self._plan["furnish"]
+        if furnish is not None:
+            agent.furnish = lambda: furnish(agent, store)
+        if refused is not None:
+            agent.refused = refused.seen
+            agent.watch(refused.listener, refused.answer)
+        agent.serve()
+        os._exit(0)
+
+    def _prepared_agent(self, refused: RefusedCalls | None) -> Agent:
+        """An agent that has started a Python, or the first command, before anybody claims it."""
+        parking = self._parking
+        agent = Agent(parking.fileno(), parking.fileno(), self._plan["environment"], root.WORKSPACE)
+        os.set_blocking(parking.fileno(), True)
+        command = self._plan["first_command"]
+        if command is None:
+            agent.spare = processes.Spare(agent, early=self._plan["rehearse"])
+        meanwhile = refused.answer_all if refused is not None else _nothing
+        ahead = None if command is None else Ahead(agent, **command, meanwhile=meanwhile)
+        if self._plan["rehearse"]:
+            agent.rehearse()  # after the forks above, since a fork has all its memory shared once more
+        agent.ahead = ahead
+        return agent
+
+
+def _nothing() -> None:
+    """Stands for `answer_all` where no filter asks for answers."""
+
+
+def _reset_signals() -> None:
+    """Undo what the process that started the engine ignores (`nohup` does): programs inside should not inherit it."""
+    for number in range(1, 32):
+        if number not in _IGNORED_BY_PYTHON and signals.getsignal(number) == signals.SIG_IGN:
+            signals.signal(number, signals.SIG_DFL)

@@ -1,0 +1,68 @@
+"""The nursery's program, from the exec in launch.py to the fork that becomes somebody's program."""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import resource
+import sys
+
+from cloche.agent.python import Program, keep_out, note_state
+from cloche.walls import sockets
+from cloche.walls.jail import linux, root
+from cloche.walls.jail.newborn import Newborn
+from cloche.walls.jail.nursery import Nursery
+from cloche.walls.jail.warm_up import COMMON
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def main(source: int) -> None:
+    """Be a nursery.  It is inside the sandboxes' root; `source` is a socket from which the configuration comes."""
+    configuration = _receive_configuration(sockets.adopt(source))
+    sys.argv[:] = ["python3"]
+    gc.disable()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each sandbox takes a dozen: 1024 are not enough
+    linux.last_capability()  # read once, for every sandbox
+    if configuration["rehearse"]:  # some libraries want to write while they are imported
+        linux.mount("nursery", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
+        root.furnish_tmp()
+    if configuration["preload"] == "common":
+        configuration["preload"] = list(COMMON)
+    # Each of these ends by raising the next, so that a program runs at the bottom of the stack and not on top of ours.
+    newborn: Newborn | None = None
+    program: Program | None = None
+    try:
+        keep_out()
+        nursery = Nursery(configuration)  # kept in a variable, so that a fork does not spend time taking it apart
+        linux.umount(root.LIBRARY + "/cloche")  # all our modules are imported; no program inside may find them
+        sys.path.remove(root.LIBRARY)
+        note_state()
+        nursery.serve()
+    except Newborn as child:
+        newborn = child
+    if newborn is not None:
+        try:
+            newborn.live()
+        except Program as child_:
+            program = child_
+    if program is not None:
+        program.become()
+    os._exit(0)
+
+
+def _receive_configuration(source: sockets.Socket) -> dict[str, Any]:
+    message, descriptors = sockets.receive(source, 64 << 10, 16)
+    source.close()
+    if not message:
+        os._exit(1)  # the keeper has failed, and has told the engine why
+    configuration: dict[str, Any] = marshal.loads(message)
+    configuration["host_mounts"], configuration["host_proc"], *places = descriptors
+    configuration["environment"] = root.environment(configuration.get("path", ()))
+    for place, fd in zip(configuration.get("cgroups", {"places": ()})["places"], places, strict=True):
+        place[0] = fd  # the same directory under another number
+    return configuration

@@ -1,0 +1,74 @@
+"""What a nursery does once before it forks: imports and first uses, so that no sandbox has to wait for them."""
+
+from __future__ import annotations
+
+import gc
+
+from cloche.agent import files, watch
+from cloche.agent.python import note_state, offer_kernel
+from cloche.walls.jail import linux, rehearsal, root, seccomp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_LATER = (files, watch)  # the agent imports them when it needs them, and could not find them then
+
+# Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
+# every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading,
+# nor subprocess, which imports it, since it does work of its own after every fork: docs/performance.md.
+COMMON = [
+    *("re", "json", "random", "datetime", "string", "typing", "heapq", "copy", "pathlib", "dataclasses", "csv"),
+    *("base64", "textwrap"),
+]
+
+
+class WarmUp:
+    """Does the work in steps, so that a claim never waits for more than one import."""
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self._configuration = configuration
+        self._to_import = list(configuration["preload"])
+        self.furnish = _furnish_sessions() if configuration.get("kernels") else None
+        self.is_done = False
+
+    def step(self, while_limits_hold: Callable[..., None]) -> bool:
+        """Do the next step; returns whether the nursery is warm now, which the engine wants to know."""
+        if self._to_import:
+            while_limits_hold(_import_quietly, self._to_import.pop(0))
+            return False
+        self.is_done = True
+        if not self._configuration["preload"]:
+            return False  # this nursery makes a single sandbox
+        seccomp.place(self._configuration["filters"][False])
+        root.font_lists()
+        if self._configuration["rehearse"]:
+            while_limits_hold(rehearsal.rehearse)
+            if self._configuration["warm_kernel"]:
+                while_limits_hold(rehearsal.rehearse_kernel)
+            linux.umount("/tmp")
+        note_state()
+        gc.collect()
+        gc.freeze()  # these objects stay for good: the collector need not touch them, so they stay shared after a fork
+        return True
+
+
+def _furnish_sessions() -> Callable[[Any, int], None]:
+    """Import everything that sessions need, which is only done where there can be sessions."""
+    from cloche.agent import sessions
+    from cloche.kernels import bash, java, r
+    from cloche.kernels import python as ipython
+
+    offer_kernel("python", ipython.main)
+    offer_kernel("bash", bash.main)
+    offer_kernel("r", r.main)
+    offer_kernel("java", java.main)
+    return sessions.furnish
+
+
+def _import_quietly(name: str) -> None:
+    try:
+        __import__(name)
+    except Exception:
+        pass  # a program that imports it will see the reason
