@@ -24,17 +24,24 @@ def broken(monkeypatch):
     """Probes of which one gets through."""
     findings = (Finding("T1", "Files", HELD), Finding("T2", "Processes", NOT_HELD, "[red]saw[/red] process 7"))
 
-    def attack_jail(_settings, report):
+    def attack(_entry, _settings, report):
         for finding in findings:
             report(finding)
         return Scorecard("jail", findings)
 
-    monkeypatch.setattr(probes, "attack_jail", attack_jail)
+    monkeypatch.setattr(probes, "attack_separately", attack)
 
 
 def test_it_says_that_cloche_can_run(jail, capsys):
     assert run() == 0
     assert "Cloche can run here" in capsys.readouterr().out
+
+
+def test_it_shows_every_wall(jail, capsys):
+    run()
+    walls = capsys.readouterr().out.partition("Walls")[2]
+    assert "jail  available: the first print(1) took" in walls
+    assert "e2b   not configured" in walls
 
 
 def test_it_says_what_to_do_where_cloche_cannot_run(monkeypatch, capsys):

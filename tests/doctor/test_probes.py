@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from cloche.blocking.walls import registry
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.doctor.attacks import PROBES, files, limits, neighbours
 from cloche.doctor.probe import HELD, NOT_HELD, NOT_TRIED, Probe, read_attempts
-from cloche.doctor.probes import attack, attack_jail, attempt
+from cloche.doctor.probes import attack, attack_separately, attempt
 from cloche.doctor.scene import Scene
 from cloche.doctor.survey import try_all
 from cloche.settings import Settings
@@ -185,7 +186,7 @@ def test_what_a_program_prints_cannot_harm_a_terminal():
 
 
 def test_where_no_sandbox_starts_nothing_was_tried():
-    card = attack_jail(Settings(environment="/nowhere"))
+    card = attack_separately(registry.find("jail"), Settings(environment="/nowhere"))
     assert {finding.verdict for finding in card.findings} == {NOT_TRIED}
     assert not card.broken
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import sys
 from pathlib import Path
 
 import pytest
 
+from cloche.blocking.walls import registry
 from cloche.doctor import namespaces, survey, trials
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.doctor.namespaces import Facts
@@ -195,21 +197,36 @@ def test_trials_that_cannot_be_run_are_all_failures(monkeypatch):
 
 
 def test_the_decisive_check_starts_a_sandbox(jail):
-    wall, found = survey.try_jail(Settings(pool=0, warm=False))
+    wall, found = survey.try_wall(registry.find("jail"), Settings(pool=0, warm=False))
     assert wall.available
     assert wall.first_s is not None
     assert found.items() >= {"bash": "/usr/bin/bash", "python": "/opt/env/bin/python3"}.items()
 
 
 def test_without_an_environment_no_wall_is_available():
-    wall, found = survey.try_jail(Settings(environment="/nowhere"))
+    wall, found = survey.try_wall(registry.find("jail"), Settings(environment="/nowhere"))
     assert not wall.available
     assert "/nowhere" in wall.reason
     assert found == {}
 
 
-def test_cloche_can_run_when_one_wall_can():
+def test_a_wall_elsewhere_is_not_started_but_its_configuration_is_checked(monkeypatch):
+    e2b = registry.find("e2b")
+    wall, found = survey.try_wall(e2b, Settings())
+    assert (wall.available, wall.reason, found) == (False, "not configured", {})
+    assert "CLOCHE_E2B_API_KEY" in wall.hint
+    monkeypatch.setitem(sys.modules, "e2b", None)
+    wall, _ = survey.try_wall(e2b, Settings(e2b_api_key="key"))
+    assert not wall.available
+    assert "pip install" in wall.hint
+    wall, _ = survey.try_wall(e2b.replace(make=lambda _: object()), Settings(e2b_api_key="key"))
+    assert wall.available
+    assert wall.first_s is None
+
+
+def test_cloche_can_run_when_a_wall_has_run_a_program_here():
     checks = (Check("a", MISSING, ""),)
-    yes, no = survey.WallState("jail", True), survey.WallState("docker", False)
+    yes, no = survey.WallState("jail", True, first_s=0.1, next_s=0.01), survey.WallState("docker", False)
     assert survey.Survey(checks, (no, yes)).can_run
     assert not survey.Survey(checks, (no,)).can_run
+    assert not survey.Survey(checks, (no, survey.WallState("elsewhere", True))).can_run

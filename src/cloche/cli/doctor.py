@@ -1,4 +1,4 @@
-"""`cloche doctor`: what this host offers, what is missing and how to get it; with `--probe`, whether the walls hold."""
+"""`cloche doctor`: checks what this host offers and what is missing; with `--probe` it also attacks the walls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cloche.doctor.probe import Finding
     from cloche.doctor.probes import Scorecard
-    from cloche.doctor.survey import Survey
+    from cloche.doctor.survey import Survey, WallState
     from cloche.settings import Settings
 
 CANNOT_RUN, NOT_HELD = 1, 2
@@ -22,11 +22,12 @@ _SIGNS = {
     "ok": ("✓", "green"),
     "weaker": ("!", "yellow"),
     "missing": ("✗", "red"),
+    "not configured": ("·", "dim"),
     "held": ("✓", "green"),
     "NOT held": ("✗", "bold red"),
     "could not be tried": ("?", "yellow"),
 }
-_DETAIL = 400  # characters of what a probe got that are shown
+_DETAIL = 400  # characters of a probe's detail that are shown
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
@@ -34,7 +35,7 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     parser = commands.add_parser(
         "doctor",
         help="what this host offers, and what is missing",
-        description="Says which isolation, limits and languages are available here, what is missing and how to get it.",
+        description="Shows which isolation, limits and languages this host has, what is missing and how to get it.",
         epilog="Exit code: 0 when Cloche can run here, 1 when it cannot, 2 when a probe got through a wall.",
         **shape,
     )
@@ -43,7 +44,7 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Look, attack if asked to, tell; the exit code."""
+    """Survey the host, attack the walls if `--probe` is given, and print the outcome; returns the exit code."""
     from cloche import settings
 
     loaded = settings.load()
@@ -57,10 +58,10 @@ def _as_json(settings: Settings, probe: bool) -> int:
 
     found = survey(settings)
     cards = _attack(found, settings, lambda _: None) if probe else []
-    told = found.as_dict()
+    report = found.as_dict()
     if probe:
-        told["probes"] = [card.as_dict() for card in cards]
-    print(dumps(told, indent=2, ensure_ascii=False))
+        report["probes"] = [card.as_dict() for card in cards]
+    print(dumps(report, indent=2, ensure_ascii=False))
     return _exit_code(found, cards)
 
 
@@ -86,11 +87,15 @@ def _as_tables(settings: Settings, probe: bool) -> int:
 
 
 def _attack(found: Survey, settings: Settings, report: Callable[[Finding], None]) -> list[Scorecard]:
-    """One scorecard for each wall that there is."""
-    from cloche.doctor.probes import attack_jail
+    """Attack each wall that started sandboxes on this host; returns a scorecard for each."""
+    from cloche.blocking.walls import registry
+    from cloche.doctor.probes import attack_separately
 
-    attacks = {"jail": attack_jail}
-    return [attacks[wall.name](settings, report) for wall in found.walls if wall.available]
+    return [attack_separately(registry.find(wall.name), settings, report) for wall in _attackable(found)]
+
+
+def _attackable(found: Survey) -> list[WallState]:
+    return [wall for wall in found.walls if wall.available and wall.first_s is not None]
 
 
 def _attack_with_progress(found: Survey, settings: Settings, console: Console) -> list[Scorecard]:
@@ -100,7 +105,7 @@ def _attack_with_progress(found: Survey, settings: Settings, console: Console) -
 
     columns = (TextColumn("Attacking"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=len(PROBES) * sum(wall.available for wall in found.walls))
+        task = progress.add_task("", total=len(PROBES) * len(_attackable(found)))
         return _attack(found, settings, lambda done: progress.update(task, advance=1, description=done.name))
 
 
@@ -124,6 +129,10 @@ def _walls_table(found: Survey) -> Table:
             first, following = f"{wall.first_s * 1000:.0f} ms", f"{wall.next_s * 1000:.0f} ms"
             words = _words(f"available: the first print(1) took {first}, the next {following}")
             table.add_row(_sign("ok"), wall.name, words)
+        elif wall.available or wall.reason == "not configured":
+            table.add_row(
+                _sign("ok" if wall.available else "not configured"), wall.name, _words(wall.reason, wall.hint)
+            )
         else:
             table.add_row(_sign("missing"), wall.name, _words(f"not available: {wall.reason}", wall.hint))
     return table
@@ -139,7 +148,7 @@ def _score_table(card: Scorecard) -> Table:
 
 
 def _verdict(found: Survey, cards: list[Scorecard]) -> Text:
-    """The last sentence: can Cloche run, and if not, what is to be done."""
+    """The last sentence: whether Cloche can run here, and if not, what to do first."""
     from rich.text import Text
 
     if not found.can_run:
@@ -179,7 +188,7 @@ def _sign(state: str) -> Text:
 
 
 def _words(meaning: str, more: str = "") -> Text:
-    # As Text and not as markup: some of it was printed by hostile programs.
+    # Text and not markup: hostile programs printed some of it.
     from rich.text import Text
 
     text = Text(meaning)

@@ -7,6 +7,7 @@ import os
 import sys
 
 from cloche.errors import InvalidRun
+from cloche.model.isolation import AUTO, ISOLATIONS
 from cloche.model.limits import LIMITS, Limits
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ OPTIONS: dict[str, tuple[Any, str, str]] = {
     "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
     "check": ("report", "HOW", "types of a TypeScript program: report (default), block or off"),
     "env": ([], "K=V", "set an environment variable; can be repeated"),
+    "isolation": (AUTO, "NAME", f"where it runs: {', '.join(ISOLATIONS)} (default {AUTO})"),
     "url": ("", "URL", "run it on the server at this address (default CLOCHE_URL, else on this host)"),
     "api-key": ("", "KEY", "the key for that server (default CLOCHE_API_KEY)"),
     "json": (False, "", "print the result as JSON, at the end"),
@@ -116,7 +118,12 @@ def main(arguments: Namespace | Arguments) -> int:
     mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
     url = arguments.url_ or settings.load().url
-    box = _there(url, limits, env, mounts, arguments.api_key_) if url else _here(code, language, limits, env, mounts)
+    isolation = arguments.isolation_
+    box: OneShot | RemoteOneShot
+    if url:
+        box = _there(url, limits, env, mounts, arguments.api_key_, isolation)
+    else:
+        box = _here(code, language, limits, env, mounts, isolation)
     try:
         for text in arguments.file_:
             source, target = _pair(text, "--file", "SRC:DEST")
@@ -141,7 +148,10 @@ def main(arguments: Namespace | Arguments) -> int:
             _feed(process)
         result = _follow(process, show=not arguments.json_)
     finally:
-        box.let_go()
+        if isolation == AUTO:
+            box.let_go()
+        else:
+            box.close()  # waits: this process ends at once, and another wall may clean up by a thread of it
     kind = None
     if result.error is not None:
         from cloche.model.kinds import kind_of  # most programs end well, and need not wait for it
@@ -151,13 +161,18 @@ def main(arguments: Namespace | Arguments) -> int:
     return result.exit_code if kind is None or kind.exit_code is None else kind.exit_code
 
 
-def _here(code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...]) -> OneShot:
+def _here(
+    code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], isolation: str
+) -> OneShot:
     from cloche.blocking.engine.one_shot import one_shot
+    from cloche.blocking.walls import registry
 
-    return one_shot(code, language, limits, env, mounts)
+    return one_shot(code, language, limits, env, mounts, registry.wall(isolation))
 
 
-def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], api_key: str) -> RemoteOneShot:
+def _there(
+    url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], api_key: str, isolation: str
+) -> RemoteOneShot:
     """On a server: a sandbox for this one program, so that it can be talked with while it runs."""
     from cloche.blocking.client.one_shot import RemoteOneShot
 
@@ -167,6 +182,7 @@ def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, .
         mounts=mounts,
         url=url,
         api_key=api_key or None,
+        isolation=isolation,
     )
 
 

@@ -1,13 +1,13 @@
-"""Attacks the walls that are available here with every probe, and keeps score."""
+"""Attacks a wall with every probe, and keeps score."""
 
 from __future__ import annotations
 
 from json import dumps
 from time import monotonic
 
-from cloche import languages
 from cloche.blocking.engine.one_shot import run
 from cloche.blocking.engine.sandbox import Sandbox
+from cloche.blocking.walls.registry import WallEntry
 from cloche.blocking.walls.wall import Wall
 from cloche.doctor.attacks import PROBES
 from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts
@@ -26,7 +26,7 @@ _TIMEOUT_S = 30
 
 
 class Scorecard:
-    """What became of each probe behind one wall."""
+    """The outcome of each probe behind one wall."""
 
     def __init__(self, wall: str, findings: tuple[Finding, ...]) -> None:
         self.wall, self.findings = wall, findings
@@ -37,26 +37,26 @@ class Scorecard:
         return [finding for finding in self.findings if finding.verdict == NOT_HELD]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """The scorecard as data for JSON."""
         return {"wall": self.wall, "findings": [finding.as_dict() for finding in self.findings]}
 
 
-def attack_jail(settings: Settings, report: Callable[[Finding], None] = lambda _: None) -> Scorecard:
-    """Attack the jail, in nurseries of the probes' own; `report` hears each finding as it is made."""
-    from cloche.blocking.walls.jail.wall import Jail
-    from cloche.walls.jail.nursery_client import Nurseries
-
-    nurseries = Nurseries(settings, visible=languages.visible)
+def attack_separately(
+    entry: WallEntry, settings: Settings, report: Callable[[Finding], None] = lambda _: None
+) -> Scorecard:
+    """Attack a wall of this host that shares nothing with others; `report` is called with each finding."""
+    assert entry.make_separate is not None
+    wall, close = entry.make_separate(settings)
     try:
-        return attack(Jail(nurseries), report=report)
+        return attack(wall, report=report)
     finally:
-        nurseries.close()
+        close()
 
 
 def attack(
     wall: Wall, probes: Sequence[Probe] = PROBES, report: Callable[[Finding], None] = lambda _: None
 ) -> Scorecard:
-    """Try every probe behind a wall that nobody has used yet: the canary has to be in place before it starts."""
+    """Try every probe behind a wall that nobody has used yet: the canary has to be there before the wall starts."""
     findings = []
     try:
         with Scene(wall) as scene:
@@ -71,7 +71,7 @@ def attack(
 
 
 def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Finding:
-    """One probe, in a sandbox of its own; `env` is for tests that put a canary where it does not belong."""
+    """Try one probe in a sandbox of its own; with `env` a test puts a canary where it does not belong."""
     source = TOOLS + probe.program + END
     options: dict[str, Any] = {"timeout": _TIMEOUT_S, **probe.limits, "env": env, "wall": scene.wall}
     given = [dumps(scene.given())]
@@ -100,7 +100,7 @@ def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Fi
 
 
 def _wait_until_done(process: Process) -> None:
-    """Until the program says so, or ends."""
+    """Wait until the program says that it is done, or ends."""
     for event in process:
         if b'"done"' in getattr(event, "data", b""):
             return

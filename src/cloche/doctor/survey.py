@@ -1,6 +1,6 @@
-"""What this host offers and what it lacks, row by row, and the check that decides: does a sandbox start?
+"""Surveys this host: one row for each thing that Cloche needs, and a trial of each wall.
 
-Only the last one tells whether Cloche can run; the rows before it say why not, what is weaker, and how to mend it.
+Only the trial decides whether Cloche can run.  The rows say why it cannot, what is weaker, and how to fix it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from json import loads
 from time import monotonic
 
 from cloche import environment, languages
+from cloche.blocking.walls import registry
 from cloche.doctor import namespaces
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.errors import ClocheError
@@ -23,35 +24,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from cloche.blocking.walls.registry import WallEntry
+    from cloche.blocking.walls.wall import Wall
+
 _KERNEL = (5, 12)  # mount_setattr; everything else that the jail cannot do without is older
 _MACHINES = ("x86_64", "aarch64")
 _TRIALS_S = 20.0
 
 
 class WallState(Plain):
-    """A kind of isolation: can it be had here, why not, and how quickly does it start (seconds)?"""
+    """Whether a wall is available here, and if not, why; and how quickly its sandboxes start."""
 
     name: str
     available: bool
     reason: str = ""
     hint: str = ""
-    first_s: float | None = None  # with nothing running yet
+    first_s: float | None = None  # seconds for print(1) with nothing running yet; None when no sandbox was started
     next_s: float | None = None
 
 
 class Survey(Plain):
-    """All that was found."""
+    """All rows, and the state of all walls."""
 
     checks: tuple[Check, ...]
     walls: tuple[WallState, ...]
 
     @property
     def can_run(self) -> bool:
-        """Is there a wall to run behind?"""
-        return any(wall.available for wall in self.walls)
+        """A sandbox was started on this host, and ran a program."""
+        return any(wall.available and wall.first_s is not None for wall in self.walls)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """The survey as data for JSON."""
         return {
             "can_run": self.can_run,
             "checks": [check.as_dict() for check in self.checks],
@@ -60,54 +64,58 @@ class Survey(Plain):
 
 
 def survey(settings: Settings, report: Callable[[str], None] = lambda _: None) -> Survey:
-    """Look at everything; `report` hears what is being looked at."""
+    """Check everything; `report` is called with the step that begins."""
     report("Looking at the kernel")
-    told, facts = try_all(), namespaces.read_facts()
+    results, facts = try_all(), namespaces.read_facts()
     checks = [
         kernel(os.uname().release, os.uname().machine),
-        namespaces.user_namespaces(told["user_namespace"], facts),
-        namespaces.proc(told["fresh_proc"], facts),
-        seccomp(told["seccomp"]),
-        landlock(told["landlock"]),
-        *control_groups(told["control_groups"]),
-        identity(os.geteuid(), told["namespaces"]),
+        namespaces.user_namespaces(results["user_namespace"], facts),
+        namespaces.proc(results["fresh_proc"], facts),
+        seccomp(results["seccomp"]),
+        landlock(results["landlock"]),
+        *control_groups(results["control_groups"]),
+        identity(os.geteuid(), results["namespaces"]),
         python_environment(settings.environment or environment.location()),
         page_merging(_read("/sys/kernel/mm/ksm/run")),
     ]
     report("Looking for languages")
     states = look(environment.manifest(settings.environment or environment.location()))
     report("Starting a sandbox")
-    wall, found = try_jail(settings)
-    return Survey((*checks, *spoken(states, found)), (wall,))
+    walls, found = [], {}
+    for entry in registry.WALLS:
+        state, programs = try_wall(entry, settings)
+        walls.append(state)
+        found.update(programs)
+    return Survey((*checks, *spoken(states, found)), tuple(walls))
 
 
 def kernel(release: str, machine: str) -> Check:
-    """Is the kernel new enough, and of a machine that we know?"""
+    """Is the kernel new enough, and the processor one that the jail knows?"""
     meaning = f"Linux {release} on {machine}."
     if machine not in _MACHINES:
-        return Check("kernel", MISSING, meaning, f"The jail knows {' and '.join(_MACHINES)} only.")
+        return Check("kernel", MISSING, meaning, f"The jail runs on {' and '.join(_MACHINES)} only.")
     numbers = tuple(int(part) for part in release.split("-")[0].split("+")[0].split(".")[:2] if part.isdigit())
     if numbers < _KERNEL:
         return Check("kernel", MISSING, meaning, f"The jail needs Linux {_KERNEL[0]}.{_KERNEL[1]} or later.")
     return Check("kernel", OK, meaning)
 
 
-def seccomp(told: dict[str, Any]) -> Check:
+def seccomp(result: dict[str, Any]) -> Check:
     """Can the system-call filter be loaded?"""
-    if "failed" in told:
+    if "failed" in result:
         return Check(
             "system-call filter",
             MISSING,
-            f"seccomp cannot be used: {told['failed']}.",
+            f"seccomp cannot be used: {result['failed']}.",
             "Use a kernel with CONFIG_SECCOMP_FILTER, and an outer container that allows seccomp(2).",
         )
     return Check("system-call filter", OK, "seccomp: programs reach only the system calls that they need.")
 
 
-def landlock(told: dict[str, Any]) -> Check:
-    """Which Landlock is there, and what the version means."""
-    abi, name = told.get("abi", 0), "Landlock"
-    newer = "Linux {} or later brings it."
+def landlock(result: dict[str, Any]) -> Check:
+    """Which version of Landlock the kernel has, and what that means."""
+    abi, name = result.get("abi", 0), "Landlock"
+    newer = "Linux {} or later can."
     if not abi:
         meaning = "A second lock on files is missing; mounts and permissions still hold."
         return Check(name, WEAKER, meaning, "Boot Linux 5.13 or later with `landlock` in the list of lsm= modules.")
@@ -129,24 +137,24 @@ _WITHOUT = {
 _TITLES = {"memory": "memory limit", "cpu": "processor limit", "pids": "process limit"}
 
 
-def control_groups(told: dict[str, Any]) -> list[Check]:
-    """What is limited by control groups, and what happens to the rest."""
-    controllers = told.get("controllers", {})
-    missing = told.get("missing", {})
+def control_groups(result: dict[str, Any]) -> list[Check]:
+    """Which limits control groups enforce, and what enforces the others."""
+    controllers = result.get("controllers", {})
+    missing = result.get("missing", {})
     checks = []
     for name, title in _TITLES.items():
         if name in controllers:
             meaning = f"By control group (version {controllers[name]}), for a sandbox as a whole."
             checks.append(Check(title, OK, meaning))
         else:
-            checks.append(Check(title, WEAKER, _WITHOUT[name], missing.get(name) or told.get("failed", "")))
+            checks.append(Check(title, WEAKER, _WITHOUT[name], missing.get(name) or result.get("failed", "")))
     return checks
 
 
-def identity(uid: int, told: dict[str, Any]) -> Check:
-    """As whom are sandboxes run?"""
+def identity(uid: int, result: dict[str, Any]) -> Check:
+    """Which user of the host runs the sandboxes?"""
     name = "host user"
-    if told.get("privileged"):
+    if result.get("privileged"):
         return Check(name, OK, "Run by root: each sandbox has a host user of its own, who owns nothing else.")
     whose = f"the caller's user ({uid})"
     if uid == 0:
@@ -156,15 +164,15 @@ def identity(uid: int, told: dict[str, Any]) -> Check:
         )
         remedy = (
             "Give the container these (docker run --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add SYS_PTRACE), or "
-            "accept that namespaces alone part sandboxes from each other."
+            "accept that only namespaces separate sandboxes from each other."
         )
         return Check(name, WEAKER, meaning, remedy)
-    meaning = f"Run by an ordinary user: sandboxes share {whose} and its kernel quotas; namespaces alone part them."
+    meaning = f"Run by an ordinary user: sandboxes share {whose} and its kernel quotas; only namespaces separate them."
     return Check(name, WEAKER, meaning, "Run Cloche as root to give each sandbox a host user of its own.")
 
 
 def python_environment(home: str) -> Check:
-    """Has the sandboxes' Python been built?"""
+    """Has the Python environment of the sandboxes been built?"""
     name = "Python environment"
     if not environment.is_built(home):
         remedy = "Run `make install` in the clone, or `python -m cloche.environment`."
@@ -174,7 +182,7 @@ def python_environment(home: str) -> Check:
 
 
 def page_merging(run: str | None) -> Check:
-    """Does the kernel merge equal pages (KSM)?  The time of a write then tells what another has in memory."""
+    """Does the kernel merge equal pages (KSM)?  Then the time of a write shows what others have in memory."""
     if run is not None and run.strip() == "1":
         meaning = "KSM is on: by timing writes, one sandbox can learn whether another holds a page that it guesses."
         remedy = "echo 2 > /sys/kernel/mm/ksm/run (and stop ksmtuned, if it runs)."
@@ -183,7 +191,7 @@ def page_merging(run: str | None) -> Check:
 
 
 def spoken(states: Iterable[State], found: dict[str, str | None]) -> list[Check]:
-    """One row per language; `found` says which program runs it inside, or None, and is empty without a sandbox."""
+    """One row per language.  `found` has the program that runs it in a sandbox, or None; without sandboxes, nothing."""
     return [_spoken(state, found) for state in states]
 
 
@@ -202,34 +210,57 @@ def _spoken(state: State, found: dict[str, str | None]) -> Check:
     return Check(state.name, OK, f"{version}: {path} in the sandbox.", f"{state.why} {state.remedy}".strip())
 
 
-def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
-    """Really start a sandbox, twice; tell how it went, and which languages were found inside."""
+def try_wall(entry: WallEntry, settings: Settings) -> tuple[WallState, dict[str, str | None]]:
+    """Try a wall; returns its state, and the programs of languages that were found inside its sandboxes.
+
+    A wall on this host really starts sandboxes.  Of any other only the configuration is checked, for they may cost
+    money.
+    """
+    if entry.make_separate is None:
+        return _configured(entry, settings), {}
+    wall, close = entry.make_separate(settings)
+    try:
+        return _start_sandboxes(entry.name, wall)
+    except (ClocheError, OSError) as problem:
+        return _unavailable(entry.name, problem), {}
+    finally:
+        close()
+
+
+def _start_sandboxes(name: str, wall: Wall) -> tuple[WallState, dict[str, str | None]]:
     from cloche.blocking.engine.one_shot import run
     from cloche.blocking.engine.sandbox import Sandbox
-    from cloche.blocking.walls.jail.wall import Jail
-    from cloche.walls.jail.nursery_client import Nurseries
 
-    nurseries = Nurseries(settings, visible=languages.visible)
+    times = []
+    for _ in range(2):
+        begin = monotonic()
+        result = run("print(1)", wall=wall)
+        times.append(monotonic() - begin)
+        if result.stdout != "1\n":
+            return WallState(name, False, f"print(1) did not print 1: {result.error}"), {}
+    with Sandbox(wall=wall) as box:
+        found = _programs_inside(box)
+    return WallState(name, True, first_s=times[0], next_s=times[1]), found
+
+
+def _configured(entry: WallEntry, settings: Settings) -> WallState:
+    if not registry.is_offered(entry, settings):
+        hint = f"It is optional, and needs {entry.needs}: {registry.variable(entry)}."
+        return WallState(entry.name, False, "not configured", hint)
     try:
-        times = []
-        for _ in range(2):
-            begin = monotonic()
-            result = run("print(1)", wall=Jail(nurseries))
-            times.append(monotonic() - begin)
-            if result.stdout != "1\n":
-                return WallState("jail", False, f"print(1) did not print 1: {result.error}"), {}
-        with Sandbox(wall=Jail(nurseries)) as box:
-            found = _programs_inside(box)
-        return WallState("jail", True, first_s=times[0], next_s=times[1]), found
+        entry.make(settings)
     except (ClocheError, OSError) as problem:
-        hint = problem.hint if isinstance(problem, ClocheError) and "cloche doctor" not in problem.hint else ""
-        return WallState("jail", False, getattr(problem, "message", "") or str(problem), hint), {}
-    finally:
-        nurseries.close()
+        return _unavailable(entry.name, problem)
+    return WallState(entry.name, True, "configured; its sandboxes are not on this host, so none was started")
+
+
+def _unavailable(name: str, problem: ClocheError | OSError) -> WallState:
+    hint = problem.hint if isinstance(problem, ClocheError) and "cloche doctor" not in problem.hint else ""
+    return WallState(name, False, getattr(problem, "message", "") or str(problem), hint)
 
 
 def try_all() -> dict[str, dict[str, Any]]:
-    """Run trials.py as a launcher would be run; whatever it could not tell has `failed`."""
+    """Run trials.py in the way that a launcher is run; a trial without a result has `failed`."""
     import subprocess
 
     from cloche.doctor import trials
@@ -237,24 +268,24 @@ def try_all() -> dict[str, dict[str, Any]]:
     argv = [sys._base_executable, "-I", "-S", trials.__file__]  # type: ignore[attr-defined]
     try:
         done = subprocess.run(argv, env={}, capture_output=True, text=True, timeout=_TRIALS_S)
-        told: dict[str, dict[str, Any]] = loads(done.stdout)
+        results: dict[str, dict[str, Any]] = loads(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as problem:
-        failure = {"errno": None, "failed": f"it could not be tried ({problem})"}
-        told = dict.fromkeys(trials.TRIALS, failure)
-    return told
+        failure = {"errno": None, "failed": f"the trial could not run ({problem})"}
+        results = dict.fromkeys(trials.TRIALS, failure)
+    return results
 
 
-# For each argument, one line: where the shell finds it, or nothing.
+# Prints one line for each argument: the path where the shell finds it, or nothing.
 _WHERE = 'for program; do found=$(command -v -- "$program") && echo "$found" || echo; done'
 
 
 def _programs_inside(box: Any) -> dict[str, str | None]:
-    """For each language that this host has: its first program as sandboxes see it, or None where one is missing."""
+    """For each language of this host: the path of its first program in a sandbox, or None if any program is missing."""
     tools = {language.name: languages.tools(language) for language in languages.everything()}
     wanted = {name: list(found.programs.values()) for name, found in tools.items() if found is not None}
     everything = list(dict.fromkeys(path for paths in wanted.values() for path in paths))
-    told = box.commands.run(["sh", "-c", _WHERE, "sh", *everything], timeout=20).stdout.split("\n")
-    seen = dict(zip(everything, told, strict=False))
+    lines = box.commands.run(["sh", "-c", _WHERE, "sh", *everything], timeout=20).stdout.split("\n")
+    seen = dict(zip(everything, lines, strict=False))
     return {name: seen[paths[0]] if all(seen.get(path) for path in paths) else None for name, paths in wanted.items()}
 
 

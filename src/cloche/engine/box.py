@@ -7,7 +7,6 @@ from _weakref import ref
 from posixpath import normpath
 
 from cloche import languages
-from cloche.engine import default
 from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
 from cloche.engine.files import AsyncFiles
@@ -20,6 +19,7 @@ from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
 from cloche.model.result import Result, Usage
+from cloche.walls import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class AsyncBox:
 
     def __init__(self, order: Order, env: dict[str, str], wall: AsyncWall | None) -> None:
         self.limits = order.limits
-        self._order, self.env, self._wall = order, env, wall or default.wall()
+        self._order, self.env, self._wall = order, env, wall or registry.wall()
         self.wall = self._wall.name
         self.files = AsyncFiles(self)
         self.commands = AsyncCommands(self)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from _collections_abc import Mapping, Sequence
 
 from cloche import languages, settings
-from cloche.engine import default
 from cloche.engine.box import AsyncBox, checked_mounts
 from cloche.engine.checks import checked_code, checked_data, checked_env, checked_files
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import Order
 from cloche.model.result import Result
+from cloche.walls import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def run(
             where, api_key, code, language, entry, stdin, args, env, files, limits, folders, check, isolation
         )
     given = None if stdin is None else checked_data("stdin", stdin)
-    kept = wall or default.wall(isolation)
+    kept = wall or registry.wall(isolation)
     box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), kept)
     try:
         for path, data in written:

@@ -7,7 +7,6 @@ from collections import deque
 from time import time
 
 from cloche import languages, settings
-from cloche.engine import default
 from cloche.engine.attempts import AsyncAttempt, attempt, best_of
 from cloche.engine.box import AsyncBox, checked_mounts
 from cloche.engine.cells import AsyncCell, AsyncCellEvents
@@ -27,6 +26,7 @@ from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
 from cloche.model.order import Order
 from cloche.model.result import Result
+from cloche.walls import registry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class AsyncSandbox(AsyncBox):
         limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
-        kept = wall or (None if isolation == "auto" else default.wall(isolation))
+        kept = wall or (None if isolation == "auto" else registry.wall(isolation))
         super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), kept)
         self.tools = AsyncTools(tools)
         self.contexts = AsyncContexts(self)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cloche.model.records import Usage
+from cloche.model.records import UsageTotal
 from cloche.policy.caller import Caller
 from cloche.service.verbs import verb
 from cloche.store.journal import Journal
@@ -22,7 +22,7 @@ class OwnerUsage:
 
     owner: str
     sandboxes: int
-    days: Mapping[str, Usage]
+    days: Mapping[str, UsageTotal]
 
 
 class UsageReports:

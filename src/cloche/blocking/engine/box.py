@@ -8,11 +8,11 @@ from _weakref import ref
 from posixpath import normpath
 
 from cloche import languages
-from cloche.blocking.engine import default
 from cloche.blocking.engine.commands import Commands, Data, Process
 from cloche.blocking.engine.files import Files
 from cloche.blocking.engine.link import Link, Lost
 from cloche.blocking.io.tasks import Lock
+from cloche.blocking.walls import registry
 from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.languages.language import HOME, Language, Plan, Project
@@ -39,7 +39,7 @@ class Box:
 
     def __init__(self, order: Order, env: dict[str, str], wall: Wall | None) -> None:
         self.limits = order.limits
-        self._order, self.env, self._wall = order, env, wall or default.wall()
+        self._order, self.env, self._wall = order, env, wall or registry.wall()
         self.wall = self._wall.name
         self.files = Files(self)
         self.commands = Commands(self)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from _collections_abc import Mapping, Sequence
 
 from cloche import languages, settings
-from cloche.blocking.engine import default
 from cloche.blocking.engine.box import Box, checked_mounts
+from cloche.blocking.walls import registry
 from cloche.engine.checks import checked_code, checked_data, checked_env, checked_files
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
@@ -63,7 +63,7 @@ def run(
             where, api_key, code, language, entry, stdin, args, env, files, limits, folders, check, isolation
         )
     given = None if stdin is None else checked_data("stdin", stdin)
-    kept = wall or default.wall(isolation)
+    kept = wall or registry.wall(isolation)
     box = one_shot(code, language, limits, checked_env(env), checked_mounts(mounts), kept)
     try:
         for path, data in written:

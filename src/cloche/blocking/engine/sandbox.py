@@ -8,7 +8,6 @@ from collections import deque
 from time import time
 
 from cloche import languages, settings
-from cloche.blocking.engine import default
 from cloche.blocking.engine.attempts import Attempt, attempt, best_of
 from cloche.blocking.engine.box import Box, checked_mounts
 from cloche.blocking.engine.cells import Cell, CellEvents
@@ -21,6 +20,7 @@ from cloche.blocking.engine.checkpoints import (
 )
 from cloche.blocking.engine.contexts import Context, Contexts
 from cloche.blocking.engine.tools import Tools
+from cloche.blocking.walls import registry
 from cloche.engine.checks import checked_code, checked_data, checked_env
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
 from cloche.model.files import Mount
@@ -99,7 +99,7 @@ class Sandbox(Box):
         limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
         if lifetime is not None:
             lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
-        kept = wall or (None if isolation == "auto" else default.wall(isolation))
+        kept = wall or (None if isolation == "auto" else registry.wall(isolation))
         super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), kept)
         self.tools = Tools(tools)
         self.contexts = Contexts(self)

@@ -1,0 +1,122 @@
+# Generated from src/cloche/walls/registry.py by scripts/blocking.py: edit that file instead.
+"""The table of walls.  A cold `cloche run` reads it, so no module of a wall is imported before that wall is made."""
+
+from __future__ import annotations
+
+from cloche.errors import InvalidRun, Refused
+from cloche.model.isolation import AUTO, ISOLATIONS
+from cloche.model.plain import Plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cloche.blocking.walls.wall import Wall
+    from cloche.settings import Settings
+
+DEFAULT = "jail"  # what "auto" stands for
+
+
+class WallEntry(Plain):
+    """One wall: a row of the table."""
+
+    name: str  # the caller's isolation=, and `Result.wall`
+    summary: str
+    needs: str
+    make: Callable[[Settings | None], Wall]
+    """Makes a wall that shares its processes with everything else in this process.  Without settings it takes those
+    that it was made with before, or loads them: the jail is asked for on every run."""
+    make_separate: Callable[[Settings], tuple[Wall, Callable[[], None]]] | None = None
+    """Makes a wall that shares nothing, and the function that ends it: for the trials and attacks of `cloche doctor`.
+    None for a wall whose sandboxes are not on this host: they may cost money, and are not ours to attack."""
+    setting: str = ""  # the setting that the operator of a server makes to offer the wall; empty: it is always offered
+    cannot: tuple[str, ...] = ()  # what an order may ask for and the wall refuses: names from FEATURES
+
+
+# What an order may ask for, beside things that every wall has to do.  tests/contract checks each of them behind each
+# wall: that it works, or that the wall refuses it clearly.
+FEATURES = ("mounts", "pause", "memory", "cpu", "disk", "processes")
+
+
+def _jail(settings: Settings | None) -> Wall:
+    from cloche import languages
+    from cloche.blocking.walls.jail.wall import Jail
+    from cloche.walls.jail.nursery_client import of_this_process
+
+    return Jail(of_this_process(settings, languages.visible))
+
+
+def _separate_jail(settings: Settings) -> tuple[Wall, Callable[[], None]]:
+    from cloche import languages
+    from cloche.blocking.walls.jail.wall import Jail
+    from cloche.walls.jail.nursery_client import Nurseries
+
+    nurseries = Nurseries(settings, visible=languages.visible)
+    return Jail(nurseries), nurseries.close
+
+
+def _e2b(settings: Settings | None) -> Wall:
+    from cloche.blocking.walls.e2b.wall import E2B
+    from cloche.settings import load
+
+    settings = settings or load()
+    return E2B(
+        settings.e2b_api_key,
+        api_url=settings.e2b_api_url,
+        sandbox_url=settings.e2b_sandbox_url,
+        template=settings.e2b_template,
+    )
+
+
+WALLS = (
+    WallEntry(
+        "jail",
+        "namespaces, Landlock, a system-call filter and control groups on this host",
+        "Linux 5.12 or later with user namespaces, or root",
+        _jail,
+        _separate_jail,
+    ),
+    WallEntry(
+        "e2b",
+        "sandboxes on a service that speaks E2B's protocol",
+        "E2B's client (pip install 'cloche[e2b]') and a key for the service",
+        _e2b,
+        setting="e2b_api_key",
+        cannot=FEATURES,
+    ),
+)
+
+
+def find(isolation: str) -> WallEntry:
+    """The wall of this name; InvalidRun when there is none."""
+    name = DEFAULT if isolation == AUTO else isolation
+    for entry in WALLS:
+        if entry.name == name:
+            return entry
+    raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=f"Choose one of {', '.join(ISOLATIONS)}.")
+
+
+def wall(isolation: str = AUTO, settings: Settings | None = None) -> Wall:
+    """Make the wall of this name."""
+    return find(isolation).make(settings)
+
+
+def offered_wall(isolation: str, settings: Settings) -> Wall:
+    """The same for a server's caller: the operator has to offer a wall that may cost money; otherwise Refused."""
+    entry = find(isolation)
+    if not is_offered(entry, settings):
+        raise Refused(
+            f"This server does not offer isolation {entry.name!r}.",
+            hint=f"Leave `isolation` out, or ask the server's operator to set {variable(entry)} in its environment.",
+        )
+    return entry.make(settings)
+
+
+def is_offered(entry: WallEntry, settings: Settings) -> bool:
+    """Does the operator of a server with these settings offer the wall?"""
+    return not entry.setting or bool(getattr(settings, entry.setting))
+
+
+def variable(entry: WallEntry) -> str:
+    """The environment variable with which an operator offers the wall."""
+    return f"CLOCHE_{entry.setting.upper()}"
