@@ -1,53 +1,27 @@
-"""`isolation="e2b"`: sandboxes of a second Cloche, by E2B's own client."""
+"""`isolation="e2b"`: sandboxes of a second Cloche, by E2B's own client.
+
+How they behave otherwise: tests/contract.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import multiprocessing
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import distributions
-from importlib.util import find_spec
 from pathlib import Path
 
 import httpx2
 import pytest
 from tests.conftest import Server
-from tests.e2b.clients import install
+from tests.walls.e2b.service import alive, await_gone
 
 import cloche
-from cloche.walls.e2b import carrier
 from cloche.walls.e2b.wall import AsyncE2B
 from cloche.walls.portable.archive import archive
 from cloche.wire import frames
 
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with those packages of E2B's client that we do not have: ours stay as they are."""
-    folder = tmp_path_factory.mktemp("client")
-    [packages] = install.python().parent.parent.glob("lib/python*/site-packages")
-    ours = {each.name.lower().replace("-", "_") for each in distributions()}
-    for path in packages.iterdir():
-        name = path.name.removesuffix(".py")
-        is_missing = name.isidentifier() and not name.startswith("_") and find_spec(name) is None
-        if is_missing or (path.suffix == ".dist-info" and path.name.partition("-")[0].lower() not in ours):
-            (folder / path.name).symlink_to(path)
-    return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def elsewhere(server: Server, client: Path) -> Iterator[Server]:
-    """The server that has our sandboxes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [*sys.path, str(client)])
-        patch.setenv("CLOCHE_E2B_API_URL", server.url)
-        patch.setenv("CLOCHE_E2B_API_KEY", server.key)
-        yield server
-        carrier.close()
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 @pytest.fixture(scope="module")
@@ -55,20 +29,6 @@ def box(elsewhere: Server) -> Iterator[cloche.Sandbox]:
     """One that all share."""
     with cloche.Sandbox(isolation="e2b") as sandbox:
         yield sandbox
-
-
-def alive(server: Server) -> set[str]:
-    """The sandboxes that the service has."""
-    with server.client() as http:
-        return {each["id"] for each in http.get("/v1/sandboxes?state=alive").json()["items"]}
-
-
-def await_gone(server: Server, before: set[str]) -> None:
-    """Nothing tells when the service has ended a sandbox."""
-    deadline = time.monotonic() + 20
-    while alive(server) - before:
-        assert time.monotonic() < deadline, "a sandbox is left on the service"
-        time.sleep(0.1)
 
 
 def test_a_program_runs_there(elsewhere: Server) -> None:
@@ -79,74 +39,10 @@ def test_a_program_runs_there(elsewhere: Server) -> None:
     await_gone(elsewhere, before)
 
 
-def test_a_session_keeps_its_variables_and_can_go_back(box: cloche.Sandbox) -> None:
-    box.run("x = 1")
-    assert box.run("x += 1; x").text == "2"
-    box.files.write("kept.txt", "before")
-    checkpoint = box.checkpoint()
-    box.run("x = 100; open('kept.txt', 'w').write('after')")
-    box.restore(checkpoint)
-    assert (box.run("x").text, box.files.read("kept.txt")) == ("2", b"before")
-    failed = box.run("def f():\n    1 / 0\nf()")
-    assert failed.error.name == "ZeroDivisionError"
-    assert ".cloche" not in str(failed.error.traceback)  # nothing of ours is in it
-    assert box.branch().language == "python"
-
-
-@pytest.mark.parametrize(
-    ("language", "code"), [("bash", "n=$((n+1)); echo $n"), ("javascript", "globalThis.n = (globalThis.n ?? 0) + 1")]
-)
-def test_other_languages_have_sessions_too(box: cloche.Sandbox, language: str, code: str) -> None:
-    for count in ("1", "2"):
-        result = box.run(code, language=language)
-        assert (result.text or result.stdout).strip() == count
-
-
-def test_a_cell_that_takes_too_long_is_interrupted_and_its_variables_stay(box: cloche.Sandbox) -> None:
-    box.run("y = 5")
-    assert box.run("while True: pass", timeout=0.5).error.kind == "timeout"
-    assert box.run("y").text == "5"
-
-
-def test_bytes_pass_unchanged_in_both_directions(box: cloche.Sandbox) -> None:
-    data = os.urandom(1 << 20) + bytes(range(256)) + b"\n" * 1000
-    box.files.write("data.bin", data)
-    assert box.files.read("data.bin") == data
-    echoed = box.commands.run("cat", stdin=data)
-    assert echoed.stdout_bytes == data
-
-
-def test_a_command_ends_with_what_it_left_behind(box: cloche.Sandbox) -> None:
-    result = box.commands.run("setsid sleep 4242 & sleep 4243", timeout=1)
-    assert result.error.kind == "timeout"
-    assert "424" not in box.commands.run("ps -eo args | grep '[s]leep'").stdout
-
-
-def test_servers_inside_are_reached_and_tools_outside_are_called(elsewhere: Server) -> None:
-    with cloche.Sandbox(isolation="e2b", tools={"double": lambda n: 2 * n}) as box:
-        box.commands.start(["python3", "-m", "http.server", "8000", "--directory", "data"])
-        box.ports.wait(8000)
-        with box.ports.connect(8000) as connection:
-            connection.send("GET / HTTP/1.0\r\n\r\n")
-            assert b"".join(connection).startswith(b"HTTP/1.0 200 OK")
-        assert box.run("cloche.tools.double(21)").text == "42"
-        assert box.usage().memory > 0
-        with pytest.raises(cloche.Refused, match="cannot be paused"):
-            box.pause()
-
-
-async def test_with_asyncio_contexts_run_side_by_side_and_output_streams(elsewhere: Server) -> None:
+async def test_the_wall_can_be_made_as_an_object(elsewhere: Server) -> None:
     async with cloche.AsyncSandbox(wall=AsyncE2B(elsewhere.key, api_url=elsewhere.url)) as box:
-        other = await box.contexts.create()
-        meet = "import os, time\nopen({0!r}, 'w')\nwhile not os.path.exists({1!r}): time.sleep(0.01)\n{0!r}"
-        both = await asyncio.gather(
-            box.run(meet.format("a", "b")), box.run(meet.format("b", "a"), context=other)
-        )  # each waits for the other
-        assert [result.text for result in both] == ["'a'", "'b'"]
-        told = [event.kind async for event in box.stream("print(1); 2")]
-        assert told == ["started", "stdout", "result", "end"]
-        much = await box.run("print('x' * 5_000_000)")
-        assert len(much.stdout) == 5_000_001
+        assert (await box.run("6 * 7")).text == "42"
+        assert box.wall == "e2b"
 
 
 async def test_its_time_can_be_limited_and_the_service_ends_it(elsewhere: Server) -> None:

@@ -89,6 +89,7 @@ class LeashHold:
                         self._read_message(monotonic() + _ANSWER_S)
                     except SandboxFailed as problem:
                         self._unraised = problem
+        self.stream.shut()  # the agent may take a moment to die, and must not take anything more until then
         return self._spent.reason or "lost"
 
     def end(self) -> Spent:
