@@ -15,6 +15,7 @@ from cloche import settings
 from cloche.cli import run
 from cloche.doors.http.bodies import RunBody
 from cloche.model.isolation import AUTO, ISOLATIONS
+from cloche.policy.isolation import check_isolation
 from cloche.settings import Settings
 from cloche.walls import registry
 from cloche.walls.registry import FEATURES, WALLS
@@ -27,7 +28,7 @@ def test_every_wall_has_a_name_that_callers_can_ask_for() -> None:
 
 def test_the_http_api_and_the_command_line_know_the_same_names() -> None:
     assert get_args(RunBody.model_fields["isolation"].annotation) == ISOLATIONS
-    default, _, words = run._OPTIONS["isolation"]
+    default, _, words = run.OPTIONS["isolation"]
     assert default == AUTO
     assert all(name in words for name in ISOLATIONS)
 
@@ -62,9 +63,10 @@ def test_an_unknown_isolation_is_refused_with_the_names_that_exist() -> None:
     assert all(name in caught.value.hint for name in ISOLATIONS)
 
 
-def test_a_server_refuses_a_wall_that_its_operator_does_not_offer() -> None:
+def test_a_server_refuses_a_wall_that_its_operator_does_not_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLOCHE_E2B_API_KEY", raising=False)
     with pytest.raises(cloche.Refused, match="does not offer isolation 'e2b'") as caught:
-        registry.offered_wall("e2b", Settings())
+        check_isolation("e2b")
     assert "CLOCHE_E2B_API_KEY" in caught.value.hint
 
 

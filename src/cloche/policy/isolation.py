@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from cloche import settings
 from cloche.errors import Refused
+from cloche.walls import registry
 
 
 def check_isolation(isolation: str) -> None:
-    """Refuse an isolation that costs the operator money elsewhere, unless the operator has offered it."""
-    if isolation == "e2b" and not settings.load().e2b_api_key:
+    """Refuse a wall that may cost the operator money elsewhere, unless the operator offers it."""
+    entry = registry.find(isolation)
+    if not registry.is_offered(entry, settings.load()):
         raise Refused(
-            "This server has no E2B-compatible service to run code on.",
-            hint="Leave `isolation` out; the operator can name a service with CLOCHE_E2B_API_KEY in its environment.",
+            f"This server does not offer isolation {entry.name!r}.",
+            hint=f"Leave `isolation` out, or ask the operator to set {registry.variable(entry)} in its environment.",
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 from cloche import languages
 from cloche.configuration import Configuration
-from cloche.engine import default
 from cloche.engine.box import checked_mounts
 from cloche.engine.checks import checked_args, checked_env, checked_files
 from cloche.engine.one_shot import one_shot, what_to_run
@@ -19,6 +18,7 @@ from cloche.policy.limits import limits_for
 from cloche.policy.mounts import allowed_mounts
 from cloche.service.runs import Run, Runs
 from cloche.service.verbs import verb
+from cloche.walls import registry
 
 
 class Programs:
@@ -57,7 +57,7 @@ class Programs:
         text, language, place = what_to_run(code, language, entry, dict(written))
         words, variables = checked_args(args), checked_env(env)
         spoken = languages.find(language)
-        wall = default.wall(isolation)
+        wall = registry.wall(isolation)
 
         async def work(run: Run) -> Result:
             box = one_shot(text, spoken.name, allowed, variables, folders, wall)

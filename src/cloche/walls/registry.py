@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.errors import InvalidRun, Refused
+from cloche.errors import InvalidRun
 from cloche.model.isolation import AUTO, ISOLATIONS
 from cloche.model.plain import Plain
 
@@ -100,19 +100,8 @@ def wall(isolation: str = AUTO, settings: Settings | None = None) -> AsyncWall:
     return find(isolation).make(settings)
 
 
-def offered_wall(isolation: str, settings: Settings) -> AsyncWall:
-    """The same for a server's caller: the operator has to offer a wall that may cost money; otherwise Refused."""
-    entry = find(isolation)
-    if not is_offered(entry, settings):
-        raise Refused(
-            f"This server does not offer isolation {entry.name!r}.",
-            hint=f"Leave `isolation` out, or ask the server's operator to set {variable(entry)} in its environment.",
-        )
-    return entry.make(settings)
-
-
 def is_offered(entry: WallEntry, settings: Settings) -> bool:
-    """Does the operator of a server with these settings offer the wall?"""
+    """Return whether the operator of a server with these settings offers the wall."""
     return not entry.setting or bool(getattr(settings, entry.setting))
 
 

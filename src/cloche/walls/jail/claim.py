@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     class MountData(TypedDict):
         source: str  # on the host, without links
+        identity: tuple[int, int]  # its device and inode when it was checked
         target: str
         writable: bool
 

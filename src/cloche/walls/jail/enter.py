@@ -6,6 +6,7 @@ nursery's own user namespace.  At the end it is nobody, sees nothing of the host
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from _struct import pack
@@ -181,11 +182,20 @@ def _open_host_folders(plan: Plan) -> list[tuple[int, MountData]]:
     here = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=plan["host_proc"])
     linux.setns(plan["host_mounts"], linux.NEWNS)
     try:
-        # The engine has looked at these paths.  Whoever writes in one of their folders may have put a link there since.
-        return [(linux.open_real_tree(mount["source"]), mount) for mount in plan["mounts"]]
+        return [(_open_host_folder(mount), mount) for mount in plan["mounts"]]
     finally:
         linux.setns(here, linux.NEWNS)
         os.close(here)
+
+
+def _open_host_folder(mount: MountData) -> int:
+    """Open the very folder that was checked.  A sandbox that writes beside it may have put another in its place."""
+    fd = linux.open_real_tree(mount["source"])
+    found = os.fstat(fd)
+    if (found.st_dev, found.st_ino) != tuple(mount["identity"]):
+        os.close(fd)
+        raise OSError(errno.ESTALE, f"{mount['source']} is not the folder that was checked")
+    return fd
 
 
 def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int) -> None:

@@ -96,10 +96,15 @@ def _remedy(problem: OSError) -> str:
 
 
 def give(mount: Mount) -> MountData:
-    """A mount as plain data, after a check that the caller may give that folder to a sandbox."""
-    source = os.path.realpath(mount.source)
-    if not os.path.exists(source):
-        raise InvalidRun(f"There is no {mount.source} on this host to mount.")
+    """A mount as plain data, after a check that the caller may give that folder to a sandbox.
+
+    A source that a policy has resolved is not resolved again: a link that was put there since would lead elsewhere.
+    """
+    source = os.path.realpath(mount.source) if mount.identity is None else mount.source
+    try:
+        found = os.stat(source, follow_symlinks=False)
+    except OSError:
+        raise InvalidRun(f"There is no {mount.source} on this host to mount.") from None
     if source in _NEVER_GIVEN or source.startswith(("/proc/", "/sys/", "/dev/")):
         raise Refused(f"{mount.source} is never given to a sandbox.", hint="Mount a folder of your own.")
     wanted = os.R_OK | (os.X_OK if os.path.isdir(source) else 0) | (os.W_OK if mount.writable else 0)
@@ -110,6 +115,7 @@ def give(mount: Mount) -> MountData:
         )
     return {
         "source": source,
+        "identity": mount.identity or (found.st_dev, found.st_ino),
         "target": mount.target,
         "writable": mount.writable,
     }
