@@ -183,7 +183,8 @@ def test_the_service_knows_nothing_of_http(module: str) -> None:
 @pytest.mark.parametrize("module", of("cloche.doors"))
 def test_doors_know_the_service_and_not_walls(module: str) -> None:
     for name in imports(module):
-        assert not within(name, "cloche.walls", "cloche.wire", "cloche.agent", "cloche.blocking", "cloche.kernels")
+        assert not within(name, "cloche.engine", "cloche.walls", "cloche.store", "cloche.wire", "cloche.agent")
+        assert not within(name, "cloche.blocking", "cloche.kernels")
 
 
 @pytest.mark.parametrize("module", of("cloche.client"))

@@ -90,7 +90,7 @@ def test_it_has_a_size_and_a_shape(http: httpx2.Client) -> None:
     large = {**DOCUMENT, "files": [{"path": "x", "text": "x" * (MAX_BYTES + 1)}]}
     answer = http.post("/v1/shares", json=large)
     assert answer.status_code == 400
-    assert "at most 8 MB" in answer.json()["error"]["message"]
+    assert "limited to 8 MB" in answer.json()["error"]["message"]
     assert http.post("/v1/shares", json={**DOCUMENT, "more": 1}).status_code == 422
 
 

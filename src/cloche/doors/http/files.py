@@ -207,6 +207,7 @@ class Uploaded(Page[EntryAnswer]):
 )
 async def upload(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
     """Write many files at once: the name of each file part is its path, below `?path=`."""
+    await service.sandboxes.view(caller, sandbox_id, paused=False)  # before the body is read
     folder = path_in_query(request)
     written: list[dict[str, Any]] = []
     async for name, chunks in parts(request):
