@@ -1,4 +1,4 @@
-"""What makes a cold `cloche run` quick may not change what it does: modules in bundles, a start without `site`."""
+"""The shortcuts of a cold `cloche run` (bundled modules, a start without `site`) must not change its behaviour."""
 
 from __future__ import annotations
 

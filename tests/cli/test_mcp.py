@@ -208,8 +208,8 @@ def test_where_each_client_keeps_its_configuration(tmp_path: Path, system: str, 
 def test_where_a_project_keeps_it(tmp_path: Path, name: str, expected: str) -> None:
     done = install(tmp_path, "--client", name, "--project", "--yes")
     assert done.returncode == 0, done.stderr
-    told = json.loads((tmp_path / expected).read_text())
-    assert list(told) == [CLIENTS[name].key]
+    settings = json.loads((tmp_path / expected).read_text())
+    assert list(settings) == [CLIENTS[name].key]
 
 
 def test_what_is_written_starts_a_server(jail: None, tmp_path: Path) -> None:
@@ -236,10 +236,10 @@ def test_everything_else_in_the_file_stays_and_a_backup_is_kept(tmp_path: Path) 
     path.write_text(before)
     path.chmod(0o640)
     assert install(tmp_path, "--client", "cursor", "--yes").returncode == 0
-    told = json.loads(path.read_text())
-    assert list(told) == ["other", "mcpServers", "last"]
-    assert told["other"] == [1, "ü"]
-    assert list(told["mcpServers"]) == ["mine", "cloche"]
+    settings = json.loads(path.read_text())
+    assert list(settings) == ["other", "mcpServers", "last"]
+    assert settings["other"] == [1, "ü"]
+    assert list(settings["mcpServers"]) == ["mine", "cloche"]
     assert path.stat().st_mode & 0o777 == 0o640
     assert path.with_name("mcp.json.bak1").read_text() == before
     again = install(tmp_path, "--client", "cursor", "--yes")

@@ -108,15 +108,15 @@ def test_a_folder_can_be_mounted(tmp_path):
 
 def test_the_result_as_json():
     done = cloche("run", "--json", "-c", "print('out'); 1 / 0")
-    told = json.loads(done.stdout)
+    result = json.loads(done.stdout)
 
-    assert done.returncode == told["exit_code"] == 1
-    assert (told["stdout"], told["truncated"], told["wall"]) == ("out\n", False, "jail")
-    assert told["error"]["kind"] == "runtime"
-    assert told["error"]["name"] == "ZeroDivisionError"
-    assert told["error"]["hint"]
-    assert told["duration"] > 0
-    assert told["memory_peak"] > 0
+    assert done.returncode == result["exit_code"] == 1
+    assert (result["stdout"], result["truncated"], result["wall"]) == ("out\n", False, "jail")
+    assert result["error"]["kind"] == "runtime"
+    assert result["error"]["name"] == "ZeroDivisionError"
+    assert result["error"]["hint"]
+    assert result["duration"] > 0
+    assert result["memory_peak"] > 0
 
 
 def test_statistics_go_to_standard_error():
