@@ -124,14 +124,14 @@ export interface CommandBody {
   wait?: boolean;
 }
 
-/** Two checkpoints, by id or name; null is how things are now. */
+/** Two checkpoints, by id or name; null is the present. */
 export interface CompareBody {
   before?: string | null;
   after?: string | null;
   context?: string | null;
 }
 
-/** What differs between two moments; `truncated`: in more files than are listed. */
+/** The differences between two checkpoints; `truncated`: more files differ than are listed. */
 export interface ComparedAnswer {
   variables: ComparedVariable[];
   files: ComparedFile[];
@@ -259,7 +259,7 @@ export interface ExecBody {
   timeout?: number | null;
 }
 
-/** A file's contents; no text when it has none, or too much. */
+/** The contents of a file; no text for a binary or a very large file. */
 export interface FileAnswer {
   size: number;
   text: string | null;
@@ -351,7 +351,7 @@ export interface LimitsAnswer {
   build_timeout: number | null;
 }
 
-/** What is in a folder; `truncated`: there is more than can be listed at once. */
+/** The entries of a folder; `truncated`: there are more than can be listed at once. */
 export interface Listed {
   items: EntryAnswer[];
   next: string | null;
@@ -776,7 +776,7 @@ export interface UsedAnswer {
   days: Record<string, DayAnswer>;
 }
 
-/** A variable's value, as far as it can be told in a line. */
+/** The value of a variable, in one line. */
 export interface ValueAnswer {
   type: string;
   shown: string;
