@@ -153,10 +153,11 @@ __all__ = [
 
 def warm_up() -> None:
     """Have the nurseries ready, libraries imported, before the first run; for servers and benchmarks."""
-    from cloche import languages, settings
+    from cloche import settings
+    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import of_this_process
 
-    of_this_process(settings.load(), languages.visible).warm_up()
+    of_this_process(settings.load(), visible_folders).warm_up()
 
 
 def __getattr__(name: str) -> object:

@@ -18,7 +18,7 @@ from tests.languages.toolchains import is_here
 
 import cloche
 from cloche import languages
-from cloche.languages import install, prepared
+from cloche.languages import install, preparation
 
 SOURCE = Path(cloche.__file__).parent
 STATES = {"ready", "old", "installable", "unavailable"}
@@ -165,7 +165,8 @@ def quine(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A copy of Cloche with one language more, and a machine that has apt-get but not that language."""
     copy = tmp_path / "src" / "cloche"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("built", "templates"))
-    (copy / "languages/definitions/quine_test.py").write_text(DEFINITION)
+    (copy / "languages/quine_test").mkdir()
+    (copy / "languages/quine_test/definition.py").write_text(DEFINITION)
     (tmp_path / "quine").write_text(QUINE)
     stand_ins = tmp_path / "stand-ins"
     stand_ins.mkdir()
@@ -176,7 +177,7 @@ def quine(tmp_path: Path) -> Iterator[dict[str, str]]:
         "PATH": f"{stand_ins}:{tmp_path}/tools/bin:/usr/bin:/bin",
         "QUINE_HOME": str(tmp_path),
     }
-    for left in Path(prepared.location()).glob("quine_test-*"):
+    for left in Path(preparation.location()).glob("quine_test-*"):
         shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 

@@ -183,7 +183,7 @@ def test_standard_input_need_not_be_open():
     [
         (["run"], 125, "There is nothing to run."),
         (["run", "no/such/file.py"], 125, "cannot be read"),
-        (["run", "-c", "1", "--language", "cobol"], 125, "Known are bash, c, "),
+        (["run", "-c", "1", "--language", "cobol"], 125, "Known languages: bash, c, "),
         (["run", "-c", "1", "--memory", "lots"], 125, "not a size"),
         (["run", "-c", "1", "--env", "novalue"], 125, "K=V"),
         (["run", "-c", "1", "--file", "nowhere"], 125, "SRC:DEST"),

@@ -12,7 +12,7 @@ from cloche.blocking.walls import registry
 from cloche.doctor import namespaces, survey, trials
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.doctor.namespaces import Facts
-from cloche.languages.state import State
+from cloche.languages.availability import State
 from cloche.settings import Settings
 
 EPERM = {"step": "unshare", "errno": errno.EPERM, "failed": "unshare: Operation not permitted"}

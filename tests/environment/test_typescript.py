@@ -3,7 +3,7 @@ from pathlib import Path
 
 import cloche.environment
 from cloche.environment import typescript
-from cloche.languages.node import types
+from cloche.languages.typescript import checker
 
 
 def test_declarations_lose_their_comments_and_nothing_else():
@@ -31,7 +31,7 @@ def test_who_names_a_rare_module_or_what_it_declares_gets_all_declarations():
         if not name.startswith("web-globals/"):
             declared = [name.partition(".")[0]]
         assert declared
-        assert {each for each in declared if types.declarations(f"use({each})")} == set()
+        assert {each for each in declared if checker.declarations(f"use({each})")} == set()
 
 
 def test_the_compilers_are_on_the_path():

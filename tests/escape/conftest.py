@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import cloche
-from cloche import languages, settings
+from cloche import settings
 from cloche.blocking.walls.jail.wall import Jail
+from cloche.languages.host_folders import visible_folders
 from cloche.settings import Settings
 from cloche.walls.jail.nursery_client import Nurseries
 
@@ -30,7 +31,7 @@ class Attack:
         names = frozenset(without)
         if names not in self.jails:
             chosen = Settings(settings.load().environment, pool=0, warm=False)
-            nurseries = Nurseries(chosen, names, languages.visible)
+            nurseries = Nurseries(chosen, names, visible_folders)
             self.jails[names] = nurseries, Jail(nurseries)
         return self.jails[names][1]
 

@@ -6,16 +6,16 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
-from cloche.languages import native
+from cloche.languages.c import compiler
+from cloche.languages.c.headers import missing_in_c
+from cloche.languages.c.snippet import leading_includes, wrapped
 from cloche.languages.language import Project
-from cloche.languages.snippets.c import leading_includes, wrapped
-from cloche.languages.snippets.headers import missing_in_c
 
 pytestmark = pytest.mark.usefixtures("jail")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def compiler() -> None:
+def toolchain() -> None:
     needs("c")
 
 
@@ -56,7 +56,9 @@ def test_what_such_a_variable_begins_with_stays_outside_too():
 @pytest.mark.parametrize("unit", ["int v{0};\nvoid f{0}(void) {{}}\n", "int v{0}=v{0}1;", "{{}}", "A::", ";", "a<"])
 @pytest.mark.timeout(60)  # it was minutes for most of them
 def test_what_is_long_and_odd_is_soon_looked_at(unit):
-    code = "".join(unit.format(number) for number in range(native.MAX_LOOKED_AT // len(unit)))[: native.MAX_LOOKED_AT]
+    code = "".join(unit.format(number) for number in range(compiler.MAX_LOOKED_AT // len(unit)))[
+        : compiler.MAX_LOOKED_AT
+    ]
     for shape in ("{}", "int x = {};", "int f(void) {{ {} }}\nf();"):
         wrapped(shape.format(code), "main.c")
         missing_in_c(shape.format(code))
@@ -194,4 +196,4 @@ def test_what_includes_openmp_is_compiled_and_linked_with_it():
     project = Project(
         "/sandbox/code/main.c", "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
     )
-    assert native.libraries(project) == ["-fopenmp"]
+    assert compiler.libraries(project) == ["-fopenmp"]

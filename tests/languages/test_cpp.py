@@ -7,11 +7,11 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.languages import prepared
-from cloche.languages.definitions import cpp
+from cloche.languages import preparation
+from cloche.languages.c.headers import missing_in_cpp
+from cloche.languages.c.snippet import wrapped
+from cloche.languages.cpp import definition as cpp
 from cloche.languages.language import Project
-from cloche.languages.snippets.c import wrapped
-from cloche.languages.snippets.headers import missing_in_cpp
 
 pytestmark = pytest.mark.usefixtures("jail")
 
@@ -117,7 +117,7 @@ def test_headers_compiled_ahead_are_taken():
     language = languages.find("cpp")
     found = languages.tools(language)
     assert found is not None
-    if prepared.is_wanted(language, found):
+    if preparation.is_wanted(language, found):
         pytest.skip("C++ is not prepared on this host: cloche languages prepare cpp")
     project = Project("/sandbox/main.cpp", "#include <iostream>\n", "/sandbox", frozenset(("main.cpp",)))
     command = cpp.plan(project, found).before[0].argv

@@ -11,8 +11,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.languages.detect import detect
-from cloche.languages.detection import names as detection
+from cloche.languages.detection import detect, known_names
 from cloche.languages.entry import choose_entry
 from cloche.languages.language import Project
 
@@ -184,7 +183,7 @@ def test_the_detection_knows_what_the_definition_says(name: str) -> None:
         assert detect("", label=alias).language == name
     for ending in language.extensions:
         told = detect("", file=f"program{ending}").language
-        assert told == name or name in detection.UNDECIDED.get(ending[1:], ())
+        assert told == name or name in known_names.UNDECIDED.get(ending[1:], ())
 
 
 def table() -> str:

@@ -7,7 +7,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.languages.definitions import go
+from cloche.languages.go import definition as go
 from cloche.languages.language import Project
 
 pytestmark = pytest.mark.usefixtures("jail")

@@ -7,7 +7,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.languages.definitions import java
+from cloche.languages.java import definition as java
 from cloche.languages.language import Project
 
 pytestmark = pytest.mark.usefixtures("jail")

@@ -7,7 +7,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche.languages.entry import choose_entry
-from cloche.languages.node import modules
+from cloche.languages.javascript import modules
 
 pytestmark = pytest.mark.usefixtures("jail")
 

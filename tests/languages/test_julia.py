@@ -6,7 +6,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
-from cloche.languages.definitions.julia import diagnose, explain
+from cloche.languages.julia.definition import diagnose, explain
 from cloche.languages.language import Project
 from cloche.model.result import Diagnostic
 

@@ -6,8 +6,8 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
-from cloche.languages.definitions import perl
 from cloche.languages.language import Project
+from cloche.languages.perl import definition as perl
 from cloche.model.result import Diagnostic
 
 pytestmark = pytest.mark.usefixtures("jail")

@@ -6,7 +6,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
-from cloche.languages.definitions import ruby
+from cloche.languages.ruby import definition as ruby
 from cloche.model.result import Diagnostic
 
 pytestmark = pytest.mark.usefixtures("jail")

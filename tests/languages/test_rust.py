@@ -8,8 +8,8 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
-from cloche.languages.definitions import rust
-from cloche.languages.snippets.rust import wrapped
+from cloche.languages.rust import definition as rust
+from cloche.languages.rust.snippet import wrapped
 
 pytestmark = pytest.mark.usefixtures("jail")
 

@@ -8,7 +8,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
-from cloche.languages.node import types
+from cloche.languages.typescript import checker
 
 pytestmark = pytest.mark.usefixtures("jail")
 
@@ -161,9 +161,9 @@ def test_the_smaller_declarations_are_given_to_those_only_whom_they_suffice() ->
         "Performance",
         "WebAssembly",
     }:  # of which @types/node does not know either
-        chosen.setdefault(types.declarations(name), []).append(name)
+        chosen.setdefault(checker.declarations(name), []).append(name)
     assert len(chosen) == 3
-    assert {"console", "setTimeout"} <= set(chosen[types.ESSENTIALS])
+    assert {"console", "setTimeout"} <= set(chosen[checker.ESSENTIALS])
     for names in chosen.values():
         code = "".join(f"void {name};\n" for name in names)
         result = cloche.run(code, language="typescript")

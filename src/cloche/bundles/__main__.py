@@ -22,7 +22,7 @@ WANTED = {
         walls.jail.root""",
     # the same while that starts
     "run": """cli.run walls.jail.nursery_client blocking.engine.one_shot blocking.walls.jail.wall
-        languages.definitions.python""",
+        languages.python.definition""",
     "keeper": "walls.jail.nursery_client walls.jail.cgroups walls.jail.filter agent.signals",
     "nursery": "walls.jail.nursery_main",
 }

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from cloche.languages.availability import State
     from cloche.languages.language import Language
-    from cloche.languages.state import State
 
 NOT_ALL = 1  # the exit code when something could not be installed or prepared
 _STYLES = {"ready": "green", "old": "yellow", "installable": "yellow", "unavailable": "red"}
@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _states(names: Sequence[str] | None = None) -> list[State]:
     from cloche import environment, settings
-    from cloche.languages.state import look
+    from cloche.languages.availability import look
 
     return look(environment.manifest(settings.load().environment or environment.location()), names)
 
@@ -110,7 +110,7 @@ def _print_table(states: list[State]) -> None:
 def _install(names: Sequence[str], everything: bool) -> int:
     from cloche import languages
     from cloche.errors import InvalidRun
-    from cloche.languages.state import INSTALLABLE, OLD, READY
+    from cloche.languages.availability import INSTALLABLE, OLD, READY
 
     if bool(names) == everything:
         raise InvalidRun("Which languages?", hint="cloche languages install go rust …, or --all.")
@@ -160,7 +160,7 @@ def _install_by_apt(wanted: list[Language]) -> None:
 
 def _prepare(names: Sequence[str]) -> int:
     from cloche import languages
-    from cloche.languages.state import missing
+    from cloche.languages.availability import missing
 
     wanted = [languages.find(name) for name in names] or languages.everything()
     code = NOT_ALL if _make_ahead(wanted) else 0

@@ -219,7 +219,7 @@ def _project(arguments: Namespace | Arguments) -> tuple[dict[str, bytes], str, s
 def _language_of(file: str, code: str) -> str:
     if file.endswith(".py"):
         return "python"  # without asking: most are, and a cold start has no time to lose
-    from cloche.languages.detect import detect
+    from cloche.languages.detection import detect
 
     return detect(code, file=file).language or "python"
 

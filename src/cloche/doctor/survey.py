@@ -15,7 +15,8 @@ from cloche.blocking.walls import registry
 from cloche.doctor import namespaces
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.errors import ClocheError
-from cloche.languages.state import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, State, look
+from cloche.languages.availability import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, State, look
+from cloche.languages.host_folders import visible_folders
 from cloche.model.plain import Plain
 from cloche.settings import Settings
 

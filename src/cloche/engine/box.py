@@ -158,7 +158,11 @@ class AsyncBox:
         if text is None and entry is None:
             raise InvalidRun("There is nothing to run.", hint="Give code, or the entry among the sandbox's files.")
         place = None if entry is None else checked_path(entry)
-        spoken = languages.find(languages.of(language, text, place))
+        if language is None:
+            from cloche.languages.choice import language_of
+
+            language = language_of(text, place)
+        spoken = languages.find(language)
         limits = self.limits_with(timeout)
         if build_timeout is not None:
             limits = limits.replace(build_timeout_s=Limits.of(build_timeout=build_timeout).build_timeout_s)
@@ -213,7 +217,7 @@ class AsyncBox:
 
     def _foresee(self, spoken: Language, plan: Plan) -> None:
         """Ask for a sandbox in which the command has been started already, if it will be the same the next time."""
-        if spoken.ahead and plan.run and not plan.shown and self._hold is None:
+        if spoken.ahead and plan.run and not plan.display_folder and self._hold is None:
             self._order = self._order.replace(first_command=FirstCommand(plan.run, plan.env, spoken.ahead))
 
     async def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:

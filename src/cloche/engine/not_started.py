@@ -19,7 +19,7 @@ _EXIT_CODE = 127  # a shell's, for a command that it cannot find
 def unavailable(language: str, wall: str, lacks: str = "") -> Result:
     """Its language is not installed, or it needs what it has not."""
     from cloche import languages
-    from cloche.languages.state import remedy
+    from cloche.languages.availability import remedy
 
     spoken = languages.find(language)
     message, hint = lacks, "Bring it along among the files, or do without."

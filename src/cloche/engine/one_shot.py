@@ -87,12 +87,13 @@ def what_to_run(
 ) -> tuple[str, str, str | None]:
     """The source, its language, and where it belongs among the files (None: where all programs go)."""
     if code is not None:
-        code, label = checked_code(code), ""
+        code = checked_code(code)
         if language is None:
-            from cloche.languages.fences import unfenced
+            from cloche.languages.choice import detected
+            from cloche.languages.markdown import unfenced
 
             code, label = unfenced(code)
-        language = languages.choose(language, code, entry, label)
+            language = detected(code, entry, label)
         if files and entry is None:
             from cloche.languages.entry import place_among
 

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-PREPARED = "/opt/prepared"  # see cloche.languages.prepared
+PREPARED = "/opt/prepared"  # see cloche.languages.preparation
 SCRIPT = "/opt/kernels/java/Kernel.java"
 # A JVM does not see how much memory a sandbox has; so its heap grows by no more than it has to.
 _FRUGAL = ("-XX:+UseSerialGC", "-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=30")

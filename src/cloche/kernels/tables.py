@@ -5,7 +5,7 @@ imported them, and imports neither.  The work is bounded as well as the answer: 
 more than one of a hundred thousand.
 
 Runs inside the sandbox, after its source has gone: nothing of `cloche` can be imported here.  What runs SQL carries it,
-too (languages/scripts/sql.py).
+too (languages/sql/runner.py).
 """
 
 from __future__ import annotations

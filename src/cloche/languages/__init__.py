@@ -1,84 +1,62 @@
-"""How source becomes commands: one file per language in definitions/, found here by name or alias."""
+"""Turns source code into commands.  Each language has a folder here; this module finds it by name or alias.
+
+A language's folder holds its definition (`definition.py`), the marks by which its code is recognised (`detection.py`),
+and whatever else belongs to that language alone.  A run imports the definition of its own language only: importing all
+of them takes longer than starting a sandbox.
+"""
 
 from __future__ import annotations
+
+import os
 
 from cloche.errors import InvalidRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cloche.languages.language import Language
     from cloche.languages.toolchain import Found
 
-_known: dict[str, Language] = {}
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+_names: list[str] = []
+_languages: dict[str, Language] = {}  # by name and by alias, as far as they have been imported
 _found: dict[str, Found | None] = {}
 
 
 def find(name: str) -> Language:
-    """The language of this name or alias."""
+    """Return the language of this name or alias."""
     wanted = name.strip().lower() if isinstance(name, str) else ""
-    if wanted in _known:
-        return _known[wanted]
-    if wanted.isidentifier() and wanted in names():
-        _known[wanted] = __import__(f"cloche.languages.definitions.{wanted}", fromlist=["LANGUAGE"]).LANGUAGE
-        return _known[wanted]
+    if wanted in _languages:
+        return _languages[wanted]
+    if wanted in names():
+        _languages[wanted] = __import__(f"cloche.languages.{wanted}.definition", fromlist=["LANGUAGE"]).LANGUAGE
+        return _languages[wanted]
     for language in everything():
         for alias in language.aliases:
-            _known.setdefault(alias, language)
-    if wanted in _known:
-        return _known[wanted]
-    raise InvalidRun(f"The language {name!r:.100} is unknown.", hint=f"Known are {', '.join(names())}.")
+            _languages.setdefault(alias, language)
+    if wanted in _languages:
+        return _languages[wanted]
+    raise InvalidRun(f"The language {name!r:.100} is unknown.", hint=f"Known languages: {', '.join(names())}.")
 
 
 def names() -> list[str]:
-    """All languages: a file each."""
+    """List the names of all languages: the folders with a definition."""
     if not _names:
-        import os
-
-        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "definitions")
-        files = (file.removesuffix(".py") for file in os.listdir(folder) if file.endswith(".py"))
-        _names.extend(sorted(name for name in files if not name.startswith("_")))
+        folders = (name for name in os.listdir(FOLDER) if "." not in name)
+        _names.extend(sorted(name for name in folders if has_file(name, "definition.py")))
     return list(_names)
 
 
-_names: list[str] = []
+def has_file(name: str, file: str) -> bool:
+    return os.path.exists(f"{FOLDER}/{name}/{file}")
 
 
 def everything() -> list[Language]:
-    """What is known of each."""
+    """Import the definitions of all languages."""
     return [find(name) for name in names()]
 
 
-def aliases(name: str) -> tuple[str, ...]:
-    """By what other names a language is known."""
-    return find(name).aliases
-
-
-def choose(language: str | None, code: str, file: str | None = None, label: str = "") -> str:
-    """The language that was named; without one, what its fence's label says, or what the code looks like."""
-    if language is not None:
-        return language
-    from cloche.languages.detect import detect
-
-    guess = detect(code, file=file, label=label)
-    if guess.language in names():
-        return guess.language
-    looks = f"This looks like {guess.language}, which cannot be run yet." if guess.language else ""
-    raise InvalidRun(looks or "The language cannot be told from the code.", hint=f"Name it: {', '.join(names())}.")
-
-
-def of(language: str | None, code: str | None, file: str | None) -> str:
-    """The language that was named; without one, that of the file's name; else Python."""
-    if language is not None:
-        return language
-    if file is None:
-        return "python"
-    return by_name(file) or choose(None, code or "", file)
-
-
 def by_name(file: str) -> str | None:
-    """The language whose files are called so; None when the name does not tell."""
+    """Return the language that a file's extension belongs to; None if it belongs to none."""
     suffix = file[file.rfind(".") :].lower() if "." in file else ""
     if suffix == ".py":
         return "python"
@@ -89,17 +67,17 @@ def by_name(file: str) -> str | None:
 
 
 def tools(language: Language) -> Found | None:
-    """Where a language's tools are; None when the host has none."""
+    """Return where the language's tools are; None if this host does not have them."""
     if language.name not in _found:
-        from cloche.languages import prepared, toolchain
+        from cloche.languages import preparation, toolchain
 
         found = toolchain.find(language.name, language.toolchain) if language.toolchain is not None else None
-        _found[language.name] = prepared.with_it(language, found) if found is not None else None
+        _found[language.name] = preparation.with_it(language, found) if found is not None else None
     return _found[language.name]
 
 
 def has_come(language: Language) -> bool:
-    """Is it here by now, though it was not when this process looked?"""
+    """Were the language's tools installed after this process looked for them?"""
     from cloche.languages import toolchain
 
     chain = language.toolchain
@@ -107,12 +85,5 @@ def has_come(language: Language) -> bool:
 
 
 def look_again() -> None:
-    """Forget where tools were: some have been installed."""
+    """Forget where tools were found, because some have been installed or prepared since."""
     _found.clear()
-
-
-def visible() -> dict[str, Any]:
-    """What the jail shows of this host beside /usr: folders and where they go, and what PATH has in addition."""
-    from cloche.languages.seen import seen
-
-    return seen()

@@ -25,8 +25,11 @@ def choose_entry(
     if entry is not None:
         if entry not in files:
             raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of them.")
-        text = bytes((texts or {}).get(entry, b"")).decode(errors="replace")
-        return languages.of(language, text, entry), entry
+        if language is None:
+            from cloche.languages.choice import language_of
+
+            language = language_of(bytes((texts or {}).get(entry, b"")).decode(errors="replace"), entry)
+        return language, entry
     spoken = [languages.find(language)] if language is not None else _by_manifest(files) + languages.everything()
     for each in spoken:
         found = _declared(each, files, texts or {}) or _usual(each, files)

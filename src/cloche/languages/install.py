@@ -6,7 +6,7 @@ import os
 
 from cloche import languages
 from cloche.errors import Misconfigured
-from cloche.languages import prepared
+from cloche.languages import preparation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def prepare(wanted: Iterable[Language], say: Callable[[str], None] = lambda _: N
         if found is None or language.preparation is None:
             return True
         try:
-            if prepared.is_wanted(language, found):
-                prepared.prepare(language, found, say)
-            prepared.clear(language, found)
+            if preparation.is_wanted(language, found):
+                preparation.prepare(language, found, say)
+            preparation.clear(language, found)
         except (OSError, subprocess.SubprocessError, Misconfigured) as problem:
             say(f"{language.title} could not be prepared, so it starts slower: {problem}")
             return False

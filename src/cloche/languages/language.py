@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import urandom
+
 from cloche.model.plain import Plain
 
 TYPE_CHECKING = False
@@ -56,7 +58,7 @@ class Plan(Plain):
     beside: Step | None = None  # while the program runs; its result waits for it
     files: tuple[tuple[str, str], ...] = ()  # path and text: written first, in place of what is there
     env: Mapping[str, str] = {}
-    shown: str = ""  # a folder where the program leaves what is to be displayed: 001.png, 002.table.json …
+    display_folder: str = ""  # a folder where the program leaves what is to be displayed: 001.png, 002.table.json …
     lacks: str = ""  # a sentence on what the project needs and has not; it ends as "unavailable" instead of running
 
 
@@ -121,3 +123,8 @@ class Language(Plain):
     def imports(self, code: str) -> frozenset[str]:
         """Which of `words` the source mentions."""
         return frozenset(word for word in self.words if word in code)
+
+
+def new_display_folder() -> str:
+    """Name a folder in the sandbox that no other run uses."""
+    return f"/tmp/.shown/{urandom(6).hex()}"

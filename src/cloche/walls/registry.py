@@ -38,19 +38,19 @@ FEATURES = ("mounts", "pause", "memory", "cpu", "disk", "processes")
 
 
 def _jail(settings: Settings | None) -> AsyncWall:
-    from cloche import languages
+    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import of_this_process
     from cloche.walls.jail.wall import AsyncJail
 
-    return AsyncJail(of_this_process(settings, languages.visible))
+    return AsyncJail(of_this_process(settings, visible_folders))
 
 
 def _separate_jail(settings: Settings) -> tuple[AsyncWall, Callable[[], None]]:
-    from cloche import languages
+    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import Nurseries
     from cloche.walls.jail.wall import AsyncJail
 
-    nurseries = Nurseries(settings, visible=languages.visible)
+    nurseries = Nurseries(settings, visible=visible_folders)
     return AsyncJail(nurseries), nurseries.close
 
 

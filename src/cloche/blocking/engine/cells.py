@@ -435,7 +435,7 @@ class CellEvents:
 def _remedy(language: object) -> str:
     """How a language that is missing can be had."""
     from cloche import languages
-    from cloche.languages.state import remedy
+    from cloche.languages.availability import remedy
 
     return remedy(languages.find(language)) if isinstance(language, str) else ""
 

@@ -505,11 +505,11 @@ class Process:
 
     def _collect(self) -> tuple[Display, ...]:
         """What the program has left to be displayed."""
-        if self._building is None or not self._building.plan.shown:
+        if self._building is None or not self._building.plan.display_folder:
             return ()
         from cloche.blocking.engine.left import displays
 
-        return displays(self._box, self._building.plan.shown, clear=not self._ends_sandbox)
+        return displays(self._box, self._building.plan.display_folder, clear=not self._ends_sandbox)
 
     def _lacks_program(self) -> bool:
         """Is it the program that was not found, and not the folder to run it in?"""

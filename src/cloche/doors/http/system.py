@@ -26,7 +26,7 @@ from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
-from cloche.languages.state import State, look
+from cloche.languages.availability import State, look
 from cloche.model.records import KeyRecord
 
 operations = Operations(responses=ERROR_RESPONSES, tag="server")

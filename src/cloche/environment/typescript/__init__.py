@@ -1,7 +1,7 @@
 """Makes TypeScript quick to start: its two compilers on the PATH, and its declarations without their comments.
 
 A checker reads the declarations of the language and of Node anew for every program, and two thirds of them are
-documentation.  Those of Node are there twice, whole and without what is rare; languages/node/types.py chooses.
+documentation.  Those of Node are there twice, whole and without what is rare; languages/typescript/checker.py chooses.
 """
 
 import re

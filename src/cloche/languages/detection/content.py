@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import exp
 
-from cloche.languages.detection import EXTENDS, NAMES, marks, others
-from cloche.languages.detection.overall import about
+from cloche.languages.detection import foreign
+from cloche.languages.detection.marks import EXTENDS, detectable, marks
 from cloche.languages.detection.tokens import KINDS, Reading
+from cloche.languages.detection.whole_text import about
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ class _Marks:
         self.rows: dict[str, Any] = {}
         self.gaps: dict[str, list[tuple[list[list[str]], Found]]] = {}
         self.about: dict[str, Found] = {}
-        for name in NAMES:
+        for name in detectable():
             self._add(name, marks(name))
-        for name, found in others.MARKS.items():
+        for name, found in foreign.MARKS.items():
             self._add(f"={name}", found)
 
     def _add(self, name: str, found: dict[str, float]) -> None:

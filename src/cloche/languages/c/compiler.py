@@ -1,0 +1,146 @@
+"""What C and C++ share: which files are one program, how the compiler is called, and how such programs fail."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from cloche.languages.c import linking
+from cloche.languages.diagnostics import COMMON, by_lines, shown_name
+from cloche.languages.language import SCRATCH, Failure, Plan, Project, Step
+from cloche.model.result import Diagnostic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cloche.languages.toolchain import Found
+
+FLAGS = ("-O1", "-Wall", "-pthread")  # a precompiled header is good for the flags that it was made with, and no others
+MAX_LOOKED_AT = 32 << 10  # characters of a source that are looked at, and others wait; what is longer is no snippet
+CPP = (".cpp", ".cc", ".cxx", ".c++")
+_HEADERS = ("", "include", "src")  # the folders of a project that headers are looked for in
+_TESTS = ("test", "tests")  # and those with what is no part of the program
+# Libraries that a program has to be linked with: how the names of their headers begin.
+_LIBRARIES = {
+    "openssl/": ("-lssl", "-lcrypto"),
+    "zlib.h": ("-lz",),
+    "sqlite3.h": ("-lsqlite3",),
+    "curl/": ("-lcurl",),
+    "ncurses.h": ("-lncurses",),
+    "curses.h": ("-lncurses",),
+    "readline/": ("-lreadline",),
+    "gmp.h": ("-lgmp",),
+    "gmpxx.h": ("-lgmpxx", "-lgmp"),
+    "mpfr.h": ("-lmpfr", "-lgmp"),
+    "omp.h": ("-fopenmp",),
+}
+
+# What the linker says, GNU's and gold.
+_UNDEFINED = re.compile(
+    r"^(?:\S*ld(?:\.\w+)?: )?(?:\S+\.o:)?(?P<file>[^\s:()][^:\n()]*):(?:\(\.[^)\s]*\)|function [^\n]*?): (?:error: )?"
+    r"(?P<message>undefined reference to .*|multiple definition of .*)$",
+    re.MULTILINE,
+)
+_TWICE = re.compile(r"^\S*gold: error: \S+: (?P<message>multiple definition of .*)$", re.MULTILINE)
+_START = re.compile(r"^(?:.*/)?\w*crt1\.o$")  # what calls `main`, and misses it
+_THROWN = re.compile(
+    r"^terminate called after throwing an instance of '(?P<name>[^\n]+)'\n(?:  what\(\):  (?P<what>.*))?",
+    re.DOTALL | re.MULTILINE,
+)
+_ASSERTION = re.compile(  # bounded: a program may say what takes for ever to match
+    r"^[^\n:]*: (?P<file>[^\n:]+):(?P<line>\d{1,9}): [^\n]{0,999}?Assertion `(?P<what>[^\n]{0,3999})' failed\.$",
+    re.MULTILINE,
+)
+_ABORTED = re.compile(
+    r"^(?P<what>terminate called [^\n]*|\*\*\* [^\n]* \*\*\*: terminated"
+    r"|(?:free|malloc|realloc|calloc|munmap_chunk|corrupted|double free)\b[^\n]*)\n?\Z",
+    re.MULTILINE,
+)
+
+
+def plan(project: Project, found: Found, options: Iterable[str], whole: str | None = None) -> Plan:
+    """Compile a program: its entry, or `whole`, which is made of it, and the other files that belong to it."""
+    name = os.path.basename(project.entry)
+    program = f"{SCRATCH}/{name.rpartition('.')[0] or f'{name}.out'}"
+    made = f"{SCRATCH}/{name}"
+    files = sources(project) if whole is None else [made]
+    folders = dict.fromkeys((project.folder, *(os.path.join(project.root, each).rstrip("/") for each in _HEADERS)))
+    command = (found[next(iter(found.programs))], *FLAGS, *options, *(f"-I{each}" for each in folders))
+    steps: tuple[Step, ...]
+    needed = libraries(project)
+    linked = linking.command(found, program, f"{program}.o") if len(files) == 1 and not needed else ()
+    if linked:
+        compiled = (*command, "-c", "-o", f"{program}.o", *_marked(files))
+        steps = Step("compile", compiled, cwd=project.root), Step("link", linked, cwd=project.root)
+    else:
+        gold = ("-fuse-ld=gold",) if linking.chosen(found).endswith("gold") else ()
+        steps = (Step("compile", (*command, *gold, "-o", program, *_marked(files), *needed, "-lm"), cwd=project.root),)
+    return Plan(run=(program,), before=steps, files=() if whole is None else ((made, whole),))
+
+
+def sources(project: Project) -> list[str]:
+    """The files to compile: the entry, and if it needs others, those of its kind that are no programs themselves."""
+    # Here and below: what runs without does not wait.
+    from cloche.languages.c.snippet import has_main, includes, stands_alone
+
+    entry = project.entry.removeprefix(f"{project.root}/")
+    kinds = (".c",) if entry.endswith(".c") else (*CPP, ".c")
+    others = [name for name in sorted(project.files) if name.endswith(kinds) and name != entry]
+    others = [name for name in others if name.split("/")[0] not in _TESTS or entry.split("/")[0] in _TESTS]
+    if others and project.text is not None and stands_alone(project.text):
+        return [entry]
+    texts = {entry: project.text or "", **project.texts}
+    within = tuple(f"/{name.lstrip('./')}" for text in texts.values() for name, system in includes(text) if not system)
+    others = [name for name in others if not f"/{name}".endswith(within)]  # compiled as a part of another
+    return [entry, *(name for name in others if not has_main(texts.get(name, "")))]
+
+
+def libraries(project: Project) -> list[str]:
+    """What else to link with, by the headers that are included."""
+    from cloche.languages.c.snippet import includes
+
+    named = {name for text in (project.text or "", *project.texts.values()) for name, _ in includes(text)}
+    wanted = [flags for start, flags in _LIBRARIES.items() if any(name.startswith(start) for name in named)]
+    return list(dict.fromkeys(flag for flags in wanted for flag in flags))
+
+
+def _marked(files: Sequence[str]) -> list[str]:
+    """As arguments: none looks like an option, and C is C for a compiler of C++, too."""
+    marked = []
+    for name in files:
+        plain = name if name[0] not in "-@" else f"./{name}"
+        mixed = name.endswith(".c") and any(other.endswith(CPP) for other in files)
+        marked += ["-x", "c", plain, "-x", "none"] if mixed else [plain]
+    return marked
+
+
+def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
+    """What compiler and linker say."""
+    unresolved = (
+        Diagnostic(shown_name(_START.sub(project.entry, match["file"]), project), 0, 0, match["message"])
+        for match in _UNDEFINED.finditer(output)
+    )
+    entry = shown_name(project.entry, project)  # gold names no source
+    twice = (Diagnostic(entry, 0, 0, match["message"]) for match in _TWICE.finditer(output))
+    return (*by_lines(output, COMMON, project), *unresolved, *twice)
+
+
+def explain(stderr: str) -> Failure | None:
+    """An exception that nobody caught, an assertion, or what the library found to be wrong with the heap."""
+    thrown = _last(_THROWN, stderr)
+    if thrown is not None:
+        return Failure("runtime", thrown["name"], (thrown["what"] or "").rstrip("\n"), stderr[thrown.start() :])
+    failed = _last(_ASSERTION, stderr)
+    if failed is not None:
+        message = f"{failed['what']} ({os.path.basename(failed['file'])}, line {failed['line']})"
+        return Failure("runtime", "assertion", message, stderr[failed.start() :])
+    aborted = _last(_ABORTED, stderr)
+    if aborted is not None:
+        return Failure("runtime", "abort", aborted["what"], stderr[aborted.start() :])
+    return None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    matches = list(pattern.finditer(text))
+    return matches[-1] if matches else None

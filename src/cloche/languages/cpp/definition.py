@@ -1,0 +1,106 @@
+"""C++, compiled by GCC or Clang; the headers that most programs begin with are compiled ahead."""
+
+from __future__ import annotations
+
+from cloche.languages.c import compiler, linking
+from cloche.languages.language import Language, Plan, Preparation, Project
+from cloche.languages.toolchain import Found, Toolchain
+
+_STANDARD, _NEWER = "-std=gnu++20", "-std=gnu++23"
+# What only the newer one has; for all others there are headers compiled ahead.
+_NEW = (
+    r"#\s*include\s*<(?:expected|print|generator|mdspan|flat_map|flat_set|spanstream|stacktrace|stdfloat)>"
+    r"|\bviews::(?:zip|enumerate|chunk|slide|stride|adjacent|join_with|cartesian_product|repeat|as_const)\w*\b"
+    r"|\bstd::(?:to_underlying|unreachable|byteswap|move_only_function|println?|ranges::(?:to|contains|fold_left))\b"
+    r"|\bif\s+(?:not\s+|!\s*)?consteval\b|\.contains\s*\(\s*[\"']|\b\d+(?:uz|zu|UZ|ZU)\b"
+)
+# Only what a program includes anyway may be in the one it is given: more would bring names that clash with its own.
+_AHEAD = {
+    "input_output": ("iostream",),
+    "with_vectors": ("iostream", "vector"),
+    "with_algorithms": ("iostream", "vector", "algorithm"),
+    "everything": ("bits/stdc++.h",),
+}
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Compile the project's files into one program; a snippet gets the `main` and the headers that it lacks."""
+    is_new = _is_new(project.text or "", *project.texts.values())
+    options, whole = [_NEWER if is_new else _STANDARD, "-pipe"], None
+    if project.text is None or len(project.text) > compiler.MAX_LOOKED_AT:
+        return compiler.plan(project, found, options)
+    missing: tuple[str, ...] = ()
+    if project.snippet:
+        missing, whole = _completed(project.text, project.entry.removeprefix(f"{project.root}/"))
+    if found.prepared is not None and not is_new and len(compiler.sources(project)) == 1:
+        options += _ahead(found.prepared, project.text, missing)
+    for header in missing:
+        options += ["-include", header]
+    return compiler.plan(project, found, options, whole)
+
+
+def _is_new(*texts: str) -> bool:
+    from re import search
+
+    return any(search(_NEW, text) for text in texts)
+
+
+def _completed(text: str, name: str) -> tuple[tuple[str, ...], str | None]:
+    """The headers that a snippet lacks, and with its `main` and its namespace if they are what it lacks."""
+    from cloche.languages.c import headers, snippet
+
+    namespace = "using namespace std;" if headers.forgets_namespace(text) else ""
+    whole = snippet.wrapped(text, name, namespace)
+    if whole is None and namespace:
+        whole = snippet.preceded(text, name, namespace)
+    return headers.missing_in_cpp(f"{text}\n{namespace}" if whole is not None else text), whole
+
+
+def _ahead(folder: str, text: str, added: tuple[str, ...]) -> list[str]:
+    """What is compiled already of the headers that a source begins with, and of those that are added to it."""
+    from cloche.languages.c.snippet import leading_includes
+
+    named = leading_includes(text).union(added)
+    fitting = [name for name, headers in _AHEAD.items() if named.issuperset(headers)]
+    return ["-include", f"{folder}/{fitting[-1]}.h"] if fitting else []
+
+
+def _prepare(found: Found, folder: str) -> None:
+    """Find out how to link, and compile the headers; Clang's are bound to their path, so for it they stay text."""
+    import subprocess
+
+    linking.prepare(found, folder, HELLO, ".cpp")
+    told = subprocess.run([found.on_host, "--version"], capture_output=True, check=True, timeout=60).stdout
+    for name, headers in _AHEAD.items():
+        source = f"{name}.h"  # the compiler tells this name to programs, so that it may not be a place of the host
+        with open(f"{folder}/{source}", "w") as file:
+            file.write("".join(f"#include <{header}>\n" for header in headers))
+        if b"clang" not in told:
+            command = [found.on_host, _STANDARD, *compiler.FLAGS, "-x", "c++-header", source, "-o", f"{source}.gch"]
+            subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=600)
+
+
+HELLO = '#include <iostream>\n\nint main() {\n    std::cout << "Hello from C++\\n";\n}\n'
+
+LANGUAGE = Language(
+    name="cpp",
+    title="C++",
+    main="main.cpp",
+    extensions=(*compiler.CPP, ".hpp", ".hh", ".hxx"),
+    aliases=("c++", "cxx", "cc", "g++", "clang++", "cpp17", "cpp20", "c++17", "c++20", "cpp23", "c++23"),
+    toolchain=Toolchain(
+        programs=("c++",),
+        folders=("/opt/gcc*/bin", "/usr/lib/llvm-*/bin", "~/.local/bin"),
+        least="10",
+        apt=("g++",),
+        otherwise="Install GCC or Clang with their C++ library, so that `c++` compiles.",
+    ),
+    plan=plan,
+    entries=("main.cc", "main.cxx", "app.cpp", "program.cpp"),
+    below=("src",),
+    reads=(*compiler.CPP, ".c"),
+    diagnose=compiler.diagnose,
+    explain=compiler.explain,
+    preparation=Preparation("the most used headers, compiled", _prepare, version=3),
+    hello=HELLO,
+)

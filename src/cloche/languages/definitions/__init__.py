@@ -1,1 +1,0 @@
-"""One file a language; docs/languages.md says how to write one."""

@@ -1,0 +1,167 @@
+"""R; what it plots comes back as pictures, and a program that uses base alone starts without the other packages."""
+
+from __future__ import annotations
+
+import os
+
+from cloche.languages import preparation, resources
+from cloche.languages.language import Failure, Language, Plan, Preparation, Project, new_display_folder
+from cloche.languages.source_words import mentions, names_in, without_comments
+from cloche.languages.toolchain import Found, Toolchain
+from cloche.model.result import Diagnostic
+
+_NAMES, _LEAN = "names", "lean.R"  # what was prepared: what the packages bring, and how to start without them
+_WORD = r"\.*[^\W\d][\w.]*"
+# What shows which packages there are, has methods in them, or can call for one by a name that is not in the source.
+_NEEDS_PACKAGES = frozenset(
+    """
+    library require requireNamespace loadNamespace attachNamespace loadedNamespaces isNamespaceLoaded
+    asNamespace getNamespace attach search searchpaths get get0 mget exists eval evalq eval.parent parse
+    str2lang str2expression source sys.source do.call match.fun as.environment environmentName parent.env topenv
+    globalenv options getOption plot print.formula formula class unclass oldClass structure Rprof system system2
+    Sys.setenv quit.save mclapply
+    """.split()  # noqa: SIM905
+)
+_LIBRARIES = ("lib/R", "lib64/R", "local/lib/R")  # below a prefix: where R itself is
+_DEBIAN_SHARE = "/usr/share/R"
+_HALTED = "\nExecution halted"
+_OUT_OF_MEMORY = "cannot allocate "
+# What its parser says: what was unexpected, and the end of what it had read by then.
+_UNEXPECTED = r'(?s)^Error: (?P<message>unexpected [^\n]*?)(?: in(?P<many>:)?[ \n]"(?P<text>.*)")?$'
+_NOT_PARSED = ("unexpected ", "invalid ", "unrecognized escape", "malformed raw string", "nul character not allowed")
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Start R as `Rscript` does, but without the two shell scripts in between."""
+    env = {"OPENBLAS_NUM_THREADS": str(max(1, int(project.cpu)))}
+    home = _home(found)
+    if home is None:
+        run: tuple[str, ...] = (found["Rscript"], project.entry)
+    else:
+        entry = project.entry.replace(" ", "~+~")  # R's own way to have spaces in it
+        run = (f"{home}/bin/exec/R", "--no-echo", "--no-restore", f"--file={entry}", "--args")
+        env.update(_environment(home, found))
+    if not _needs_packages(project, found):
+        lean = {"R_DEFAULT_PACKAGES": "NULL", "R_PROFILE_USER": f"{found.prepared}/{_LEAN}"}
+        return Plan(run=run, env={**env, **lean})
+    folder = new_display_folder()
+    profile = f"{folder}/profile.R"
+    env.update(R_PROFILE_USER=profile, CLOCHE_SHOWN=folder)
+    return Plan(run=run, env=env, files=((profile, resources.read("languages/r/profile.R")),), display_folder=folder)
+
+
+def _needs_packages(project: Project, found: Found) -> bool:
+    """Can it be that it would notice if there were none but base?"""
+    folder = preparation.on_host(found)
+    if folder is None or not project.snippet or not project.text:
+        return True
+    text = without_comments(project.text, "#")
+    brought = names_in(os.path.join(folder, _NAMES))
+    if not brought or any(sign in text for sign in ("~", "@", "`", "::")):
+        return True
+    return mentions(text, brought | _NEEDS_PACKAGES, _WORD)
+
+
+def prepare(found: Found, folder: str) -> None:
+    """Ask R what the packages bring that it always has."""
+    import subprocess
+
+    command = [found.on_host, "--vanilla", "-e", resources.read("languages/r/package_names.R")]
+    told = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
+    for name, text in ((_NAMES, told.stdout.decode()), (_LEAN, resources.read("languages/r/base_only.R"))):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _home(found: Found) -> str | None:
+    """Where R is, as sandboxes see it; None when it is laid out as we do not know it."""
+    on_host, inside = (os.path.dirname(os.path.dirname(path)) for path in (found.on_host, found.first))
+    for library in _LIBRARIES:
+        if os.path.exists(f"{on_host}/{library}/bin/exec/R"):
+            return f"{inside}/{library}"
+    return None
+
+
+def _environment(home: str, found: Found) -> dict[str, str]:
+    """What R's shell script would set."""
+    apart = found.mount is None and os.path.isdir(f"{_DEBIAN_SHARE}/share")
+    share = _DEBIAN_SHARE if apart else home
+    return {
+        "R_HOME": home,
+        "R_SHARE_DIR": f"{share}/share",
+        "R_INCLUDE_DIR": f"{share}/include",
+        "R_DOC_DIR": f"{share}/doc",
+        "R_ARCH": "",
+        "LD_LIBRARY_PATH": f"{home}/lib",
+        "SED": "/bin/sed",
+    }
+
+
+def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
+    """What the parser says; it tells no line, so what it quotes is looked for in the source."""
+    from re import match
+
+    said = match(_UNEXPECTED, output.partition(_HALTED)[0])
+    if said is None:
+        return ()
+    name = project.entry.rpartition("/")[2]
+    lines = (project.text or "").split("\n")
+    if said["text"] is None:
+        return (Diagnostic(name, max(1, len((project.text or "").rstrip("\n").split("\n"))), 0, said["message"]),)
+    quoted = said["text"].split("\n")
+    for number in range(len(lines) - len(quoted) + 1):
+        whole = lines[number : number + len(quoted)]
+        if whole[:-1] == quoted[:-1] and whole[-1].startswith(quoted[-1]):
+            return (Diagnostic(name, number + len(quoted), len(quoted[-1]), said["message"]),)
+    return (Diagnostic(name, 0, 0, said["message"]),)
+
+
+def explain(stderr: str) -> Failure | None:
+    """The error that halted the program."""
+    end = stderr.rfind(_HALTED)
+    start = max(stderr.rfind(f"\n{sign}", 0, end) + 1 if end > 0 else 0 for sign in ("Error in ", "Error: "))
+    if end < 0 or not stderr.startswith(("Error in ", "Error: "), start):
+        return None
+    text = stderr[start : end + len(_HALTED)]
+    message = _message(stderr[start:end])
+    if _OUT_OF_MEMORY in message:
+        return Failure("runtime", "OutOfMemoryError", message, text)
+    if text.startswith("Error: ") and (message.startswith(_NOT_PARSED) or " unrecognized escape in " in message):
+        return Failure("syntax", "SyntaxError", message, text)
+    return Failure("runtime", "Error", message, text)
+
+
+def _message(said: str) -> str:
+    """What went wrong, without the call it went wrong in and those that led there."""
+    said = said.split("\nCalls: ", 1)[0]
+    if said.startswith("Error: "):
+        return said.removeprefix("Error: ")
+    call, colon, message = said.removeprefix("Error in ").partition(" : ")
+    if not colon:
+        call, colon, message = said.removeprefix("Error in ").partition(": ")
+    return message.strip() if colon else call
+
+
+LANGUAGE = Language(
+    name="r",
+    title="R",
+    main="main.R",
+    extensions=(".R", ".r"),
+    aliases=("rscript", "rlang"),
+    toolchain=Toolchain(
+        programs=("Rscript",),
+        folders=("/opt/R/*/bin", "~/.local/share/rig/R/*/bin", "~/.asdf/installs/R/*/bin", "/usr/lib/R/bin"),
+        least="3.6",
+        apt=("r-base-core",),
+        otherwise="Install R 3.6 or later.",
+    ),
+    plan=plan,
+    entries=("main.r", "app.R", "run.R", "analysis.R", "script.R"),
+    manifests=("DESCRIPTION", "renv.lock"),
+    diagnose=diagnose,
+    explain=explain,
+    kernel={"fork": "r", "needs": "Rscript"},
+    preparation=Preparation("a quick start for programs that need base alone", prepare, version=2),
+    ahead="files",
+    hello='cat("Hello from R\\n")\n',
+)

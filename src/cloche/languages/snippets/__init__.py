@@ -1,1 +1,0 @@
-"""What makes a program of code that is none yet: a file for each kind of language."""

@@ -1,0 +1,66 @@
+"""SQL, run by DuckDB: results come back as tables, and data files can be queried where they lie."""
+
+from __future__ import annotations
+
+from cloche.languages import resources
+from cloche.languages.diagnostics import number
+from cloche.languages.language import Failure, Language, Plan, Project, new_display_folder
+from cloche.languages.toolchain import Found, Toolchain
+from cloche.model.result import Diagnostic
+
+_SAID = r"(?ms)^(?P<name>[A-Z][\w ]*?)(?: Error|Exception): (?P<message>.*)"
+_PLACE = r"(?m)^LINE (?P<line>\d+): (?P<text>.*)\n(?P<space> *)\^"
+_NOT_PARSED = ("Parser", "Syntax")
+
+
+def plan(project: Project, found: Found) -> Plan:
+    """Hand it to our own script, in the sandbox's Python."""
+    folder = new_display_folder()
+    files = (
+        (f"{folder}/sql.py", resources.read("languages/sql/runner.py")),
+        (f"{folder}/tables.py", resources.read("kernels/tables.py")),
+    )
+    room = str(max(1, int(project.cpu))), str(project.memory)
+    run = (found["python3"], "-EsB", f"{folder}/sql.py", project.entry, folder, *room)
+    return Plan(run=run, files=files, display_folder=folder)
+
+
+def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
+    """Where DuckDB points at."""
+    from re import search
+
+    said, place = search(_SAID, output), search(_PLACE, output)
+    if said is None or place is None:
+        return ()
+    column = 0 if place["text"].startswith("...") else len(place["space"]) - len(f"LINE {place['line']}: ") + 1
+    message = said["message"].split("\n\nLINE ", 1)[0].strip()
+    return (Diagnostic(project.entry.rpartition("/")[2], number(place["line"]), max(column, 0), message),)
+
+
+def explain(stderr: str) -> Failure | None:
+    """Why a statement failed."""
+    from re import search
+
+    said = search(_SAID, stderr)
+    if said is None:
+        return None
+    message = said["message"].split("\n\nLINE ", 1)[0].strip()
+    if said["name"] == "Out of Memory":
+        return Failure("runtime", "OutOfMemoryError", message, stderr)
+    kind = "syntax" if said["name"] in _NOT_PARSED else "runtime"
+    return Failure(kind, f"{said['name']} Error", message, stderr)
+
+
+LANGUAGE = Language(
+    name="sql",
+    title="SQL",
+    main="main.sql",
+    extensions=(".sql",),
+    aliases=("duckdb", "postgres", "postgresql", "psql", "mysql", "sqlite"),
+    toolchain=Toolchain(programs=("python3",), package="duckdb", inside=True),
+    plan=plan,
+    entries=("query.sql", "queries.sql", "schema.sql"),
+    diagnose=diagnose,
+    explain=explain,
+    hello="SELECT 'Hello from SQL' AS greeting;\n",
+)
