@@ -67,7 +67,7 @@ def test_a_template_is_written_with_all_its_files_or_not_at_all(tmp_path) -> Non
 
     (tmp_path / "half").mkdir()
     (tmp_path / "half/main.go").write_text("mine")
-    with pytest.raises(cloche.InvalidRun, match=r"main\.go is there already"):
+    with pytest.raises(cloche.InvalidRun, match=r"main\.go exists already"):
         templates.write(template, tmp_path / "half")
     assert [path.name for path in (tmp_path / "half").iterdir()] == ["main.go"]
     assert (tmp_path / "half/main.go").read_text() == "mine"

@@ -80,8 +80,8 @@ def test_the_server_says_the_same(http: httpx2.Client) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("install",), "Which languages?"),
-        (("install", "go", "--all"), "Which languages?"),
+        (("install",), "needs the names of languages"),
+        (("install", "go", "--all"), "needs the names of languages"),
         (("install", "klingon"), "'klingon' is unknown"),
         (("prepare", "klingon"), "'klingon' is unknown"),
         (("remove", "go"), "invalid choice: 'remove'"),
@@ -96,7 +96,7 @@ def test_what_makes_no_sense_is_said(words: tuple[str, ...], said: str) -> None:
 
 def test_what_is_here_is_not_installed_again() -> None:
     done = run("languages", "install", "sh", "bash")
-    assert done.stderr.count("is here already") == 1
+    assert done.stderr.count("is already installed") == 1
     assert done.returncode == 0
 
 
@@ -116,10 +116,10 @@ DEFINITION = '''"""Quine: prints its source."""
 import os
 
 from cloche.languages.language import Language, Preparation
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 
 
-def make(found: Found, folder: str) -> None:
+def make(found: FoundTools, folder: str) -> None:
     """Say that it was made; or fail, as the test wants."""
     if os.environ.get("QUINE_FAILS"):
         raise OSError("there is no room")
@@ -256,7 +256,7 @@ def test_progress_goes_forward_and_a_failure_is_told(
     heard: list[tuple[float, str]] = []
     install.install(["quine-tools"], lambda done, what: heard.append((done, what)))
     assert heard == [
-        (0.0, "Fetching the lists of packages"),
+        (0.0, "Updating the package lists"),
         (0.25, "Retrieving file 1"),
         (0.7, "Unpacking quine-tools"),
     ]

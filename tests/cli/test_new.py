@@ -31,7 +31,7 @@ def test_a_project_is_made_and_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "go-cli/main.go").write_text("mine")
     again = new(tmp_path, "go-cli")
     assert again.returncode == 125
-    assert "is there already" in again.stderr
+    assert "exists already" in again.stderr
     assert (tmp_path / "go-cli/main.go").read_text() == "mine"
     assert new(tmp_path, "go-cli", "other/place").returncode == 0
     assert (tmp_path / "other/place/go.mod").exists()

@@ -12,7 +12,7 @@ from cloche.blocking.walls import registry
 from cloche.doctor import namespaces, survey, trials
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.doctor.namespaces import Facts
-from cloche.languages.availability import State
+from cloche.languages.availability import Availability
 from cloche.settings import Settings
 
 EPERM = {"step": "unshare", "errno": errno.EPERM, "failed": "unshare: Operation not permitted"}
@@ -161,11 +161,13 @@ def test_page_merging_is_weaker(run, state):
 
 def test_a_language_without_its_program_is_missing():
     states = [
-        State("python", "Python", "ready", "3.12.1", "/home/env"),
-        State("go", "Go", "ready", "1.22", "/opt/go/bin/go", "Not prepared.", "cloche languages prepare go", False),
-        State("java", "Java", "old", "8", "/usr/bin/java", "8 is older than 17.", "Get another."),
-        State("bash", "Bash", "ready", "5.2", "/opt/bash/bin/bash"),
-        State("lua", "Lua", "installable", why="There is no lua.", remedy="cloche languages install lua"),
+        Availability("python", "Python", "ready", "3.12.1", "/home/env"),
+        Availability(
+            "go", "Go", "ready", "1.22", "/opt/go/bin/go", "Not prepared.", "cloche languages prepare go", False
+        ),
+        Availability("java", "Java", "old", "8", "/usr/bin/java", "8 is older than 17.", "Get another."),
+        Availability("bash", "Bash", "ready", "5.2", "/opt/bash/bin/bash"),
+        Availability("lua", "Lua", "installable", why="There is no lua.", remedy="cloche languages install lua"),
     ]
     found = {"python": "/opt/env/bin/python3", "go": "/opt/toolchains/go/bin/go", "java": "/usr/bin/java", "bash": None}
     rows = {check.name: check for check in survey.spoken(states, found)}

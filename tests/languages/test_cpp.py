@@ -117,7 +117,7 @@ def test_headers_compiled_ahead_are_taken():
     language = languages.find("cpp")
     found = languages.tools(language)
     assert found is not None
-    if preparation.is_wanted(language, found):
+    if preparation.is_missing(language, found):
         pytest.skip("C++ is not prepared on this host: cloche languages prepare cpp")
     project = Project("/sandbox/main.cpp", "#include <iostream>\n", "/sandbox", frozenset(("main.cpp",)))
     command = cpp.plan(project, found).before[0].argv

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cloche
-from cloche.languages.markdown import unfenced
+from cloche.languages.markdown import strip_fence
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from cloche.languages.markdown import unfenced
     ],
 )
 def test_a_fence_is_taken_off_and_lines_stay_where_they_were(code: str, expected: str, label: str) -> None:
-    assert unfenced(code) == (expected, label)
+    assert strip_fence(code) == (expected, label)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_fence_is_taken_off_and_lines_stay_where_they_were(code: str, expected
     ["", "\n", "print(1)", "`x`", "```python\nprint(1)", "```\na\n```\ntext\n```\nb\n```", "See:\n```\na\n```", "```"],
 )
 def test_what_is_not_one_block_stays_as_it_is(code: str) -> None:
-    assert unfenced(code) == (code, "")
+    assert strip_fence(code) == (code, "")
 
 
 def test_its_label_says_the_language(jail: None) -> None:

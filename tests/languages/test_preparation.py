@@ -9,7 +9,7 @@ import pytest
 
 from cloche.languages import preparation
 from cloche.languages.language import Language, Preparation
-from cloche.languages.toolchain import Found
+from cloche.languages.toolchain import FoundTools
 
 
 @pytest.fixture
@@ -20,15 +20,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def language(version: int = 1) -> Language:
-    def make(_: Found, into: str) -> None:
+    def make(_: FoundTools, into: str) -> None:
         Path(into, "library").write_text("x")
 
     return Language("quine", "Quine", "main.q", (".q",), preparation=Preparation("a library", make, version))
 
 
-def toolchain(path: Path, text: str) -> Found:
+def toolchain(path: Path, text: str) -> FoundTools:
     path.write_text(text)
-    return Found({"quine": str(path)}, on_host=str(path))
+    return FoundTools({"quine": str(path)}, on_host=str(path))
 
 
 def kept(folder: Path) -> list[str]:
@@ -42,17 +42,17 @@ def test_what_was_made_for_an_older_toolchain_goes_with_it(folder: Path, tmp_pat
     new = toolchain(tmp_path / "quine", "1.0.1")
     preparation.prepare(language(), new)
     assert before in kept(folder)
-    preparation.clear(language(), new)
+    preparation.remove_outdated(language(), new)
     assert len(kept(folder)) == 2
     assert before not in kept(folder)
-    assert preparation.with_it(language(), new).prepared is not None
+    assert preparation.with_prepared(language(), new).prepared is not None
 
 
 def test_what_was_made_in_another_way_goes(folder: Path, tmp_path: Path) -> None:
     found = toolchain(tmp_path / "quine", "1.0")
     preparation.prepare(language(1), found)
     preparation.prepare(language(2), found)
-    preparation.clear(language(2), found)
+    preparation.remove_outdated(language(2), found)
     assert [name[:8] for name in kept(folder)] == ["quine-2-", "quine-2-"]
 
 
@@ -67,7 +67,7 @@ def test_what_others_use_or_make_stays(folder: Path, tmp_path: Path) -> None:
     before = kept(folder)
     with open(f"{unfinished}.lock", "w") as lock:
         flock(lock, LOCK_EX)
-        preparation.clear(language(), mine)
+        preparation.remove_outdated(language(), mine)
     assert [name for name in kept(folder) if not name.endswith("89ab.lock")] == before
-    preparation.clear(language(), mine)
+    preparation.remove_outdated(language(), mine)
     assert not unfinished.exists()

@@ -53,7 +53,7 @@ def planned() -> Iterator[Planned]:
         return language.plan_for(Project(entry, code, "/sandbox/code", frozenset((language.main,)), True), found)
 
     yield plan
-    languages.look_again()
+    languages.forget_tools()
 
 
 def prepared_language(name: str) -> Language:
@@ -61,7 +61,7 @@ def prepared_language(name: str) -> Language:
     found = languages.tools(language)
     if found is not None and found.prepared is None:
         preparation.prepare(language, found)
-        languages.look_again()
+        languages.forget_tools()
     return language
 
 

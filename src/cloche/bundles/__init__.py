@@ -1,8 +1,8 @@
-"""Our own modules, many from one file: a cold `cloche run` imports a hundred, and finding them takes half of that time.
+"""Loads many of our modules from one file: a cold `cloche run` imports a hundred, and finding them takes half the time.
 
-A bundle has the code of modules in the order in which they can be run, with the date and size of each source: one that
-has changed since is passed over, and imported as usual.  `python -m cloche.bundles` writes them, beside the .pyc files.
-Without them all is the same, only slower.
+A bundle contains compiled modules in the order in which they can be executed, with the date and size of each source.  A
+module whose source has changed since is skipped, and imported as usual.  `python -m cloche.bundles` writes the bundles
+beside the .pyc files.  Without them everything works the same, only slower.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _PACKAGE = "/__init__.py"
 
 
 def file_of(name: str) -> str:
-    """Where a bundle is, for this version of Python."""
+    """Return the path of a bundle for this version of Python."""
     return f"{ROOT}cloche/__pycache__/{name}.{sys.implementation.cache_tag}.bundle"
 
 
 def load(name: str) -> None:
-    """Import what is in a bundle, as far as it is up to date."""
+    """Import the modules of a bundle that are up to date."""
     try:
         with open(file_of(name), "rb") as file:
             magic, modules = marshal.loads(file.read())
@@ -43,12 +43,12 @@ def load(name: str) -> None:
         try:
             _run(full_name, ROOT + path, code)
         except Exception:
-            return  # the import that follows tells why
+            return  # the regular import that follows raises the same error
         setattr(sys.modules[parent], last, sys.modules[full_name])
 
 
 def sign(path: str) -> tuple[int, int] | None:
-    """What is another when a source has changed."""
+    """Return a source's date and size, which change when the source changes."""
     try:
         status = os.stat(ROOT + path)
     except OSError:
@@ -57,7 +57,7 @@ def sign(path: str) -> tuple[int, int] | None:
 
 
 def _run(name: str, path: str, code: CodeType) -> None:
-    """What importing does once the code is found."""
+    """Execute a module as an import would, once its code is found."""
     loader = SourceFileLoader(name, path)
     spec = ModuleSpec(name, loader, origin=path, is_package=path.endswith(_PACKAGE))
     module = type(sys)(name)

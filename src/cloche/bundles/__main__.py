@@ -1,4 +1,4 @@
-"""`python -m cloche.bundles`: writes the bundles, or says why it cannot, which is no failure."""
+"""`python -m cloche.bundles`: writes the bundles.  If it cannot, it says why and still exits with 0."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 
 from cloche import bundles
 
-# What a bundle is for: these, and all that they import, in a process that has what an earlier one is for.  What is
-# missing here is imported as usual, so tests/cli/test_cold.py looks.
+# Each bundle contains these modules and everything that they import.  A later bundle assumes that the one in AFTER is
+# loaded.  A module that is missing here is imported as usual, only slower; tests/cli/test_cold.py finds it.
 WANTED = {
-    # `cloche run`, until the nursery's Python is started
+    # `cloche run`, until it has started the nursery's Python
     "start": """cli.head_start settings environment environment.fingerprint walls.jail.launch walls.jail.linux
         walls.jail.root""",
-    # the same while that starts
+    # `cloche run`, while the nursery starts
     "run": """cli.run walls.jail.nursery_client blocking.engine.one_shot blocking.walls.jail.wall
         languages.python.definition""",
     "keeper": "walls.jail.nursery_client walls.jail.cgroups walls.jail.filter agent.signals",
@@ -30,7 +30,7 @@ AFTER = {"run": "start", "keeper": "start"}
 
 
 def write(name: str) -> None:
-    """Write a bundle; in a process that has imported nothing of ours yet, but for this."""
+    """Write one bundle, in a process that has imported none of our modules but these."""
     if name in AFTER:
         _imported(AFTER[name])
     modules = [_described(module) for module in _imported(name)]
@@ -42,17 +42,17 @@ def write(name: str) -> None:
 
 
 def _imported(bundle: str) -> list[ModuleType]:
-    """Import what it wants; all of ours that this has imported, in the order in which they were ready."""
+    """Import the modules of a bundle; return all of ours that this imported, in the order in which they were ready."""
     ready: list[ModuleType] = []
     usual: Any = SourceFileLoader.exec_module
 
-    def noting(loader: SourceFileLoader, module: ModuleType) -> None:
+    def recording(loader: SourceFileLoader, module: ModuleType) -> None:
         usual(loader, module)
         if module.__name__.startswith("cloche."):
             ready.append(module)
 
     loading: Any = SourceFileLoader
-    loading.exec_module = noting
+    loading.exec_module = recording
     try:
         for name in WANTED[bundle].split():
             import_module(f"cloche.{name}")
@@ -70,7 +70,7 @@ def _described(module: ModuleType) -> tuple[Any, ...]:
 
 
 def main(names: list[str]) -> int:
-    """Each in a process of its own: what one has imported the next would not note."""
+    """Write each bundle in a process of its own: a module that one has imported would be missing from the next."""
     try:
         if names:
             write(*names)
@@ -78,7 +78,7 @@ def main(names: list[str]) -> int:
             for name in WANTED:
                 subprocess.run([sys.executable, "-m", "cloche.bundles", name], check=True)
     except (OSError, subprocess.CalledProcessError) as problem:
-        print(f"`cloche run` will start a little slower: {problem}", file=sys.stderr)
+        print(f"The bundles could not be written, so `cloche run` starts a little slower: {problem}", file=sys.stderr)
     return 0
 
 

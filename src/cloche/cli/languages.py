@@ -1,4 +1,4 @@
-"""`cloche languages`: which languages can be run here, in which version; `install` and `prepare` get the others."""
+"""`cloche languages`: lists the languages that this host can run; `install` and `prepare` add others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from cloche.languages.availability import State
+    from cloche.languages.availability import Availability
     from cloche.languages.language import Language
 
 NOT_ALL = 1  # the exit code when something could not be installed or prepared
@@ -16,23 +16,23 @@ _STYLES = {"ready": "green", "old": "yellow", "installable": "yellow", "unavaila
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    """The command's options."""
     parser = commands.add_parser(
         "languages",
-        help="which languages can be run here, and how to get the others",
-        description="Lists the languages: the version that was found, whether it can be run, and if not, how to get "
-        "it.  `install` installs their tools with apt (as root, or by sudo without a password) and prepares them; "
-        "`prepare` makes ahead, once, what makes them quick.",
+        help="list the languages that can run here, or install others",
+        description="Lists the languages with their versions, whether each can run here, and how to get the missing "
+        "ones.  `install` installs their tools with apt (as root, or with sudo without a password) and prepares them; "
+        "`prepare` makes files once that let them start faster, such as compiled standard libraries.",
         **shape,
     )
-    parser.add_argument("action", nargs="?", choices=("install", "prepare"), help="what to do; without it, list them")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="languages; for `prepare`, none means all")
-    parser.add_argument("--all", action="store_true", help="install every language that is missing and that apt has")
+    parser.add_argument(
+        "action", nargs="?", choices=("install", "prepare"), help="what to do; default: list the languages"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="languages; `prepare` without names prepares all")
+    parser.add_argument("--all", action="store_true", help="install every missing language that apt has")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """List, install or prepare; the exit code."""
     if arguments.action == "install":
         return _install(arguments.names, arguments.all)
     if arguments.action == "prepare":
@@ -40,17 +40,17 @@ def main(arguments: argparse.Namespace) -> int:
     return _list(_states(), arguments.json)
 
 
-def _states(names: Sequence[str] | None = None) -> list[State]:
+def _states(names: Sequence[str] | None = None) -> list[Availability]:
     from cloche import environment, settings
-    from cloche.languages.availability import look
+    from cloche.languages.availability import check_languages
 
-    return look(environment.manifest(settings.load().environment or environment.location()), names)
+    return check_languages(environment.manifest(settings.load().environment or environment.location()), names)
 
 
 # --- the list
 
 
-def _list(states: list[State], as_json: bool) -> int:
+def _list(states: list[Availability], as_json: bool) -> int:
     import sys
 
     if as_json:
@@ -67,25 +67,25 @@ def _list(states: list[State], as_json: bool) -> int:
 _COLUMNS = ("language", "version", "state", "runs as", "where")
 
 
-def _row(state: State) -> tuple[str, ...]:
-    told = "ready, not prepared" if state.state == "ready" and state.prepared is False else state.state
+def _row(state: Availability) -> tuple[str, ...]:
+    status = "ready, not prepared" if state.state == "ready" and state.prepared is False else state.state
     runs_as = "program, session" if state.sessions else "program"
-    return state.title, state.version or "", told, runs_as, _note(state)
+    return state.title, state.version or "", status, runs_as, _note(state)
 
 
-def _note(state: State) -> str:
-    """Where it is, or what it takes."""
+def _note(state: Availability) -> str:
+    """Return the path of the language, or else why it cannot run and what to do."""
     return f"{state.why} {state.remedy}".strip() if state.why else state.where
 
 
-def _print_lines(states: list[State]) -> None:
+def _print_lines(states: list[Availability]) -> None:
     rows = [_COLUMNS, *map(_row, states)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_table(states: list[State]) -> None:
+def _print_table(states: list[Availability]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -95,16 +95,16 @@ def _print_table(states: list[State]) -> None:
         table.add_column(column, no_wrap=True)
     table.add_column(_COLUMNS[-1], overflow="fold")
     for state in states:
-        title, version, told, runs_as, _ = _row(state)
+        title, version, status, runs_as, _ = _row(state)
         note = Text(state.why or state.where, style="" if state.why else "dim")
         if state.remedy:
             note.append(f"\n{state.remedy}", style="bold")
         style = "yellow" if state.prepared is False else _STYLES[state.state]
-        table.add_row(Text(title), Text(version), Text(told, style=style), Text(runs_as, style="dim"), note)
+        table.add_row(Text(title), Text(version), Text(status, style=style), Text(runs_as, style="dim"), note)
     Console(highlight=False).print(table)
 
 
-# --- getting them
+# --- installing and preparing
 
 
 def _install(names: Sequence[str], everything: bool) -> int:
@@ -113,21 +113,24 @@ def _install(names: Sequence[str], everything: bool) -> int:
     from cloche.languages.availability import INSTALLABLE, OLD, READY
 
     if bool(names) == everything:
-        raise InvalidRun("Which languages?", hint="cloche languages install go rust …, or --all.")
+        raise InvalidRun(
+            "`cloche languages install` needs the names of languages.",
+            hint="For example `cloche languages install go rust`, or `--all`.",
+        )
     wanted = list(dict.fromkeys(languages.find(name).name for name in names)) if names else languages.names()
     states = _states(wanted)
     for state in states:
         if names and state.state == READY:
-            _say(f"{state.title} {state.version or ''} is here already: {state.where}")
+            _say(f"{state.title} {state.version or ''} is already installed: {state.where}")
     missing = [state for state in states if state.state == INSTALLABLE or (names and state.state == OLD)]
     if missing:
         _install_by_apt([languages.find(state.name) for state in missing])
-    _make_ahead([languages.find(name) for name in wanted])
-    return _tell(_states(wanted) if missing else states, by_name=bool(names))
+    _prepare_files([languages.find(name) for name in wanted])
+    return _report(_states(wanted) if missing else states, by_name=bool(names))
 
 
-def _tell(states: list[State], by_name: bool) -> int:
-    """What there is now, and what there is not; languages that apt does not have are no failure of `--all`."""
+def _report(states: list[Availability], by_name: bool) -> int:
+    """Report the languages that cannot run; `--all` does not fail because of those that apt does not have."""
     from cloche.cli.main import complain
 
     code = 0
@@ -160,17 +163,17 @@ def _install_by_apt(wanted: list[Language]) -> None:
 
 def _prepare(names: Sequence[str]) -> int:
     from cloche import languages
-    from cloche.languages.availability import missing
+    from cloche.languages.availability import not_ready
 
     wanted = [languages.find(name) for name in names] or languages.everything()
-    code = NOT_ALL if _make_ahead(wanted) else 0
+    code = NOT_ALL if _prepare_files(wanted) else 0
     if names:
         absent = [language for language in wanted if languages.tools(language) is None]
-        return _tell(missing(_states([language.name for language in absent])), by_name=True) or code
+        return _report(not_ready(_states([language.name for language in absent])), by_name=True) or code
     return code
 
 
-def _make_ahead(wanted: list[Language]) -> list[str]:
+def _prepare_files(wanted: list[Language]) -> list[str]:
     from cloche.languages.install import prepare
 
     return prepare(wanted, _say)

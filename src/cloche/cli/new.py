@@ -1,4 +1,4 @@
-"""`cloche new`: a small project to start from."""
+"""`cloche new`: writes a small project to start from."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    """The command's options."""
     parser = commands.add_parser(
         "new",
-        help="a small project to start from",
-        description="Writes a template's files into a folder, which is named after the template unless another is "
-        "given.  A file that is there already is never overwritten.",
+        help="create a small project from a template",
+        description="Writes the files of a template into a folder, which has the template's name unless you name "
+        "another.  Existing files are never overwritten.",
         **shape,
     )
-    parser.add_argument("template", nargs="?", metavar="TEMPLATE", help="its name; --list has them")
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="where to (default: a folder of the same name)")
+    parser.add_argument("template", nargs="?", metavar="TEMPLATE", help="name of the template; see --list")
+    parser.add_argument(
+        "folder", nargs="?", metavar="FOLDER", help="folder to write to (default: named after the template)"
+    )
     parser.add_argument("--list", action="store_true", dest="list_", help="list the templates")
     parser.add_argument("--json", action="store_true", help="print the list, or the template and its files, as JSON")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """List the templates, or write one; the exit code."""
     from cloche import templates
 
     if arguments.list_ or (arguments.template is None and arguments.json):
@@ -32,7 +32,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.template is None:
         from cloche.errors import InvalidRun
 
-        raise InvalidRun("Which template?", hint=f"One of {', '.join(templates.names())}.")
+        raise InvalidRun(
+            "`cloche new` needs the name of a template.", hint=f"Choose one of {', '.join(templates.names())}."
+        )
     template = templates.find(arguments.template)
     if arguments.json:
         from json import dumps

@@ -15,7 +15,7 @@ from cloche.blocking.walls import registry
 from cloche.doctor import namespaces
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.errors import ClocheError
-from cloche.languages.availability import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, State, look
+from cloche.languages.availability import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, Availability, check_languages
 from cloche.languages.host_folders import visible_folders
 from cloche.model.plain import Plain
 from cloche.settings import Settings
@@ -80,7 +80,7 @@ def survey(settings: Settings, report: Callable[[str], None] = lambda _: None) -
         page_merging(_read("/sys/kernel/mm/ksm/run")),
     ]
     report("Looking for languages")
-    states = look(environment.manifest(settings.environment or environment.location()))
+    states = check_languages(environment.manifest(settings.environment or environment.location()))
     report("Starting a sandbox")
     walls, found = [], {}
     for entry in registry.WALLS:
@@ -191,12 +191,12 @@ def page_merging(run: str | None) -> Check:
     return Check("page merging", OK, "KSM is off: memory is never shared by content.")
 
 
-def spoken(states: Iterable[State], found: dict[str, str | None]) -> list[Check]:
-    """One row per language.  `found` has the program that runs it in a sandbox, or None; without sandboxes, nothing."""
+def spoken(states: Iterable[Availability], found: dict[str, str | None]) -> list[Check]:
+    """One row per language; `found` says which program runs it inside, or None, and is empty without a sandbox."""
     return [_spoken(state, found) for state in states]
 
 
-def _spoken(state: State, found: dict[str, str | None]) -> Check:
+def _spoken(state: Availability, found: dict[str, str | None]) -> Check:
     version = f"{state.title} {state.version or ''}".rstrip()
     if state.state in (INSTALLABLE, UNAVAILABLE):
         return Check(state.name, MISSING, state.why, state.remedy)

@@ -521,7 +521,7 @@ class AsyncProcess:
         self._forget()
         number, language = told.get("errno"), self._request.get("language")
         if number == not_started.ENOENT and language and self._lacks_program():
-            lacks = self._building.plan.lacks if self._building is not None else ""
+            lacks = self._building.plan.missing if self._building is not None else ""
             self.result = not_started.unavailable(str(language), self._box.wall, lacks)
         elif number in not_started.NO_ROOM:
             self.result = not_started.no_room(number, self._limits, self._box.wall)

@@ -23,7 +23,7 @@ def unavailable(language: str, wall: str, lacks: str = "") -> Result:
 
     spoken = languages.find(language)
     message, hint = lacks, "Bring it along among the files, or do without."
-    if not lacks and languages.has_come(spoken):
+    if not lacks and languages.installed_since(spoken):
         message = f"{spoken.title} was installed after this process had begun to make sandboxes."
         hint = "Start it anew: the server, or your own program."
     elif not lacks:

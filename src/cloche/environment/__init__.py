@@ -1,7 +1,7 @@
-"""The Python that programs in a sandbox see: `python -m cloche.environment` builds it, the walls mount it read-only.
+"""The Python environment of sandboxes: `python -m cloche.environment` builds it, and the walls mount it read-only.
 
-Inside, the base interpreter's prefix is `/opt/python` and this environment is `/opt/env`. Asking where it lives is on
-the path of every cold start, so this file imports next to nothing; the building is in `build`.
+Inside, the base interpreter's prefix is `/opt/python` and this environment is `/opt/env`. Every cold start asks for its
+location, so this file imports next to nothing; the code that builds it is in `build`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MANIFEST = "manifest.json"
 
 
 def location(override: str | None = None) -> str:
-    """Where this interpreter's environment lives, built or not; a changed lock or builder moves it."""
+    """Return the path of this interpreter's environment, built or not; it changes with the lock and the builder."""
     if override:
         return os.path.abspath(override)
     from cloche.environment.fingerprint import FINGERPRINT
@@ -29,12 +29,12 @@ def location(override: str | None = None) -> str:
 
 
 def is_built(path: str | os.PathLike[str]) -> bool:
-    """Whether a complete environment is there; a build in progress, or one that was interrupted, is not."""
+    """Is there a complete environment?  A build in progress, or one that was interrupted, is not complete."""
     return os.path.isfile(os.path.join(path, MANIFEST))
 
 
 def manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What is in a built environment: the versions of Python and of its packages; nothing when it is not built."""
+    """Return the versions of Python and of the packages in an environment; empty if it is not built."""
     from json import load
 
     try:

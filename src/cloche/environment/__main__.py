@@ -1,4 +1,4 @@
-"""`python -m cloche.environment [DIRECTORY]`: builds the environment where it belongs, or in another directory."""
+"""`python -m cloche.environment [DIRECTORY]`: builds the environment in its usual place, or in DIRECTORY."""
 
 import sys
 import time
@@ -10,9 +10,8 @@ from cloche.environment.build import BuildFailed, build
 
 
 def main() -> int:
-    """Builds with a line for each step; 1 when it could not."""
     target = location(sys.argv[1] if len(sys.argv) > 1 else None)
-    bundle([])  # which takes no time, and is of use wherever sandboxes are
+    bundle([])  # takes no time, and is useful wherever sandboxes run
     if is_built(target):
         return 0
     print("Building the sandbox's Python environment (once; about 1.2 GB)", flush=True)
@@ -20,7 +19,7 @@ def main() -> int:
     try:
         build(Path(target), report=lambda step: print(f"  {step} …", flush=True))
     except BuildFailed as failure:
-        print(f"the sandbox's Python environment could not be built: {failure}", file=sys.stderr)
+        print(f"The sandbox's Python environment could not be built: {failure}", file=sys.stderr)
         return 1
     print(f"  ready, after {time.monotonic() - start:.0f} s")
     return 0

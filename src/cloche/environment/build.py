@@ -22,7 +22,7 @@ __all__ = ["BuildFailed", "build", "fingerprint"]
 INSIDE = "/opt/env"
 INSIDE_PYTHON = "/opt/python"
 
-# Raise it when what is built from the same lock changes; then run scripts/lock.
+# Raise it when the builder makes something else from the same lock; then run scripts/lock.
 _BUILDER = 2
 
 _HERE = Path(__file__).parent
@@ -31,21 +31,21 @@ _NODE_LOCK = _HERE / "package-lock.json"  # beside package.json, as npm wants bo
 
 
 class BuildFailed(RuntimeError):
-    """The environment could not be built; the message says which step failed and what it said."""
+    """The environment could not be built; the message names the step that failed and quotes its output."""
 
 
 def build(target: Path, python: str | None = None, report: Callable[[str], None] = print) -> None:
-    """Builds the environment at `target` unless it is there; whoever looks sees all of it or nothing."""
+    """Builds the environment at `target` unless it exists; other processes see all of it or nothing."""
     target = Path(os.path.abspath(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     with _only_builder(target.parent):
         if is_built(target):
             return
         partial = target.with_name(f".{target.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)  # an interrupted build's
+        shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted build
         try:
             _build_into(partial, _inspect(python or _base_interpreter()), report)
-            shutil.rmtree(target, ignore_errors=True)  # without a manifest it is not ours to keep
+            shutil.rmtree(target, ignore_errors=True)  # it has no manifest, so it is not a complete environment
             partial.rename(target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -53,7 +53,7 @@ def build(target: Path, python: str | None = None, report: Callable[[str], None]
 
 
 def fingerprint() -> str:
-    """Names what a build would contain: twelve digits over the locks, our own files and the builder's version."""
+    """Returns twelve hex digits that change with the locks, our own files or the builder's version."""
     contents = b"".join(path.read_bytes() for path in (_LOCK, _NODE_LOCK, *typescript.OURS))
     return hashlib.sha256(contents + f"builder {_BUILDER}".encode()).hexdigest()[:12]
 
@@ -68,7 +68,7 @@ class _Base:
 
     @property
     def name(self) -> str:
-        """As in `python3.11`."""
+        """The interpreter's name with its version, such as `python3.11`."""
         return "python" + ".".join(self.version.split(".")[:2])
 
 
@@ -81,7 +81,7 @@ def _build_into(env: Path, base: _Base, report: Callable[[str], None]) -> None:
     _point_scripts_inside(env / "bin")
     _link_interpreter(env, base)
     _install_node_packages(env, report)
-    report("compiling them")
+    report("compiling the packages")
     _compile(site_packages, env, base)
     report("listing the fonts")
     _list_fonts(site_packages, env, base)
@@ -100,10 +100,10 @@ def _install(site_packages: Path, base: _Base) -> None:
 
 
 def _install_node_packages(env: Path, report: Callable[[str], None]) -> None:
-    """What JavaScript and TypeScript need beside Node itself: compilers, and declarations to check against."""
+    """Installs what JavaScript and TypeScript need beside Node: compilers, and declarations to check against."""
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     if missing:
-        report(f"going on without {' and '.join(missing)}: TypeScript will not be available")
+        report(f"{' and '.join(missing)} not found: TypeScript will not be available")
         return
     report("installing the locked Node packages")
     with tempfile.TemporaryDirectory() as folder:
@@ -126,8 +126,8 @@ def _install_node_packages(env: Path, report: Callable[[str], None]) -> None:
 
 
 def _spread_out(site_packages: Path, env: Path) -> None:
-    # pip --target puts what belongs beside lib/ among the packages. (--prefix would not, but on Debian it means
-    # another layout.)
+    # pip --target puts the folders that belong beside lib/ among the packages. (--prefix would not, but on Debian it
+    # uses another layout.)
     for name in ("bin", "etc", "include", "man", "share"):
         if (site_packages / name).is_dir():
             (site_packages / name).rename(env / name)
@@ -191,7 +191,7 @@ def _write_manifest(site_packages: Path, env: Path, base: _Base) -> None:
 
 
 def _node_packages(env: Path) -> dict[str, str]:
-    """Name and version of each, as installed; empty without Node."""
+    """Returns the installed Node packages with their versions; empty without Node."""
     installed = {}
     for path in sorted((env / "lib" / "node_modules").glob("**/package.json")):
         package = json.loads(path.read_text())
@@ -213,11 +213,11 @@ def _let_everyone_read(env: Path) -> None:
 def _remove_older(target: Path, report: Callable[[str], None]) -> None:
     named = re.fullmatch(r"(python-3\.\d+-)[0-9a-f]{12}", target.name)
     if named is None:
-        return  # a place that the operator chose; what lies beside it is not ours
+        return  # the operator chose this place; the folders beside it are not ours
     for sibling in target.parent.iterdir():
         if sibling != target and re.fullmatch(re.escape(named[1]) + "[0-9a-f]{12}", sibling.name):
-            report(f"removing {sibling.name}, which this one replaces")
-            (sibling / MANIFEST).unlink(missing_ok=True)  # first: half of it must not look complete
+            report(f"removing the older environment {sibling.name}")
+            (sibling / MANIFEST).unlink(missing_ok=True)  # first: a half-removed environment must not look complete
             shutil.rmtree(sibling, ignore_errors=True)
 
 

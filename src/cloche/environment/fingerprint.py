@@ -1,3 +1,3 @@
-"""Written by scripts/lock, so that a cold start need not hash the lock to know where the environment lives."""
+"""Written by scripts/lock, so that a cold start finds the environment without hashing the lock."""
 
 FINGERPRINT = "dc172d97c957"

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The first of each row that is installed stands in, glyph by glyph, for what DejaVu Sans lacks.
+# The first installed font of each row supplies the glyphs that DejaVu Sans lacks.
 _CJK = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback")
 _SYMBOLS = ("Symbola", "Noto Emoji")
 _OTHER_SCRIPTS = ("FreeSerif",)
 
-# What programs written for other systems ask for by name, to get Chinese, Japanese or Korean.
+# Fonts that programs written for other systems name to get Chinese, Japanese or Korean.
 _ALSO_CALLED = (
     *("Arial Unicode MS", "Heiti SC", "Microsoft YaHei", "PingFang SC", "SimHei", "SimSun", "Source Han Sans SC"),
     *(
@@ -57,7 +57,7 @@ def main(site_packages: str, share: str) -> None:
 
 
 def _is_seen_inside(font: str, bundled: str) -> bool:
-    # The home directory's and other places' fonts exist for this host's user alone.
+    # Fonts in other places, such as the home directory, exist only for this host's user.
     return font.startswith((f"{bundled}/", "/usr/share/fonts/"))
 
 

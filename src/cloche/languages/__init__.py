@@ -13,33 +13,44 @@ from cloche.errors import InvalidRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cloche.languages.language import Language
-    from cloche.languages.toolchain import Found
+    from cloche.languages.toolchain import FoundTools
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 _names: list[str] = []
 _languages: dict[str, Language] = {}  # by name and by alias, as far as they have been imported
-_found: dict[str, Found | None] = {}
+_found: dict[str, FoundTools | None] = {}
 
 
 def find(name: str) -> Language:
     """Return the language of this name or alias."""
     wanted = name.strip().lower() if isinstance(name, str) else ""
-    if wanted in _languages:
-        return _languages[wanted]
-    if wanted in names():
-        _languages[wanted] = __import__(f"cloche.languages.{wanted}.definition", fromlist=["LANGUAGE"]).LANGUAGE
-        return _languages[wanted]
-    for language in everything():
-        for alias in language.aliases:
-            _languages.setdefault(alias, language)
-    if wanted in _languages:
-        return _languages[wanted]
+    if wanted not in _languages:
+        _languages[wanted] = _imported(wanted) if wanted in names() else _by_alias(wanted, name)
+    return _languages[wanted]
+
+
+def _imported(name: str) -> Language:
+    language: Language = __import__(f"cloche.languages.{name}.definition", fromlist=["LANGUAGE"]).LANGUAGE
+    return language
+
+
+def _by_alias(alias: str, name: str) -> Language:
+    for language in _likely_first(alias):
+        if alias in language.aliases:
+            return language
     raise InvalidRun(f"The language {name!r:.100} is unknown.", hint=f"Known languages: {', '.join(names())}.")
 
 
+def _likely_first(word: str) -> Iterator[Language]:
+    """Import all languages one by one; those with the same initial come first, because aliases often share it."""
+    return map(find, sorted(names(), key=lambda name: name[:1] != word[:1]))
+
+
 def names() -> list[str]:
-    """List the names of all languages: the folders with a definition."""
+    """List the names of all languages: the folders that contain a definition."""
     if not _names:
         folders = (name for name in os.listdir(FOLDER) if "." not in name)
         _names.extend(sorted(name for name in folders if has_file(name, "definition.py")))
@@ -56,27 +67,24 @@ def everything() -> list[Language]:
 
 
 def by_name(file: str) -> str | None:
-    """Return the language that a file's extension belongs to; None if it belongs to none."""
+    """Return the language that a file's extension belongs to; None if it belongs to no language."""
     suffix = file[file.rfind(".") :].lower() if "." in file else ""
     if suffix == ".py":
         return "python"
-    for each in map(find, sorted(names(), key=lambda name: not suffix.startswith(f".{name[:1]}"))):  # likely ones first
-        if suffix in each.extensions:
-            return each.name
-    return None
+    return next((each.name for each in _likely_first(suffix[1:]) if suffix in each.extensions), None)
 
 
-def tools(language: Language) -> Found | None:
+def tools(language: Language) -> FoundTools | None:
     """Return where the language's tools are; None if this host does not have them."""
     if language.name not in _found:
         from cloche.languages import preparation, toolchain
 
         found = toolchain.find(language.name, language.toolchain) if language.toolchain is not None else None
-        _found[language.name] = preparation.with_it(language, found) if found is not None else None
+        _found[language.name] = preparation.with_prepared(language, found) if found is not None else None
     return _found[language.name]
 
 
-def has_come(language: Language) -> bool:
+def installed_since(language: Language) -> bool:
     """Were the language's tools installed after this process looked for them?"""
     from cloche.languages import toolchain
 
@@ -84,6 +92,6 @@ def has_come(language: Language) -> bool:
     return chain is not None and tools(language) is None and toolchain.find(language.name, chain) is not None
 
 
-def look_again() -> None:
-    """Forget where tools were found, because some have been installed or prepared since."""
+def forget_tools() -> None:
+    """Look for tools again when they are next needed, because some have been installed or prepared."""
     _found.clear()

@@ -1,6 +1,6 @@
-"""Which languages this host can run, in which version, and what is to be done about the others.
+"""Reports which languages this host can run, in which version, and how to get the others.
 
-Versions are asked of the programs themselves, all at once; that takes a while, so nothing on the way of a run needs it.
+Every program is asked for its version, several at a time.  That takes a while, so no run depends on it.
 """
 
 from __future__ import annotations
@@ -18,45 +18,44 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.languages.language import Language
-    from cloche.languages.toolchain import Found
+    from cloche.languages.toolchain import FoundTools
 
 READY, OLD, INSTALLABLE, UNAVAILABLE = "ready", "old", "installable", "unavailable"
 INSTALL, PREPARE = "cloche languages install", "cloche languages prepare"
-_REBUILD = "Run `make install` in the clone, or `python -m cloche.environment`."
-_KINDS = ("packages", "node_packages")  # in the manifest
-_AT_ONCE = 8  # programs that are asked for their version
+_REBUILD = "Run `make install` in the repository, or `python -m cloche.environment`."
+_KINDS = ("packages", "node_packages")  # sections of the environment's manifest
+_AT_ONCE = 8  # programs that are asked for their version at the same time
 _versions: dict[tuple[str, ...], str | None] = {}
 _asking = Lock()
 
 
-class State(Plain):
-    """Whether a language can be run here, and what it takes if not."""
+class Availability(Plain):
+    """Whether this host can run a language, and what to do if it cannot."""
 
     name: str
     title: str
     state: str  # "ready", "old" (it may work), "installable" or "unavailable"
     version: str | None = None
-    where: str = ""  # its first program, on the host
-    why: str = ""  # what is missing, or could be better
+    where: str = ""  # path of its first program on the host
+    why: str = ""  # what is missing, or could be improved
     remedy: str = ""  # a command, or a sentence
-    prepared: bool | None = None  # was what makes it quick made ahead? None: there is nothing to make
+    prepared: bool | None = None  # were its prepared files made? None: it has none
     sessions: bool = False
 
 
-def look(manifest: Mapping[str, Any], wanted: Iterable[str] | None = None) -> list[State]:
-    """The state of some languages, or of all; the manifest is that of the sandboxes' own environment."""
-    spoken = [languages.find(name) for name in (languages.names() if wanted is None else wanted)]
-    asked = _ask_all(spoken)
-    return [_judge(language, manifest, asked.get(_key(language))) for language in spoken]
+def check_languages(manifest: Mapping[str, Any], wanted: Iterable[str] | None = None) -> list[Availability]:
+    """Check some languages, or all; the manifest describes the sandboxes' Python environment."""
+    checked = [languages.find(name) for name in (languages.names() if wanted is None else wanted)]
+    versions = _ask_all(checked)
+    return [_judge(language, manifest, versions.get(_key(language))) for language in checked]
 
 
-def missing(states: Iterable[State]) -> list[State]:
-    """Those that cannot be run as they are."""
+def not_ready(states: Iterable[Availability]) -> list[Availability]:
     return [state for state in states if state.state != READY]
 
 
 def remedy(language: Language) -> str:
-    """What whoever keeps this host can do to get it."""
+    """Tell the host's operator how to get the language."""
     chain = language.toolchain
     if chain is None or chain.inside:
         return _REBUILD
@@ -66,18 +65,18 @@ def remedy(language: Language) -> str:
 
 
 def can_apt() -> bool:
-    """Is this a Debian, or one of its children?"""
+    """Does this host have apt, as Debian and its derivatives do?"""
     from shutil import which
 
     return which("apt-get", path=f"{os.environ.get('PATH', '')}:/usr/bin") is not None
 
 
-def _ask_all(spoken: Iterable[Language]) -> dict[tuple[str, ...], str | None]:
-    """The versions of programs on the host; none is asked twice."""
+def _ask_all(checked: Iterable[Language]) -> dict[tuple[str, ...], str | None]:
+    """Return the versions of the host's programs; no program is asked twice."""
     from concurrent.futures import ThreadPoolExecutor
 
     with _asking:
-        new = {_key(language): language for language in spoken if _key(language) not in _versions}
+        new = {_key(language): language for language in checked if _key(language) not in _versions}
         new.pop((), None)
         if new:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -86,7 +85,7 @@ def _ask_all(spoken: Iterable[Language]) -> dict[tuple[str, ...], str | None]:
 
 
 def _key(language: Language) -> tuple[str, ...]:
-    """What makes a version another one: the program, when it was changed, and how it is asked; () without a program."""
+    """Return what a version depends on: the program, its date, and how it is asked; () without a program."""
     chain, found = language.toolchain, languages.tools(language)
     if chain is None or found is None or not found.on_host:
         return ()
@@ -104,42 +103,46 @@ def _ask(language: Language) -> str | None:
     return toolchain.version(language.toolchain, found)
 
 
-def _judge(language: Language, manifest: Mapping[str, Any], asked: str | None) -> State:
+def _judge(language: Language, manifest: Mapping[str, Any], version: str | None) -> Availability:
     chain, found = language.toolchain, languages.tools(language)
-    state = State(language.name, language.title, READY, sessions=language.kernel is not None)
+    state = Availability(language.name, language.title, READY, sessions=language.kernel is not None)
     if chain is None:
         return state
     if found is None:
         return _absent(state, language, chain)
     inside = _of_environment(chain, manifest)
     if (chain.inside or chain.package) and inside is None:
-        return state.replace(state=UNAVAILABLE, why="The sandboxes' environment does not have it.", remedy=_REBUILD)
-    if not chain.inside and asked is None:
-        return state.replace(state=UNAVAILABLE, why=f"{found.on_host} does not work.", remedy=remedy(language))
-    state = state.replace(version=inside or asked, where=found.on_host or "the sandboxes' own environment")
-    if asked is not None and toolchain.is_old(chain, asked):
-        why = f"{chain.programs[0]} {asked} is older than {chain.least}, the least that does."
+        return state.replace(
+            state=UNAVAILABLE, why="The sandboxes' Python environment does not contain it.", remedy=_REBUILD
+        )
+    if not chain.inside and version is None:
+        return state.replace(
+            state=UNAVAILABLE, why=f"{found.on_host} does not report its version.", remedy=remedy(language)
+        )
+    state = state.replace(version=inside or version, where=found.on_host or "the sandboxes' own environment")
+    if version is not None and toolchain.is_old(chain, version):
+        why = f"{chain.programs[0]} {version} is older than {chain.least}, the oldest supported version."
         return state.replace(state=OLD, why=why, remedy=chain.otherwise or remedy(language))
     return _with_preparation(state, language, found)
 
 
 def _of_environment(chain: toolchain.Toolchain, manifest: Mapping[str, Any]) -> str | None:
-    """The version of what the sandboxes' environment brings."""
+    """Return the version of the package in the sandboxes' environment."""
     if not chain.package:
         return manifest.get("python") if chain.inside else None
     return next((manifest[kind][chain.package] for kind in _KINDS if chain.package in manifest.get(kind, ())), None)
 
 
-def _absent(state: State, language: Language, chain: toolchain.Toolchain) -> State:
-    why = f"There is no {' and '.join(chain.programs)} on this host."
+def _absent(state: Availability, language: Language, chain: toolchain.Toolchain) -> Availability:
+    why = f"{' and '.join(chain.programs)} not found on this host."
     installable = bool(chain.apt) and can_apt()
     return state.replace(state=INSTALLABLE if installable else UNAVAILABLE, why=why, remedy=remedy(language))
 
 
-def _with_preparation(state: State, language: Language, found: Found) -> State:
+def _with_preparation(state: Availability, language: Language, found: FoundTools) -> Availability:
     if language.preparation is None:
         return state
-    if not preparation.is_wanted(language, found):
+    if not preparation.is_missing(language, found):
         return state.replace(prepared=True)
     return state.replace(
         prepared=False,

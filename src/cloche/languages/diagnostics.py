@@ -1,4 +1,4 @@
-"""From what compilers print to diagnostics: what several of them have in common."""
+"""Turns the output of compilers into diagnostics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cloche.languages.language import Project
 
 MAX_DIAGNOSTICS = 500
-# `main.c:3:5: error: expected ';'`, as GCC, Clang and many others have it
+# `main.c:3:5: error: expected ';'`, the format of GCC, Clang and many other compilers
 COMMON = (
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? *"
     r"(?:fatal )?(?P<severity>error|warning|note): (?P<message>.*?)(?: \[(?P<code>[-\w=+]+)\])?$"
@@ -20,7 +20,7 @@ COMMON = (
 
 
 def by_lines(output: str, pattern: str, project: Project, severity: str = "error") -> tuple[Diagnostic, ...]:
-    """One for each line that matches; the pattern names `file`, `line`, `message`, and what else there is."""
+    """Make a diagnostic of each match; the pattern has the groups `file`, `line`, `message`, and perhaps others."""
     found = []
     for match in re.finditer(pattern, output, re.MULTILINE):
         parts = match.groupdict()
@@ -40,7 +40,7 @@ def by_lines(output: str, pattern: str, project: Project, severity: str = "error
 
 
 def shown_name(file: str, project: Project) -> str:
-    """A file as its author knows it: relative to the project, or just its name when it was given as code."""
+    """Return a file's path as its author knows it: relative to the project, or the bare name if code was given."""
     for folder in (project.root, HOME):
         if file.startswith(f"{folder}/"):
             return file.removeprefix(f"{folder}/")
@@ -48,5 +48,5 @@ def shown_name(file: str, project: Project) -> str:
 
 
 def number(text: str | None) -> int:
-    """A line or column; 0 when there is none, or none that can be."""
+    """Parse a line or column number; 0 if it is missing or impossible."""
     return int(text) if text and len(text) <= 9 and text.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Where a project begins: its entry, when nobody names it, and the place of code that comes with files."""
+"""Finds the entry of a project that does not name it, and the path for code that comes with files."""
 
 from __future__ import annotations
 
@@ -19,34 +19,37 @@ _FOLDERS = ("", "src/", "cmd/", "app/", "src/main/java/")
 def choose_entry(
     language: str | None, entry: str | None, files: Collection[str], texts: Mapping[str, Data] | None = None
 ) -> tuple[str, str]:
-    """The language and the entry of a project, from what is said of them, its manifests, and the names of its files."""
+    """Choose a project's language and entry from the request, the project's manifests, and the names of its files."""
     if not files:
-        raise InvalidRun("There is nothing to run.", hint="Give code, or files and the entry among them.")
+        raise InvalidRun("There is nothing to run.", hint="Pass code, or files and the name of the entry among them.")
     if entry is not None:
         if entry not in files:
-            raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of them.")
+            raise InvalidRun(f"The entry {entry!r:.100} is not among the files.", hint="Name one of the files.")
         if language is None:
             from cloche.languages.choice import language_of
 
             language = language_of(bytes((texts or {}).get(entry, b"")).decode(errors="replace"), entry)
         return language, entry
-    spoken = [languages.find(language)] if language is not None else _by_manifest(files) + languages.everything()
-    for each in spoken:
+    candidates = [languages.find(language)] if language is not None else _by_manifest(files) + languages.everything()
+    for each in candidates:
         found = _declared(each, files, texts or {}) or _usual(each, files)
         if found is not None:
             return each.name, found
-    for each in spoken:
+    for each in candidates:
         own = [name for name in files if name.endswith(each.extensions)]
         if len(own) == 1 and (language is not None or len(files) == 1):
             return each.name, own[0]
-    raise InvalidRun("It is not plain where this project begins.", hint=f"Name the entry: {_some(files)}.")
+    raise InvalidRun("It is not clear which file of this project to run.", hint=f"Name the entry: {_some(files)}.")
 
 
 def place_among(language: Language, files: Collection[str]) -> str | None:
-    """Where code goes that comes with files: beside them, if it can import some of them and its name is free."""
+    """Return the path for code that comes with files.
+
+    It is placed beside them if it can import some of them and its name is not taken; otherwise None.
+    """
     endings = (*language.extensions, *language.companions)
-    ours = any(name.endswith(endings) or name in language.manifests for name in files)
-    return language.main if ours and language.main not in files else None
+    can_import = any(name.endswith(endings) or name in language.manifests for name in files)
+    return language.main if can_import and language.main not in files else None
 
 
 def _by_manifest(files: Collection[str]) -> list[Language]:
@@ -54,12 +57,11 @@ def _by_manifest(files: Collection[str]) -> list[Language]:
 
 
 def _declared(language: Language, files: Collection[str], texts: Mapping[str, Data]) -> str | None:
-    """What a manifest says."""
-    if language.begins is None:
+    if language.manifest_entries is None:
         return None
     for manifest in language.manifests:
         text = bytes(texts[manifest]).decode(errors="replace") if manifest in texts else ""
-        for name in language.begins(manifest, text) if text else ():
+        for name in language.manifest_entries(manifest, text) if text else ():
             if name in files and name.endswith(language.extensions):
                 return name
     return None

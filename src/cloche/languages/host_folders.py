@@ -1,7 +1,7 @@
-"""What sandboxes see of this host beside its /usr: toolchains that lie elsewhere, and what was prepared.
+"""Lists the folders of the host that sandboxes see beside /usr: toolchains elsewhere, and prepared files.
 
-Looking for all of them takes longer than a sandbox does to start, so what was found is written down, together with what
-it was found by; it holds until one of these changes.
+Looking for all toolchains takes longer than starting a sandbox, so the result is saved together with the variables and
+folder dates that it depends on.  It stays valid until one of these changes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_FILE = "visible"
+_FILE = "host_folders"
 _USUAL = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 
 
 def visible_folders() -> dict[str, Any]:
-    """Folders and where they go, and what PATH has in addition."""
-    known = _read()
-    if known is not None and _holds(known):
-        return dict(known["found"])
+    """Return the folders to mount with their paths inside, and the additions to PATH."""
+    saved = _read()
+    if saved is not None and _is_valid(saved):
+        return dict(saved["found"])
     found = _look()
-    _write({"signs": _signs(found), "found": found})
+    _write({"basis": _basis(found), "found": found})
     return found
 
 
 def _look() -> dict[str, Any]:
-    mounts: list[tuple[str, str]] = [preparation.shown()]
+    mounts: list[tuple[str, str]] = [preparation.mount()]
     path: list[str] = []
     for language in languages.everything():
         if language.toolchain is None or language.toolchain.inside:
@@ -46,8 +46,8 @@ def _look() -> dict[str, Any]:
     return {"toolchains": mounts, "path": path}
 
 
-def _signs(found: dict[str, Any]) -> dict[str, Any]:
-    """What would be another if something else were to be found: variables, and when folders were last changed."""
+def _basis(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what the result depends on: environment variables, and when folders were last changed."""
     from re import findall
 
     patterns = [
@@ -71,12 +71,12 @@ def _signs(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _holds(known: dict[str, Any]) -> bool:
-    signs = known["signs"]
+def _is_valid(saved: dict[str, Any]) -> bool:
+    basis = saved["basis"]
     return (
-        signs["prepared"] == preparation.location()
-        and all(os.environ.get(name) == value for name, value in signs["variables"].items())
-        and all(_changed(folder) == when for folder, when in signs["folders"].items())
+        basis["prepared"] == preparation.location()
+        and all(os.environ.get(name) == value for name, value in basis["variables"].items())
+        and all(_changed(folder) == when for folder, when in basis["folders"].items())
         and os.path.isdir(preparation.location())
     )
 
@@ -91,18 +91,18 @@ def _changed(folder: str) -> int | None:
 def _read() -> dict[str, Any] | None:
     try:
         with open(os.path.join(preparation.location(), _FILE), "rb") as file:
-            known = marshal.load(file)
-        return known if isinstance(known, dict) else None
+            saved = marshal.load(file)
+        return saved if isinstance(saved, dict) else None
     except (OSError, ValueError, EOFError, TypeError):
         return None
 
 
-def _write(known: dict[str, Any]) -> None:
+def _write(saved: dict[str, Any]) -> None:
     path = os.path.join(preparation.location(), _FILE)
     draft = f"{path}.{os.getpid()}"
     try:
         with open(draft, "wb") as file:
-            marshal.dump(known, file)
+            marshal.dump(saved, file)
         os.replace(draft, path)
     except OSError:
-        pass  # not ours to write: it is looked for again next time
+        pass  # no permission: the next process looks for the toolchains again

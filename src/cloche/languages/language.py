@@ -1,4 +1,4 @@
-"""What Cloche knows of a language, and how a program in it becomes commands."""
+"""What Cloche knows about a language, and how a program in it becomes commands."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from cloche.languages.toolchain import Found, Toolchain
+    from cloche.languages.toolchain import FoundTools, Toolchain
     from cloche.model.result import Diagnostic
 
-HOME = "/sandbox"  # what paths in a project are relative to
-SCRATCH = "/tmp/build"  # where compilers leave what they make; `Step`s find it there
+HOME = "/sandbox"  # paths in a project are relative to this folder
+SCRATCH = "/tmp/build"  # compilers leave their output here, and the steps of a plan find it here
 
 
 class Project(Plain):
-    """What is to be run, as far as its language has to know."""
+    """The code to run, as far as its language needs to know about it."""
 
     entry: str  # absolute path of the file to run
-    text: str | None = None  # what is in it; None: it is in the sandbox already, and nobody has looked
-    root: str = HOME  # the folder that the project's files are in
-    files: frozenset[str] = frozenset()  # their paths relative to `root`, the entry's among them
-    snippet: bool = False  # somebody gave code, not a file: what it lacks of a whole program may be added
-    check: str = "report"  # of types, where that is a thing of its own: "off", "report", or "block" on errors
-    cpu: float = 1.0  # how many cores it may use
-    memory: int = 512 << 20  # and how many bytes
-    texts: Mapping[str, str] = {}  # those of `files` that its language reads
+    text: str | None = None  # the entry's text; None: the file is in the sandbox already and was not read
+    root: str = HOME  # the folder that contains the project's files
+    files: frozenset[str] = frozenset()  # paths relative to `root`, including the entry's
+    snippet: bool = False  # the caller gave code, not a file: missing parts of a whole program may be added
+    check: str = "report"  # type checking, in languages that have it: "off", "report", or "block" on errors
+    cpu: float = 1.0  # cores that the program may use
+    memory: int = 512 << 20  # bytes that the program may use
+    texts: Mapping[str, str] = {}  # the texts of the `files` that the language's `reads` names
 
     def has(self, name: str) -> bool:
-        """Is there such a file in its root?"""
         return name in self.files
 
     @property
     def folder(self) -> str:
-        """Where the entry is."""
+        """The folder of the entry."""
         return self.entry.rpartition("/")[0]
 
 
 class Step(Plain):
-    """A command on the way to a run, or beside it: a compiler, a checker."""
+    """A command before or beside the program, such as a compiler or a type checker."""
 
     name: str  # "compile", "check" …
     argv: tuple[str, ...]
@@ -51,78 +50,79 @@ class Step(Plain):
 
 
 class Plan(Plain):
-    """How a project is run: what is written, what comes before, beside, and then."""
+    """How to run a project: the files to write, the steps before and beside the program, and the program."""
 
     run: tuple[str, ...]  # the program's arguments are appended
-    before: tuple[Step, ...] = ()  # one after the other; the first that fails is the end
-    beside: Step | None = None  # while the program runs; its result waits for it
-    files: tuple[tuple[str, str], ...] = ()  # path and text: written first, in place of what is there
+    before: tuple[Step, ...] = ()  # run one after the other; the first failure ends the run
+    beside: Step | None = None  # runs at the same time as the program; the result waits for it
+    files: tuple[tuple[str, str], ...] = ()  # path and text of each file to write first; existing files are replaced
     env: Mapping[str, str] = {}
-    display_folder: str = ""  # a folder where the program leaves what is to be displayed: 001.png, 002.table.json …
-    lacks: str = ""  # a sentence on what the project needs and has not; it ends as "unavailable" instead of running
+    display_folder: str = ""  # where the program leaves files to display: 001.png, 002.table.json …
+    missing: str = ""  # a sentence about what the project needs and lacks: the run ends as "unavailable"
 
 
 class Failure(Plain):
-    """What a program printed when it failed: `kind` is "runtime" or "syntax"."""
+    """The error that a program printed when it failed."""
 
-    kind: str
-    name: str  # the exception's class, or whatever comes closest
+    kind: str  # "runtime" or "syntax"
+    name: str  # the exception's class, or the closest thing to it
     message: str
-    text: str  # all of it, as it was printed
+    text: str  # the whole error as the program printed it
 
 
 class Preparation(Plain):
-    """What is made once, ahead of all runs, and shown to every sandbox read-only: a standard library, compiled."""
+    """Files that are made once, before any run, and that every sandbox sees read-only: a compiled standard library."""
 
-    what: str  # for a person: "the standard library, compiled"
-    make: Callable[[Found, str], None]  # fills a folder of the host; what it runs is ours alone
-    version: int = 1  # of this way of making it: another one is made anew
+    what: str  # for people: "the standard library, compiled"
+    make: Callable[[FoundTools, str], None]  # fills a folder of the host by running our own code only
+    version: int = 1  # raise it when `make` changes, so that the files are made again
 
 
 class Language(Plain):
-    """A language: its names, its tools, how a program in it is built and run, and what keeps its state in a session."""
+    """A language: its names, its tools, how its programs are built and run, and its kernel for sessions."""
 
-    name: str
-    title: str  # as people write it
-    main: str  # what a program's file is called
+    name: str  # also the name of its folder in cloche/languages
+    title: str  # the name as people write it
+    main: str  # the file name of a program
     extensions: tuple[str, ...]  # of its files, the usual one first
     aliases: tuple[str, ...] = ()
-    companions: tuple[str, ...] = ()  # endings of other files that its sources can import
+    companions: tuple[str, ...] = ()  # extensions of other files that its sources can import
     toolchain: Toolchain | None = None
-    command: tuple[str, ...] = ()  # what runs a file; for those that need no `plan`
-    plan: Callable[[Project, Found], Plan] | None = None
-    entries: tuple[str, ...] = ()  # where to look for the entry of a project that names none, beside `main`
-    manifests: tuple[str, ...] = ()  # what names a project's root: "go.mod" …
-    below: tuple[str, ...] = ()  # folders with sources that are never a whole project: its root is above
-    reads: tuple[str, ...] = ()  # files whose text `plan` wants to see: names in the root, or endings such as ".h"
-    begins: Callable[[str, str], Sequence[str]] | None = None  # from a manifest and its text: where it says to begin
-    diagnose: Callable[[str, Project], tuple[Diagnostic, ...]] | None = None  # what its compiler or checker says
-    explain: Callable[[str], Failure | None] | None = None  # from the end of standard error to what went wrong
+    command: tuple[str, ...] = ()  # runs a file; for languages that need no `plan`
+    plan: Callable[[Project, FoundTools], Plan] | None = None
+    entries: tuple[str, ...] = ()  # file names to try, after `main`, when a project does not name its entry
+    manifests: tuple[str, ...] = ()  # files that mark a project's root: "go.mod" …
+    source_folders: tuple[str, ...] = ()  # folders that are never a project's root, because the root is above: "src"
+    reads: tuple[str, ...] = ()  # files whose text `plan` needs: names in the root, or extensions such as ".h"
+    # From a manifest's name and text to the files that may be the project's entry, the likeliest first.
+    manifest_entries: Callable[[str, str], Sequence[str]] | None = None
+    diagnose: Callable[[str, Project], tuple[Diagnostic, ...]] | None = None  # reads a compiler's or checker's output
+    explain: Callable[[str], Failure | None] | None = None  # finds the error at the end of standard error
     preparation: Preparation | None = None
-    hello: str = ""
-    warm: bool = False  # Python: run in a fork of the warm interpreter instead
-    # If it can be started before its program is known: the system call before which it then waits, or "files" for the
-    # first that names a file of the sandbox's.  Whatever it does before must not depend on the program, or on the time.
+    hello: str = ""  # a program that prints "Hello from TITLE"
+    warm: bool = False  # Python: run in a fork of the warm interpreter instead of starting a program
+    # Where an interpreter that is started before its program is known stops and waits: the name of a system call, or
+    # "files" for the first call that names one of the sandbox's files.  Whatever the interpreter does before that call
+    # must not depend on the program or on the time.
     ahead: str = ""
-    # How its sessions' kernel starts: {"fork": …} (and what it "needs" on PATH), or {"argv": […]}
+    # How the kernel of its sessions starts: {"fork": …} with what it "needs" on PATH, or {"argv": […]}.
     kernel: dict[str, Any] | None = None
-    context: str = ""  # whose default context its cells run in, if not its own
-    words: frozenset[str] = frozenset()  # libraries to look for in the source, as a hint where to run it
+    context: str = ""  # the language whose default context its cells share, if not its own
+    libraries: frozenset[str] = frozenset()  # a source that mentions one runs in a nursery that has it imported
 
     @property
     def source(self) -> str:
-        """Where the code of a run goes."""
+        """The path for the code of a run."""
         return f"{HOME}/code/{self.main}"
 
-    def plan_for(self, project: Project, found: Found) -> Plan:
-        """How to run a project."""
+    def plan_for(self, project: Project, found: FoundTools) -> Plan:
         if self.plan is not None:
             return self.plan(project, found)
         return Plan(run=(found[self.command[0]], *self.command[1:], project.entry))
 
     def imports(self, code: str) -> frozenset[str]:
-        """Which of `words` the source mentions."""
-        return frozenset(word for word in self.words if word in code)
+        """Return the `libraries` that the source mentions."""
+        return frozenset(name for name in self.libraries if name in code)
 
 
 def new_display_folder() -> str:

@@ -1,19 +1,22 @@
-"""Code that comes with its Markdown fence around it, as copied from a chat."""
+"""Removes the Markdown fence around code that was copied from a chat."""
 
 from __future__ import annotations
 
 
-def unfenced(code: str) -> tuple[str, str]:
-    """The code without its fence, its lines where they were, and the fence's label; as it is where it has none."""
+def strip_fence(code: str) -> tuple[str, str]:
+    """Return the code without its fence, and the fence's label; line numbers stay the same.
+
+    Text that is not exactly one fenced block is returned as it is: of several blocks, or of prose with code in it,
+    nobody has said what to run.
+    """
     lines = code.rstrip().split("\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     opening = lines[first].strip() if first < len(lines) else ""
     mark = opening[: len(opening) - len(opening.lstrip(opening[:1]))]
     closes = [number for number, line in enumerate(lines) if number > first and line.strip() == mark]
-    # One block and nothing beside it: of several, or of text with code in it, nobody has said what to run.
     if mark[:3] not in ("```", "~~~") or closes != [len(lines) - 1]:
         return code, ""
-    # In a list the whole block is indented: its lines begin where the fence does.
+    # In a Markdown list the whole block is indented as far as its fence.
     indent = len(lines[first]) - len(lines[first].lstrip())
     inside = [line[min(indent, len(line) - len(line.lstrip())) :] for line in lines[first + 1 : -1]]
     return "\n".join(["" for _ in lines[: first + 1]] + inside) + "\n", opening[len(mark) :].strip()

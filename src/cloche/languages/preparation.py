@@ -1,7 +1,7 @@
-"""What is made once for a language, ahead of all runs: a compiled standard library, class data, headers.
+"""Makes files for a language once, before any run: a compiled standard library, class data, compiled headers.
 
-Made by us from nothing but the toolchain, and shown to every sandbox read-only: nobody's program has a part in it, so
-nobody can leave anything in it for others.
+They are made from the toolchain alone, and every sandbox sees them read-only: no user's program takes part in making
+them, so none can leave anything in them for others.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cloche.languages.language import Language
-    from cloche.languages.toolchain import Found
+    from cloche.languages.toolchain import FoundTools
 
 INSIDE = "/opt/prepared"
-_DONE = ".done"  # in a folder that is whole; it says which toolchain that was made by
+_DONE = ".done"  # marks a complete folder, and names the toolchain that it was made with
 
 
 def location() -> str:
-    """Where on the host; a folder for each language and version in it."""
+    """Return the folder on the host; it contains a folder for each language and version."""
     return os.path.join(sys.prefix, "lib", "cloche", "prepared")
 
 
-def shown() -> tuple[str, str]:
-    """The folder as a mount; it is there, even when nothing is in it yet."""
+def mount() -> tuple[str, str]:
+    """Return the folder on the host and inside sandboxes; it is created if it does not exist."""
     folder = location()
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError:
-        pass  # not ours to write: the wall passes over what is not there
+        pass  # no permission: the wall skips folders that do not exist
     return folder, INSIDE
 
 
-def with_it(language: Language, found: Found) -> Found:
-    """A toolchain with what was prepared for it, if it was."""
+def with_prepared(language: Language, found: FoundTools) -> FoundTools:
+    """Add the folder of prepared files to a toolchain, if there is one."""
     if language.preparation is None:
         return found
     name = _name(language, found)
@@ -45,22 +45,22 @@ def with_it(language: Language, found: Found) -> Found:
     return found.replace(prepared=f"{INSIDE}/{name}")
 
 
-def on_host(found: Found) -> str | None:
-    """The folder of the host that sandboxes see as `found.prepared`."""
+def on_host(found: FoundTools) -> str | None:
+    """Return the host's path of the folder that sandboxes see as `found.prepared`."""
     return None if found.prepared is None else os.path.join(location(), os.path.basename(found.prepared))
 
 
-def is_wanted(language: Language, found: Found) -> bool:
-    """Is there something to prepare that was not?"""
-    return language.preparation is not None and with_it(language, found).prepared is None
+def is_missing(language: Language, found: FoundTools) -> bool:
+    """Does the language have a preparation that was not made yet?"""
+    return language.preparation is not None and with_prepared(language, found).prepared is None
 
 
-def prepare(language: Language, found: Found, say: Callable[[str], None] = lambda _: None) -> None:
-    """Make it; a second process that wants the same waits for the first."""
+def prepare(language: Language, found: FoundTools, say: Callable[[str], None] = lambda _: None) -> None:
+    """Make the files; a second process that wants the same ones waits for the first."""
     from fcntl import LOCK_EX, flock
 
     assert language.preparation is not None
-    shown()
+    mount()
     folder = os.path.join(location(), _name(language, found))
     with open(f"{folder}.lock", "w") as lock:
         flock(lock, LOCK_EX)
@@ -70,8 +70,8 @@ def prepare(language: Language, found: Found, say: Callable[[str], None] = lambd
         _make(language, found, folder)
 
 
-def clear(language: Language, found: Found) -> None:
-    """Remove what was made for toolchains that are no more, or in ways of old: it is large, and of no use again."""
+def remove_outdated(language: Language, found: FoundTools) -> None:
+    """Remove files made for a toolchain that is gone, or by an older version of the preparation: they are large."""
     import re
     from fcntl import LOCK_EX, LOCK_NB, flock
     from shutil import rmtree
@@ -80,7 +80,7 @@ def clear(language: Language, found: Found) -> None:
     for name in os.listdir(location()):
         folder = os.path.join(location(), name)
         ours = re.fullmatch(rf"{re.escape(language.name)}-\d+-[0-9a-f]{{12}}", name)
-        if not ours or name == kept or _is_good(language, folder):
+        if not ours or name == kept or _is_current(language, folder):
             continue
         try:
             with open(f"{folder}.lock", "w") as lock:
@@ -88,10 +88,10 @@ def clear(language: Language, found: Found) -> None:
                 rmtree(folder, ignore_errors=True)
                 os.unlink(f"{folder}.lock")
         except OSError:
-            continue  # another process is making it, or it is not ours
+            continue  # another process is making it, or we may not write there
 
 
-def _make(language: Language, found: Found, folder: str) -> None:
+def _make(language: Language, found: FoundTools, folder: str) -> None:
     from shutil import rmtree
 
     assert language.preparation is not None
@@ -99,7 +99,7 @@ def _make(language: Language, found: Found, folder: str) -> None:
     os.makedirs(folder)
     try:
         language.preparation.make(found, folder)
-        for place, _, files in os.walk(folder):  # sandboxes have other users than we
+        for place, _, files in os.walk(folder):  # sandboxes run as other users
             os.chmod(place, 0o755)
             for name in files:
                 path = os.path.join(place, name)
@@ -112,8 +112,8 @@ def _make(language: Language, found: Found, folder: str) -> None:
         raise
 
 
-def _is_good(language: Language, folder: str) -> bool:
-    """Was it made in today's way, by a toolchain that is still there as it was?"""
+def _is_current(language: Language, folder: str) -> bool:
+    """Was the folder made by this version of the preparation, with a toolchain that is still there unchanged?"""
     assert language.preparation is not None
     try:
         with open(os.path.join(folder, _DONE)) as file:
@@ -124,8 +124,8 @@ def _is_good(language: Language, folder: str) -> bool:
     return version == str(language.preparation.version) and _toolchain(language, maker.rsplit(" ", 2)[0]) == maker
 
 
-def _name(language: Language, found: Found) -> str:
-    """Another toolchain, or another way of preparing it, is another folder."""
+def _name(language: Language, found: FoundTools) -> str:
+    """Name the folder: each toolchain and each version of the preparation has its own."""
     from hashlib import sha256
 
     assert language.preparation is not None
@@ -134,7 +134,7 @@ def _name(language: Language, found: Found) -> str:
 
 
 def _toolchain(language: Language, program: str) -> str:
-    """What tells one from another, and from itself after an update."""
+    """Describe a toolchain so that another one, or an updated one, has another description."""
     real = os.path.realpath(program) if program else language.name
     try:
         status = os.stat(real)

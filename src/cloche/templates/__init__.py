@@ -1,6 +1,6 @@
-"""Small projects to start from: a folder each, whose files end in `.txt` so that no tool takes them for ours.
+"""Small projects to start from.  Each is a folder here, with a `template.json` that describes it.
 
-`template.json` in it says what it is.  Every one is run by the tests as it is.
+The files end in `.txt` so that no tool mistakes them for code of ours.  The tests run every template as it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ABOUT, _SUFFIX = "template.json", ".txt"
 
 
 class Template(Plain):
-    """A project: its files by path, and the one that is run; `cloche.run(files=…, entry=…)` takes them as they are."""
+    """A project: its files by path, and the entry; pass them to `cloche.run(files=…, entry=…)` as they are."""
 
     name: str
     language: str
@@ -30,38 +30,41 @@ class Template(Plain):
     files: dict[str, str]
 
     def summary(self) -> dict[str, Any]:
-        """All but what is in the files."""
+        """Return everything except the contents of the files."""
         return {**self.as_dict(), "files": sorted(self.files)}
 
 
 def names() -> list[str]:
-    """All templates: a folder each."""
+    """List the names of all templates."""
     return sorted(name for name in os.listdir(_HERE) if os.path.exists(os.path.join(_HERE, name, _ABOUT)))
 
 
 def everything() -> list[Template]:
-    """All of them, with their files."""
+    """Load all templates with their files."""
     return [find(name) for name in names()]
 
 
 def find(name: str) -> Template:
-    """The template of this name."""
+    """Load a template by name."""
     from json import loads
 
     if name not in names():
-        raise Gone(f"There is no template {name!r:.100}.", hint=f"There are {', '.join(names())}.")
+        raise Gone(f"There is no template {name!r:.100}.", hint=f"Choose one of {', '.join(names())}.")
     folder = os.path.join(_HERE, name)
     about = loads(_read(os.path.join(folder, _ABOUT)))
     return Template(name, about["language"], about["description"], about["entry"], _files(folder))
 
 
 def write(template: Template, folder: str | os.PathLike[str]) -> list[str]:
-    """Write its files into a folder of this host, all or none: what is there already is kept; their paths."""
+    """Write the template's files into a folder of this host and return their paths.
+
+    If one of the files exists already, nothing is written.
+    """
     root = os.fspath(folder)
     paths = {os.path.join(root, *name.split("/")): text for name, text in template.files.items()}
     for path in paths:
         if os.path.lexists(path):
-            raise InvalidRun(f"{path} is there already.", hint="Choose another folder; nothing was written.")
+            raise InvalidRun(f"{path} exists already.", hint="Choose another folder; nothing was written.")
     for path, text in paths.items():
         try:
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

@@ -91,9 +91,9 @@ def what_to_run(
         code = checked_code(code)
         if language is None:
             from cloche.languages.choice import detected
-            from cloche.languages.markdown import unfenced
+            from cloche.languages.markdown import strip_fence
 
-            code, label = unfenced(code)
+            code, label = strip_fence(code)
             language = detected(code, entry, label)
         if files and entry is None:
             from cloche.languages.entry import place_among

@@ -93,4 +93,4 @@ def _root(box: Box, language: Language, folder: str) -> str:
 
 def _whole(language: Language, folder: str) -> str:
     above, _, name = folder.rpartition("/")
-    return above if name in language.below and above.startswith(HOME) else folder
+    return above if name in language.source_folders and above.startswith(HOME) else folder

@@ -1,7 +1,7 @@
-"""Makes TypeScript quick to start: its two compilers on the PATH, and its declarations without their comments.
+"""Makes TypeScript start fast: puts its two compilers on the PATH, and removes the comments from its declarations.
 
-A checker reads the declarations of the language and of Node anew for every program, and two thirds of them are
-documentation.  Those of Node are there twice, whole and without what is rare; languages/typescript/checker.py chooses.
+The type checker reads the declarations of the language and of Node again for every program, and two thirds of them are
+comments.  Those of Node exist twice, whole and without rare modules; languages/typescript/checker.py chooses.
 """
 
 import re
@@ -9,15 +9,16 @@ import shutil
 from pathlib import Path
 
 PROGRAMS = {"tsc": "@typescript/*/lib/tsc", "esbuild": "@esbuild/*/bin/esbuild"}
-OURS = tuple(Path(__file__).with_name(name) for name in ("essentials.d.ts", "place.js"))  # languages/node has the use
-# What is left out of the smaller declarations of Node; who names one of these modules or their globals gets the whole.
+OURS = tuple(Path(__file__).with_name(name) for name in ("essentials.d.ts", "place.js"))  # used by languages/typescript
+# Left out of the smaller declarations of Node; a program that names one of these modules or their globals is checked
+# against the whole.
 RARE = (
     "cluster dgram domain http2 inspector inspector.generated punycode repl sea sqlite test trace_events v8 wasi "
     "web-globals/fetch web-globals/navigator web-globals/storage"
 )
 _DECLARATIONS = ("@typescript/*/lib", "@types/node", "undici-types")
 _NOTE = "// Comments were taken out when this environment was built.\n"
-# What must stay first: strings, which may contain what looks like a comment, and `/// <reference … />`.
+# Strings come first, because they may contain what looks like a comment; so does `/// <reference … />`, which stays.
 _COMMENT = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`|^[ \t]*///[ \t]*<[^\n]*$)|/\*.*?\*/|//[^\n]*""",
     re.DOTALL | re.MULTILINE,
@@ -25,10 +26,10 @@ _COMMENT = re.compile(
 
 
 def furnish(env: Path) -> None:
-    """Prepare what npm has installed in an environment."""
+    """Prepare the packages that npm has installed in an environment."""
     modules = env / "lib" / "node_modules"
     for name, pattern in PROGRAMS.items():
-        for program in modules.glob(pattern):  # one: npm takes what is for this machine
+        for program in modules.glob(pattern):  # exactly one: npm installs the package for this machine
             program.chmod(0o755)
             (env / "bin" / name).symlink_to(f"../{program.relative_to(env)}")
     share = env / "share" / "typescript"
@@ -43,7 +44,10 @@ def furnish(env: Path) -> None:
 
 
 def _copy_without_rare(whole: Path, target: Path) -> None:
-    """Not below lib/: what these declarations import of other packages is rare, too, and shall not be found."""
+    """Copy Node's declarations without rare modules.
+
+    The copy is not below lib/, so that the other packages that these declarations import, also rare, are not found.
+    """
     shutil.copytree(whole, target)
     for name in RARE.split():
         (target / f"{name}.d.ts").unlink()
@@ -53,6 +57,6 @@ def _copy_without_rare(whole: Path, target: Path) -> None:
 
 
 def without_comments(declarations: str) -> str:
-    """The same declarations, shorter; references to other files stay."""
+    """Remove comments from declarations; references to other files stay."""
     bare = _COMMENT.sub(lambda found: found[1] or ("\n" if "\n" in found[0] else " "), declarations)
     return re.sub(r"[ \t]*\n\s*", "\n", bare).strip() + "\n"

@@ -1,5 +1,5 @@
 // What most programs use of Node, declared as @types/node declares it: those that use no more need not wait until all of
-// that has been read.  languages/typescript/checker.py decides.
+// that has been read.  languages/node/types.py decides.
 interface Console {
   assert(condition?: unknown, message?: string, ...data: any[]): void;
   assert(value: any, message?: string, ...optionalParams: any[]): void;

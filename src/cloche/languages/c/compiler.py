@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cloche.languages.toolchain import Found
+    from cloche.languages.toolchain import FoundTools
 
 FLAGS = ("-O1", "-Wall", "-pthread")  # a precompiled header is good for the flags that it was made with, and no others
 MAX_LOOKED_AT = 32 << 10  # characters of a source that are looked at, and others wait; what is longer is no snippet
@@ -59,7 +59,7 @@ _ABORTED = re.compile(
 )
 
 
-def plan(project: Project, found: Found, options: Iterable[str], whole: str | None = None) -> Plan:
+def plan(project: Project, found: FoundTools, options: Iterable[str], whole: str | None = None) -> Plan:
     """Compile a program: its entry, or `whole`, which is made of it, and the other files that belong to it."""
     name = os.path.basename(project.entry)
     program = f"{SCRATCH}/{name.rpartition('.')[0] or f'{name}.out'}"

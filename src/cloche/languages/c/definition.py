@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cloche.languages.c import compiler, linking
 from cloche.languages.language import Language, Plan, Preparation, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Compile the project's C files into one program; a snippet gets the `main` and the headers that it lacks."""
     options, whole = ["-std=gnu17", "-pipe"], None
     if project.snippet and project.text is not None and len(project.text) <= compiler.MAX_LOOKED_AT:
@@ -23,7 +23,7 @@ def plan(project: Project, found: Found) -> Plan:
 HELLO = '#include <stdio.h>\n\nint main(void) {\n    puts("Hello from C");\n    return 0;\n}\n'
 
 
-def _prepare(found: Found, folder: str) -> None:
+def _prepare(found: FoundTools, folder: str) -> None:
     linking.prepare(found, folder, HELLO, ".c")
 
 
@@ -42,7 +42,7 @@ LANGUAGE = Language(
     ),
     plan=plan,
     entries=("program.c", "app.c"),
-    below=("src",),
+    source_folders=("src",),
     reads=(".c",),
     diagnose=compiler.diagnose,
     explain=compiler.explain,

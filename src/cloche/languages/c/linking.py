@@ -12,20 +12,20 @@ from cloche.languages import preparation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.languages.toolchain import Found
+    from cloche.languages.toolchain import FoundTools
 
 _BEFORE, _AFTER = "link.before", "link.after"  # the linker's arguments around a program's own files
 _DROPPED = ("-L", "-plugin", "-fuse-ld")
 _TIME_S = 60
 
 
-def chosen(found: Found) -> str:
+def chosen(found: FoundTools) -> str:
     """The linker: gold where there is one, which takes half the time."""
     gold = f"{found.folder}/ld.gold"
     return gold if os.path.exists(gold) else f"{found.folder}/ld"
 
 
-def command(found: Found, program: str, thing: str) -> tuple[str, ...]:
+def command(found: FoundTools, program: str, thing: str) -> tuple[str, ...]:
     """How to make a program of an object file; empty where that was not prepared."""
     if found.prepared is None:
         return ()
@@ -34,7 +34,7 @@ def command(found: Found, program: str, thing: str) -> tuple[str, ...]:
     return (chosen(found), f"@{found.prepared}/{_BEFORE}", "-o", program, thing, f"@{found.prepared}/{_AFTER}")
 
 
-def prepare(found: Found, folder: str, hello: str, ending: str) -> None:
+def prepare(found: FoundTools, folder: str, hello: str, ending: str) -> None:
     """Find out, try, and keep it; where it does not work, nothing is kept, and the driver links."""
     import subprocess
 
@@ -57,7 +57,7 @@ def prepare(found: Found, folder: str, hello: str, ending: str) -> None:
         _remove(source, thing, program)
 
 
-def _asked(found: Found, program: str, thing: str) -> tuple[list[str], list[str]]:
+def _asked(found: FoundTools, program: str, thing: str) -> tuple[list[str], list[str]]:
     """What the driver would say before an object file, and after."""
     from shlex import split
 
@@ -74,7 +74,7 @@ def _asked(found: Found, program: str, thing: str) -> tuple[list[str], list[str]
     return ["-nostdlib", *kept[:middle]], kept[middle + 1 :]
 
 
-def _named(found: Found, word: str) -> str:
+def _named(found: FoundTools, word: str) -> str:
     """A library by its path."""
     if not word.startswith("-l"):
         return word

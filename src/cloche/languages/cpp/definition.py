@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche.languages.c import compiler, linking
 from cloche.languages.language import Language, Plan, Preparation, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 
 _STANDARD, _NEWER = "-std=gnu++20", "-std=gnu++23"
 # What only the newer one has; for all others there are headers compiled ahead.
@@ -23,7 +23,7 @@ _AHEAD = {
 }
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Compile the project's files into one program; a snippet gets the `main` and the headers that it lacks."""
     is_new = _is_new(project.text or "", *project.texts.values())
     options, whole = [_NEWER if is_new else _STANDARD, "-pipe"], None
@@ -65,7 +65,7 @@ def _ahead(folder: str, text: str, added: tuple[str, ...]) -> list[str]:
     return ["-include", f"{folder}/{fitting[-1]}.h"] if fitting else []
 
 
-def _prepare(found: Found, folder: str) -> None:
+def _prepare(found: FoundTools, folder: str) -> None:
     """Find out how to link, and compile the headers; Clang's are bound to their path, so for it they stay text."""
     import subprocess
 
@@ -97,7 +97,7 @@ LANGUAGE = Language(
     ),
     plan=plan,
     entries=("main.cc", "main.cxx", "app.cpp", "program.cpp"),
-    below=("src",),
+    source_folders=("src",),
     reads=(*compiler.CPP, ".c"),
     diagnose=compiler.diagnose,
     explain=compiler.explain,

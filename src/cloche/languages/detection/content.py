@@ -6,7 +6,7 @@ from math import exp
 
 from cloche.languages.detection import foreign
 from cloche.languages.detection.marks import EXTENDS, detectable, marks
-from cloche.languages.detection.tokens import KINDS, Reading
+from cloche.languages.detection.tokens import KINDS, TokenizedText
 from cloche.languages.detection.whole_text import about
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ def weigh(code: str) -> list[tuple[float, str, list[str]]]:
 
     The name of what is none of our languages starts with `=`; no name at all stands for the doubt.
     """
-    reading = Reading(code)
+    reading = TokenizedText(code)
     counts: dict[tuple[str, str], tuple[float, int]] = {}
     for found in _marks_in(reading):
         for name, mark, weight in found:
@@ -88,7 +88,7 @@ def _key(part: str) -> str:
 _all: list[_Marks] = []  # made when first needed
 
 
-def _marks_in(reading: Reading) -> Iterator[Found]:
+def _marks_in(reading: TokenizedText) -> Iterator[Found]:
     if not _all:
         _all.append(_Marks())
     known = _all[0]

@@ -69,7 +69,7 @@ _IN_STRING = re.compile(r"(#\{)|(\$\w)|(\$\{)|(\$\()|(%[-0-9.]*l*[dsufxcg]\b)|(\
 _IN_STRING_NAMES = ("IN#{", "IN$NAME", "IN${", "IN$(", "IN%d", "IN{}", "IN@{")
 
 
-class Reading:
+class TokenizedText:
     """The tokens of a text, by line, and notes on its comments and on what its strings contain."""
 
     def __init__(self, code: str) -> None:

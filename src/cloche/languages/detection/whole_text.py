@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cloche.languages.detection.tokens import Reading, Token
+    from cloche.languages.detection.tokens import Token, TokenizedText
 
 _JSON_SIGNS = frozenset("{}[],:-")
 _JSON_WORDS = frozenset(("true", "false", "null"))
@@ -18,7 +18,7 @@ _BETWEEN = frozenset(("and", "or", "not", "in", "is", "if", "else", "return"))
 _PROSE_SIGNS = frozenset(".,;:!?'-()\u2014\u2013\u2019")
 
 
-def about(reading: Reading) -> Iterator[str]:
+def about(reading: TokenizedText) -> Iterator[str]:
     """The marks of the whole text, as often as they count."""
     for note, times in reading.notes.items():
         yield from [note] * min(times, 4)

@@ -6,7 +6,7 @@ import os
 
 from cloche.languages.diagnostics import by_lines
 from cloche.languages.language import SCRATCH, Failure, Language, Plan, Preparation, Project, Step
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _BUILDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "builder")
@@ -18,7 +18,7 @@ _TRACE = r"^(?:goroutine \d|runtime stack:)"
 _FLAGS = "-gcflags=all=-dwarf=false"
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Have it built, and run the result."""
     scratch = SCRATCH + project.entry  # a folder of its own: two programs may be built at once
     program = f"{scratch}/main"
@@ -37,7 +37,7 @@ def plan(project: Project, found: Found) -> Plan:
     return Plan(run=run, before=(*before, build), files=files, env=env)
 
 
-def _builder(found: Found) -> tuple[str, tuple[Step, ...], tuple[tuple[str, str], ...]]:
+def _builder(found: FoundTools) -> tuple[str, tuple[Step, ...], tuple[tuple[str, str], ...]]:
     """The program that builds others: prepared, or to be built first."""
     if found.prepared is not None:
         return f"{found.prepared}/builder", (), ()
@@ -64,7 +64,7 @@ def _cores(project: Project) -> str:
     return str(max(2, -int(-project.cpu // 1)))
 
 
-def prepare(found: Found, folder: str) -> None:
+def prepare(found: FoundTools, folder: str) -> None:
     """Compile the standard library, and our builder."""
     import subprocess
     from shutil import which

@@ -6,7 +6,7 @@ import os
 
 from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
 from cloche.languages.language import SCRATCH, Failure, Language, Plan, Preparation, Project, Step
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ _UNCAUGHT = r'^Exception in thread "main" (?P<name>[\w.$]+)(?:: (?P<message>(?:.
 _NO_THREAD = "unable to create native thread"
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Have it compiled, and start the class that the builder found."""
     scratch = SCRATCH + project.entry  # a folder of its own: two programs may be built at once
     builder, before, files = _builder(found)
@@ -45,7 +45,7 @@ def plan(project: Project, found: Found) -> Plan:
     return Plan(run=run, before=(*before, build), files=files)
 
 
-def _machine(found: Found, project: Project, heap: int) -> tuple[str, ...]:
+def _machine(found: FoundTools, project: Project, heap: int) -> tuple[str, ...]:
     """How a JVM is to behave in a sandbox, whose limits it does not see."""
     return (
         found["java"],
@@ -57,7 +57,7 @@ def _machine(found: Found, project: Project, heap: int) -> tuple[str, ...]:
     )
 
 
-def _builder(found: Found) -> tuple[tuple[str, ...], tuple[Step, ...], tuple[tuple[str, str], ...]]:
+def _builder(found: FoundTools) -> tuple[tuple[str, ...], tuple[Step, ...], tuple[tuple[str, str], ...]]:
     """What starts the builder; without a prepared one it is compiled first."""
     if found.prepared is not None:
         # By names relative to where it lies: an archive holds for the class path that it was made with.
@@ -77,7 +77,7 @@ def _sources() -> list[tuple[str, str]]:
     return found
 
 
-def prepare(found: Found, folder: str) -> None:
+def prepare(found: FoundTools, folder: str) -> None:
     """Compile the builder, and make two archives of loaded classes: for it, and for programs."""
     import subprocess
     from tempfile import TemporaryDirectory
@@ -278,7 +278,7 @@ LANGUAGE = Language(
     plan=plan,
     entries=("App.java", "Application.java", "Program.java", "Solution.java"),
     manifests=("pom.xml",),
-    begins=begins,
+    manifest_entries=begins,
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "java", "needs": "javac"},

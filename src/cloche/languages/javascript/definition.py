@@ -3,7 +3,7 @@
 from cloche.languages.javascript import errors, manifest, modules
 from cloche.languages.javascript.heap import heap
 from cloche.languages.language import Language, Plan, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 
 TOOLCHAIN = Toolchain(
     programs=("node",),
@@ -33,7 +33,7 @@ TOOLCHAIN = Toolchain(
 )
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry; a snippet that is plainly an ES module gets the name of one, since older Nodes go by the name."""
     source = project.text or ""
     entry = project.entry
@@ -66,7 +66,7 @@ LANGUAGE = Language(
     plan=plan,
     entries=("index.js", "main.mjs", "index.mjs", "main.cjs", "index.cjs", "app.js", "server.js"),
     manifests=("package.json",),
-    begins=manifest.begins,
+    manifest_entries=manifest.manifest_entries,
     diagnose=errors.diagnose,
     explain=errors.explain,
     hello='console.log("Hello from JavaScript");\n',

@@ -30,7 +30,7 @@ def read(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def begins(manifest: str, text: str) -> list[str]:
+def manifest_entries(manifest: str, text: str) -> list[str]:
     """Files where the project may begin, the likeliest first; not all of them need be there."""
     if manifest != "package.json":
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche.languages.diagnostics import by_lines
 from cloche.languages.language import Failure, Language, Plan, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _HEAD = "ERROR: "
@@ -16,7 +16,7 @@ _PARSED = (
 _LOADED = r"(?ms)syntax: (?P<message>[^\n]*)\n.*^in expression starting at (?P<file>[^\n:]+):(?P<line>\d+)"
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry in its project's environment; what Julia compiles on the way goes to a folder for that."""
     options = ["--startup-file=no", "--history-file=no", "--color=no", "--threads=1"]
     if project.has("Project.toml"):

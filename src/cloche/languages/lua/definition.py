@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche.languages.diagnostics import by_lines
 from cloche.languages.language import Failure, Language, Plan, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _SAID = r"(?m)^(?:\S*/)?lua(?:jit)?[\d.-]*: "  # before what ended a program: how the interpreter was called
@@ -14,7 +14,7 @@ _TRACE = "\nstack traceback:\n"
 _PARSER = (" near ", "no visible label", "break outside", "attempt to assign to const", "too many local variables")
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry; modules are looked for beside it and in the project's root, then where Lua always does."""
     if project.snippet:
         return Plan(run=(found.first, project.entry))

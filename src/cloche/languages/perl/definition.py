@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
 from cloche.languages.language import Failure, Language, Plan, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ _WARNINGS = (
 )
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry; modules are looked for in a project's `lib`, and beside the entry."""
     if project.snippet:
         return Plan(run=(found["perl"], project.entry))

@@ -8,7 +8,7 @@ from cloche.languages import preparation, resources
 from cloche.languages.diagnostics import by_lines
 from cloche.languages.language import Failure, Language, Plan, Preparation, Project
 from cloche.languages.source_words import mentions, names_in, without_comments
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _NAMES, _SETTINGS = "names", "settings"  # what was prepared: what the extensions bring, and where they are named
@@ -34,7 +34,7 @@ _PARSE = (
 _OUT_OF_MEMORY = ("Out of memory", "Allowed memory size of")
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry; code that lacks the opening tag gets one, on its first line."""
     run = (found.first, project.entry)
     env = {} if _needs_extensions(project, found) else {"PHP_INI_SCAN_DIR": f"{found.prepared}/none"}
@@ -43,7 +43,7 @@ def plan(project: Project, found: Found) -> Plan:
     return Plan(run=run, files=((project.entry, f"<?php {project.text}"),), env=env)
 
 
-def _needs_extensions(project: Project, found: Found) -> bool:
+def _needs_extensions(project: Project, found: FoundTools) -> bool:
     """Can it be that it would notice if there were none?"""
     from re import search
 
@@ -67,7 +67,7 @@ def _is_changed(folder: str) -> bool:
         return True
 
 
-def prepare(found: Found, folder: str) -> None:
+def prepare(found: FoundTools, folder: str) -> None:
     """Ask PHP what its extensions bring: all that it knows, but for what it knows without them."""
     none = os.path.join(folder, "none")
     os.mkdir(none)
@@ -79,7 +79,7 @@ def prepare(found: Found, folder: str) -> None:
                 file.write(text)
 
 
-def _known(found: Found, settings: str | None) -> tuple[str, set[str]]:
+def _known(found: FoundTools, settings: str | None) -> tuple[str, set[str]]:
     import subprocess
 
     env = {**os.environ, **({} if settings is None else {"PHP_INI_SCAN_DIR": settings})}

@@ -15,5 +15,5 @@ LANGUAGE = Language(
     hello='print("Hello from Python")\n',
     warm=True,
     kernel={"fork": "python"},
-    words=frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow")),
+    libraries=frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow")),
 )

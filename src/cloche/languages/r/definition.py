@@ -7,7 +7,7 @@ import os
 from cloche.languages import preparation, resources
 from cloche.languages.language import Failure, Language, Plan, Preparation, Project, new_display_folder
 from cloche.languages.source_words import mentions, names_in, without_comments
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _NAMES, _LEAN = "names", "lean.R"  # what was prepared: what the packages bring, and how to start without them
@@ -31,7 +31,7 @@ _UNEXPECTED = r'(?s)^Error: (?P<message>unexpected [^\n]*?)(?: in(?P<many>:)?[ \
 _NOT_PARSED = ("unexpected ", "invalid ", "unrecognized escape", "malformed raw string", "nul character not allowed")
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Start R as `Rscript` does, but without the two shell scripts in between."""
     env = {"OPENBLAS_NUM_THREADS": str(max(1, int(project.cpu)))}
     home = _home(found)
@@ -50,7 +50,7 @@ def plan(project: Project, found: Found) -> Plan:
     return Plan(run=run, env=env, files=((profile, resources.read("languages/r/profile.R")),), display_folder=folder)
 
 
-def _needs_packages(project: Project, found: Found) -> bool:
+def _needs_packages(project: Project, found: FoundTools) -> bool:
     """Can it be that it would notice if there were none but base?"""
     folder = preparation.on_host(found)
     if folder is None or not project.snippet or not project.text:
@@ -62,7 +62,7 @@ def _needs_packages(project: Project, found: Found) -> bool:
     return mentions(text, brought | _NEEDS_PACKAGES, _WORD)
 
 
-def prepare(found: Found, folder: str) -> None:
+def prepare(found: FoundTools, folder: str) -> None:
     """Ask R what the packages bring that it always has."""
     import subprocess
 
@@ -73,7 +73,7 @@ def prepare(found: Found, folder: str) -> None:
             file.write(text)
 
 
-def _home(found: Found) -> str | None:
+def _home(found: FoundTools) -> str | None:
     """Where R is, as sandboxes see it; None when it is laid out as we do not know it."""
     on_host, inside = (os.path.dirname(os.path.dirname(path)) for path in (found.on_host, found.first))
     for library in _LIBRARIES:
@@ -82,7 +82,7 @@ def _home(found: Found) -> str | None:
     return None
 
 
-def _environment(home: str, found: Found) -> dict[str, str]:
+def _environment(home: str, found: FoundTools) -> dict[str, str]:
     """What R's shell script would set."""
     apart = found.mount is None and os.path.isdir(f"{_DEBIAN_SHARE}/share")
     share = _DEBIAN_SHARE if apart else home

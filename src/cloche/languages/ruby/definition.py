@@ -8,7 +8,7 @@ from cloche.languages import resources
 from cloche.languages.diagnostics import by_lines
 from cloche.languages.language import Failure, Language, Plan, Preparation, Project
 from cloche.languages.source_words import mentions, without_comments
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 # What RubyGems brings or changes, what shows that, and what can call for it by a name that is not in the source.  The
@@ -28,7 +28,7 @@ _RAISED = r"^.+?:\d+:in [`'].*?': (?P<message>.*?)(?: \((?P<name>[A-Z]\w*(?:::\w
 _SYNTAX = r"^(?:[^\s:][^:\n]*: )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<message>.*)$"
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry; a project's `lib` is where Ruby looks for what it requires."""
     if project.snippet and found.prepared is not None and not _needs_gems(project.text or ""):
         return Plan(
@@ -43,7 +43,7 @@ def _needs_gems(text: str) -> bool:
     return text.startswith("#!") or any(sign in text for sign in ("`", "$:", '$"', "%x")) or mentions(text, _NEEDS_GEMS)
 
 
-def prepare(_: Found, folder: str) -> None:
+def prepare(_: FoundTools, folder: str) -> None:
     """Write what a program without RubyGems is started with."""
     with open(os.path.join(folder, "lean.rb"), "w", encoding="utf-8") as file:
         file.write(resources.read("languages/ruby/without_gems.rb"))
@@ -56,7 +56,7 @@ def _bundle(project: Project) -> dict[str, str]:
     return {"BUNDLE_GEMFILE": f"{project.root}/Gemfile", "BUNDLE_PATH": f"{project.root}/vendor/bundle"}
 
 
-def _moved(found: Found) -> dict[str, str]:
+def _moved(found: FoundTools) -> dict[str, str]:
     """A Ruby that was built for another place than where sandboxes see it has to be told where its library is."""
     if found.mount is None:
         return {}

@@ -7,7 +7,7 @@ import re
 
 from cloche.languages.diagnostics import MAX_DIAGNOSTICS, number, shown_name
 from cloche.languages.language import SCRATCH, Failure, Language, Plan, Project, Step
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 TYPE_CHECKING = False
@@ -67,14 +67,14 @@ def _installed(place: str) -> list[str]:
         return []
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Compile a file, or what a manifest says."""
     if project.has("Cargo.toml"):
         from cloche.languages.rust import cargo
 
         manifest = cargo.read(project)
         if manifest is not None and manifest.foreign and not _is_vendored(project):
-            return Plan(run=(), lacks=_what_is_missing(manifest))
+            return Plan(run=(), missing=_what_is_missing(manifest))
         if manifest is not None and manifest.simple:
             return _by_manifest(project, found, manifest)
         return _by_cargo(project, found, manifest)
@@ -100,7 +100,7 @@ def _completed(project: Project) -> tuple[str, int, int] | None:
 
 
 def _compiled(
-    project: Project, found: Found, source: str, edition: str, crate: str = "", *options: str
+    project: Project, found: FoundTools, source: str, edition: str, crate: str = "", *options: str
 ) -> tuple[Step, str]:
     """How a program comes of a source, and where it is then."""
     stem = os.path.basename(source).removesuffix(".rs")
@@ -114,7 +114,7 @@ def _compiled(
     return Step("compile", command, cwd=project.root), program
 
 
-def _by_manifest(project: Project, found: Found, manifest: Manifest) -> Plan:
+def _by_manifest(project: Project, found: FoundTools, manifest: Manifest) -> Plan:
     """What Cargo would do for a package without dependencies: the library, if there is one, and the program."""
     from cloche.languages.rust.cargo import environment
 
@@ -136,11 +136,11 @@ def _by_manifest(project: Project, found: Found, manifest: Manifest) -> Plan:
     return Plan(run=(program,), before=tuple(steps))
 
 
-def _by_cargo(project: Project, found: Found, manifest: Manifest | None) -> Plan:
+def _by_cargo(project: Project, found: FoundTools, manifest: Manifest | None) -> Plan:
     """Have Cargo build it from what is there."""
     cargo = f"{os.path.dirname(found['rustc'])}/cargo"
     if not os.path.exists(f"{os.path.dirname(found.on_host)}/cargo"):
-        return Plan(run=(), lacks="This project needs Cargo, which is not installed on this host.")
+        return Plan(run=(), missing="This project needs Cargo, which is not installed on this host.")
     crate = _binary(manifest, project.entry.removeprefix(f"{project.root}/")) if manifest is not None else "main"
     target = f"{SCRATCH}/target"
     command = [cargo, "build", "--offline", "--quiet", "--target-dir", target, "--color=never"]

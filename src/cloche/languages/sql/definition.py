@@ -5,7 +5,7 @@ from __future__ import annotations
 from cloche.languages import resources
 from cloche.languages.diagnostics import number
 from cloche.languages.language import Failure, Language, Plan, Project, new_display_folder
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _SAID = r"(?ms)^(?P<name>[A-Z][\w ]*?)(?: Error|Exception): (?P<message>.*)"
@@ -13,7 +13,7 @@ _PLACE = r"(?m)^LINE (?P<line>\d+): (?P<text>.*)\n(?P<space> *)\^"
 _NOT_PARSED = ("Parser", "Syntax")
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Hand it to our own script, in the sandbox's Python."""
     folder = new_display_folder()
     files = (

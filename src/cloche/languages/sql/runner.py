@@ -132,7 +132,7 @@ def answer(database: Any, statement: Any, shown: Displays) -> None:
     elif kind == "EXPLAIN":
         print("\n".join(str(row[-1]) for row in database.fetchall()))
     else:
-        result = Result(database, columns)
+        result = QueryResult(database, columns)
         text = result.text()
         print(text)
         shown.add(result, text)
@@ -150,7 +150,7 @@ def rows_of(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-class Result:
+class QueryResult:
     """What a query has found: its first rows, and how many there are."""
 
     def __init__(self, database: Any, columns: list[tuple[str, str]]) -> None:
@@ -192,7 +192,7 @@ class Result:
 class Column:
     """One column of a result, as tables.py asks for it."""
 
-    def __init__(self, result: Result, number: int) -> None:
+    def __init__(self, result: QueryResult, number: int) -> None:
         self.name, self.type = result.columns[number]
         self._values = [simple(row[number]) for row in result.rows]
         is_time = self.type.startswith(("DATE", "TIME", "INTERVAL"))
@@ -216,7 +216,7 @@ class Displays:
     def __init__(self, folder: str) -> None:
         self._folder, self._count = folder, 0
 
-    def add(self, result: Result, text: str) -> None:
+    def add(self, result: QueryResult, text: str) -> None:
         """One more result."""
         self._count += 1
         if self._count > MOST_DISPLAYS:

@@ -6,7 +6,7 @@ import os
 
 from cloche.languages.diagnostics import by_lines
 from cloche.languages.language import Failure, Language, Plan, Project
-from cloche.languages.toolchain import Found, Toolchain
+from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _VERSION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "version.tcl")
@@ -16,7 +16,7 @@ _PLACED = r"(?s)\A(?P<message>[^\n]*)\n(?:.*\n)?    \(file \"(?P<file>[^\n\"]*)\
 _PARSER = ("missing ", "extra characters after close-", "unmatched open ", "invalid bareword", "unbalanced ")
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry."""
     return Plan(run=(found.first, project.entry))
 

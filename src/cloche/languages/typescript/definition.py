@@ -8,7 +8,7 @@ from cloche.languages.javascript import definition as javascript
 from cloche.languages.javascript import errors, manifest, modules
 from cloche.languages.javascript.heap import heap
 from cloche.languages.language import SCRATCH, Language, Plan, Project, Step
-from cloche.languages.toolchain import Found
+from cloche.languages.toolchain import FoundTools
 from cloche.languages.typescript import checker
 from cloche.model.result import Diagnostic
 
@@ -34,7 +34,7 @@ _BUNDLED = re.compile(
 )
 
 
-def plan(project: Project, found: Found) -> Plan:
+def plan(project: Project, found: FoundTools) -> Plan:
     """Bundle it, then run it; the check goes along with that, or comes first if it is to block."""
     source = project.text or ""
     legacy = "@" in source and _STANDARD_DECORATOR not in source and _LEGACY_DECORATOR.search(source) is not None
@@ -129,7 +129,7 @@ LANGUAGE = Language(
     entries=("index.ts", "main.mts", "index.mts", "main.cts", "app.ts", "server.ts", "main.tsx", "index.tsx"),
     manifests=("tsconfig.json", "package.json"),
     reads=("tsconfig.json",),
-    begins=manifest.begins,
+    manifest_entries=manifest.manifest_entries,
     diagnose=diagnose,
     explain=errors.explain,
     hello='const name: string = "TypeScript";\nconsole.log(`Hello from ${name}`);\n',
