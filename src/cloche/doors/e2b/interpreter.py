@@ -26,7 +26,6 @@ _SHOWS = {"rows": 5000, "saved": True}  # clients expect whole tables
 _TEXT = b"text/plain; charset=utf-8"
 _NDJSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
 _FIRST = ("python", "javascript")  # contexts that every sandbox has
-_SPOKEN = frozenset(("python", "javascript", "js", "typescript", "ts", "r", "java", "bash"))
 
 
 class InterpreterCall(NamedTuple):
@@ -183,13 +182,15 @@ async def _left(receive: Receive) -> None:
 
 
 def _language(name: Any) -> str:
-    wanted = str(name).strip().lower()
-    if wanted not in _SPOKEN:
-        raise Refusal(500, f"The language {name!r:.100} is unknown; there are {', '.join(sorted(_SPOKEN))}.")
+    """Return the language of this name or alias, if it has sessions."""
     try:
-        return languages.find(wanted).name
+        language = languages.find(str(name))
     except InvalidRun:
-        raise Refusal(500, f"The language {wanted} is not available on this server.") from None
+        language = None
+    if language is None or language.kernel is None:
+        known = ", ".join(each.name for each in languages.everything() if each.kernel is not None)
+        raise Refusal(500, f"The language {name!r:.100} is unknown; known languages: {known}.")
+    return language.name
 
 
 def _context_json(context: ContextInfo) -> dict[str, Any]:

@@ -26,14 +26,8 @@ from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
-<<<<<<< HEAD
-from cloche.languages.availability import State, look
-from cloche.model.records import KeyRecord
-=======
 from cloche.languages.availability import Availability, check_languages
-from cloche.model.records import AuditRecord, KeyRecord
-from cloche.service.identity import new_id
->>>>>>> 815d28c (languages: plain names and prose for the shared modules)
+from cloche.model.records import KeyRecord
 
 operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
@@ -153,17 +147,8 @@ async def metrics(request: Request) -> Response:
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-<<<<<<< HEAD
-def _states() -> list[State]:
-    return look(environment.manifest(settings.load().environment or environment.location()))
-=======
-def _audit(service: TheService, caller: TheCaller, action: str, target: str, details: dict[str, Any]) -> None:
-    service.journal.note(AuditRecord(new_id("audit"), time(), caller.owner, caller.key_id, action, target, details))
-
-
 def _states() -> list[Availability]:
     return check_languages(environment.manifest(settings.load().environment or environment.location()))
->>>>>>> 815d28c (languages: plain names and prose for the shared modules)
 
 
 def _language(state: Availability) -> dict[str, Any]:

@@ -1,19 +1,19 @@
-"""Which language some code is in, when nobody has said so: by its label, its file's name, its shebang or its looks.
+"""Detects the language of code that comes without one: by its label, file name, shebang line or content.
 
-The engine asks before it starts a run without a language.  Nothing here runs the code or trusts it.
+Nothing here runs the code or trusts it.
 """
 
 from __future__ import annotations
 
 from cloche.model.plain import Plain
 
-_SAID = 1.0  # the confidence of a plain statement, such as a label
+_CERTAIN = 1.0  # the confidence of a plain statement, such as a label
 _SHEBANG = 0.98
-_CHOSEN = 0.9  # of an ending that leaves a choice
+_AMONG_FEW = 0.9  # of a file extension that several languages use
 
 
 class Guess(Plain):
-    """The language that some code seems to be in; an empty name, without confidence, where it is none of ours."""
+    """The language that some code seems to be in; the name is empty if the code is in none that Cloche knows."""
 
     language: str
     confidence: float  # 0 to 1
@@ -21,7 +21,7 @@ class Guess(Plain):
 
 
 def detect(code: str, *, file: str | None = None, label: str | None = None) -> Guess:
-    """The language of some code: what its fence's label says, else its file's name, its shebang, or its content."""
+    """Detect the language of code from its Markdown label, else its file name, its shebang line, or its content."""
     return _by_label(label or "") or _by_file(file or "", code) or _by_shebang(code) or _by_content(code)
 
 
@@ -29,18 +29,18 @@ def _by_label(label: str) -> Guess | None:
     from cloche.languages.detection import known_names
 
     for name in _label_names(label):
-        language = known_names.language_in(known_names.LABELS, name)
-        if not language and name not in (*known_names.FOREIGN_LABELS, *known_names.SILENT_LABELS):
-            language = _defined("aliases", name)
+        if name in known_names.SILENT_LABELS:
+            continue
+        language = known_names.language_in(known_names.LABELS, name) or _defined("aliases", name)
         if language:
-            return Guess(language, _SAID, f"the label says {name}")
+            return Guess(language, _CERTAIN, f"the label says {name}")
         if name in known_names.FOREIGN_LABELS:
             return Guess("", 0.0, f"the label says {name}")
     return None
 
 
 def _label_names(label: str) -> list[str]:
-    """What a label could mean: `python`, `{.python .numberLines}`, `{r, echo=FALSE}`, `js:app.js`, `text/x-perl`."""
+    """List the names in a label: `python`, `{.python .numberLines}`, `{r, echo=FALSE}`, `js:app.js`, `text/x-perl`."""
     words = label[:200].strip().strip("`~{}").lower().replace(",", " ").replace(":", " ").replace("{", " ").split()
     if not words:
         return []
@@ -54,10 +54,10 @@ def _by_file(file: str, code: str) -> Guess | None:
     name = file[-300:].replace("\\", "/").rpartition("/")[2].strip().lower()
     language = known_names.language_in(known_names.FILES, name) if name else ""
     if language:
-        return Guess(language, _SAID, f"the file is called {name}")
-    stem, _, ending = name.rpartition(".")
-    if name in known_names.FOREIGN_FILES or (stem and ending in known_names.FOREIGN_ENDINGS):
+        return Guess(language, _CERTAIN, f"the file is called {name}")
+    if name in known_names.FOREIGN_FILES:
         return Guess("", 0.0, f"the file is called {name}")
+    stem, _, ending = name.rpartition(".")
     if not stem:
         return None
     if ending in known_names.UNDECIDED:
@@ -65,23 +65,24 @@ def _by_file(file: str, code: str) -> Guess | None:
     language = next((one for one, endings in known_names.ENDINGS.items() if ending in endings.split()), "")
     if not language and ending not in known_names.SILENT_ENDINGS:
         language = _defined("extensions", f".{ending}")
-    return Guess(language, _SAID, f"the file's name ends in .{ending}") if language else None
+    if language:
+        return Guess(language, _CERTAIN, f"the file's name ends in .{ending}")
+    return Guess("", 0.0, f"the file is called {name}") if ending in known_names.FOREIGN_ENDINGS else None
 
 
-def _defined(part: str, word: str) -> str:
-    """The language whose definition has the word, for those that the tables do not know; they are quicker."""
+def _defined(field: str, word: str) -> str:
+    """Find the language whose definition has the word, if the tables of known names do not; they are faster."""
     from cloche import languages
 
-    every = languages.everything() if word else ()
-    return next((each.name for each in every if word == each.name or word in getattr(each, part)), "")
+    return next((each.name for each in languages.everything() if word == each.name or word in getattr(each, field)), "")
 
 
 def _among(code: str, choice: tuple[str, ...], why: str) -> Guess:
-    """The likeliest of a few languages."""
+    """Choose the likeliest of a few languages."""
     from cloche.languages.detection.content import weigh
 
     ranked = [name for _, name, _ in weigh(code) if name in choice]
-    return Guess(next(iter(ranked), choice[0]), _CHOSEN, why)
+    return Guess(next(iter(ranked), choice[0]), _AMONG_FEW, why)
 
 
 def _by_shebang(code: str) -> Guess | None:
@@ -102,9 +103,12 @@ def _by_shebang(code: str) -> Guess | None:
         word in ("tsx", "ts-node") or "strip-types" in word for word in words
     ):
         return Guess("typescript", _SHEBANG, f"the first line names {program}")
-    # Versions are part of the names of interpreters: python3.12, lua5.4, php8.
-    language = known_names.language_in(known_names.PROGRAMS, program) or known_names.language_in(
-        known_names.PROGRAMS, program.rstrip("0123456789.-")
+    # Interpreters have their version in their name: python3.12, lua5.4, php8.
+    bare = program.rstrip("0123456789.-")
+    language = (
+        known_names.language_in(known_names.PROGRAMS, program)
+        or known_names.language_in(known_names.PROGRAMS, bare)
+        or _defined("aliases", bare)
     )
     return Guess(language, _SHEBANG if language else 0.0, f"the first line names {program}")
 

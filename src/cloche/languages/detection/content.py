@@ -1,4 +1,4 @@
-"""The language of a text that comes without a name: its marks are counted, weighed and compared."""
+"""Detects the language of a text by its content: counts, weighs and compares the marks in it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from cloche.languages.detection.tokens import Token
 
-    Found = list[tuple[str, str, float]]  # whose mark, which, and its weight
+    Matches = list[tuple[str, str, float]]  # language, mark and weight
 
-_HERE = "\0here"  # what ends at a node
-_LONGEST_LINE = 60  # tokens in which the rest of a mark with … is looked for
-_DOUBT = 1.6  # what counts against every guess
-_HANDICAP = 0.5  # of a language that extends another: without marks of its own it is the other
-_SHARPNESS = 0.8  # how weight becomes confidence
+_HERE = "\0here"  # the key of the marks that end at a node
+_LONGEST_LINE = 60  # tokens of a line that are searched for the rest of a mark with …
+_DOUBT = 1.6  # weight of the guess that the text is in no language
+_HANDICAP = 0.5  # of a language that extends another: without marks of its own, the text is in the other
+_SHARPNESS = 0.8  # how strongly weight turns into confidence
 
 
 def weigh(code: str) -> list[tuple[float, str, list[str]]]:
-    """What this text could be, the likeliest first: confidence, name and the weightiest marks.
+    """List what the text could be, the likeliest first: confidence, name and the weightiest marks.
 
-    The name of what is none of our languages starts with `=`; no name at all stands for the doubt.
+    The name of anything that is not one of our languages starts with `=`; the empty name stands for doubt.
     """
     reading = TokenizedText(code)
     counts: dict[tuple[str, str], tuple[float, int]] = {}
@@ -43,7 +43,7 @@ def weigh(code: str) -> list[tuple[float, str, list[str]]]:
         reasons.setdefault(name, []).append((share, mark))
     for name, base in EXTENDS.items():
         if totals[name] <= totals.get(base, 0.0) - _HANDICAP + 0.001:
-            del totals[name]  # nothing speaks for it that does not speak for the other
+            del totals[name]  # it has no evidence that the other does not have
     totals[""] = _DOUBT
     most = max(totals.values())
     likely = {name: exp((total - most) * _SHARPNESS) for name, total in totals.items()}
@@ -55,12 +55,12 @@ def weigh(code: str) -> list[tuple[float, str, list[str]]]:
 
 
 class _Marks:
-    """All marks of all languages, arranged so that a text is gone through once."""
+    """All marks of all languages, arranged so that one pass over a text finds them."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Any] = {}
-        self.gaps: dict[str, list[tuple[list[list[str]], Found]]] = {}
-        self.about: dict[str, Found] = {}
+        self.gaps: dict[str, list[tuple[list[list[str]], Matches]]] = {}
+        self.about: dict[str, Matches] = {}
         for name in detectable():
             self._add(name, marks(name))
         for name, found in foreign.MARKS.items():
@@ -85,10 +85,10 @@ def _key(part: str) -> str:
     return f"\0{part}" if part in KINDS else part
 
 
-_all: list[_Marks] = []  # made when first needed
+_all: list[_Marks] = []  # filled on first use
 
 
-def _marks_in(reading: TokenizedText) -> Iterator[Found]:
+def _marks_in(reading: TokenizedText) -> Iterator[Matches]:
     if not _all:
         _all.append(_Marks())
     known = _all[0]
@@ -97,7 +97,7 @@ def _marks_in(reading: TokenizedText) -> Iterator[Found]:
     for line in reading.lines:
         keys = [_keys(token) for token in line]
         for place in range(len(keys)):
-            # After a dot a word is somebody's member, whatever it means elsewhere.
+            # After a dot a word is the name of a member, whatever it means elsewhere.
             if place == 0 or line[place - 1][0] != "." or line[place][1] != "NAME":
                 yield from _rows(known.rows, keys, place)
         for key in keys[1]:
@@ -115,8 +115,8 @@ def _keys(token: Token) -> tuple[str, ...]:
     return (said, f"\0{kind}") if kind and said else (said or f"\0{kind}",)
 
 
-def _rows(node: dict[str, Any], keys: list[tuple[str, ...]], place: int) -> Iterator[Found]:
-    """The marks that start at this token."""
+def _rows(node: dict[str, Any], keys: list[tuple[str, ...]], place: int) -> Iterator[Matches]:
+    """Find the marks that start at this token."""
     if _HERE in node:
         yield node[_HERE]
     if place < len(keys):
@@ -127,7 +127,7 @@ def _rows(node: dict[str, Any], keys: list[tuple[str, ...]], place: int) -> Iter
 
 
 def _has(keys: list[tuple[str, ...]], pieces: list[list[str]]) -> bool:
-    """Does the line start with the first piece and have the others later, in this order?"""
+    """Does the line start with the first piece and contain the others later, in this order?"""
     place = 0
     for number, piece in enumerate(pieces):
         last = len(keys) - len(piece)

@@ -1,4 +1,4 @@
-"""What is not a program of ours: data, mark-up, settings, prose.  It wins against a wrong guess."""
+"""Marks of text that Cloche does not run (data, mark-up, prose, other languages); they outweigh wrong guesses."""
 
 MARKS: dict[str, dict[str, float]] = {
     "JSON": {

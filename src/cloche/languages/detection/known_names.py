@@ -1,4 +1,8 @@
-"""What tells a language by name: a fence's label, a file's name or ending, the program of a shebang."""
+"""Tables of names that tell a language: labels of Markdown fences, file names and endings, programs of shebang lines.
+
+A language without a row is found by the aliases and extensions of its definition; the tables are faster and know more
+names.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ FOREIGN_LABELS = """
     powershell prolog properties proto protobuf ps1 pwsh regex rst sass scala scheme scss solidity svelte svg swift
     terraform tex toml tsv vb vbnet verilog vhdl vim viml vue wasm wat xml yaml yml zig
 """.split()  # noqa: SIM905
-"""Labels that say plainly that it is no language of ours.  All others say nothing, unless a definition has them."""
+"""Labels of languages and formats that Cloche does not run.  A definition that has the name as an alias wins."""
 SILENT_LABELS = ("", "text", "txt", "plaintext", "plain", "none", "code", "output")
 
 ENDINGS = {
@@ -53,7 +57,7 @@ ENDINGS = {
 }
 SILENT_ENDINGS = ("txt", "text", "code", "tmp", "bak")
 UNDECIDED = {"h": ("c", "cpp")}
-"""Endings that leave a choice, which the content makes; if it does not, the first."""
+"""Endings that several languages use: the content decides, or else the first."""
 FILES = {
     "bash": ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zshenv .zprofile .kshrc bashrc zshrc",
     "javascript": "jakefile",
@@ -95,5 +99,5 @@ PROGRAMS = {
 
 
 def language_in(table: dict[str, str], name: str) -> str:
-    """Whose row of the table has the name, or is called by it; nothing if none."""
+    """Return the language whose row contains the name or is called so; empty if there is none."""
     return next((language for language, names in table.items() if name in (*names.split(), language)), "")

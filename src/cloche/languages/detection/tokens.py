@@ -1,4 +1,4 @@
-"""Text becomes lines of tokens, whatever language it is in: comments are dropped, strings become one token each.
+"""Splits text of any language into lines of tokens: drops comments, and makes one token of each string.
 
 Every step is bounded, so that hostile text costs no more than other text of its length.
 """
@@ -9,9 +9,9 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    Token = tuple[str, str]  # what it says, and what kind it is (empty for a sign)
+    Token = tuple[str, str]  # text and kind (empty for a sign)
 
-LOOK_AT = 64 * 1024  # characters
+LOOK_AT = 64 * 1024  # characters at most
 MOST_TOKENS = 3000
 
 _TOKEN = re.compile(
@@ -112,7 +112,7 @@ class TokenizedText:
             self.lines.append([("", "BOL"), *line, ("", "EOL")])
 
     def _block(self, text: str, opened: str, place: int) -> tuple[str, int]:
-        """The kind of what is opened here, and the place behind its closing mark."""
+        """Return the kind of the block that is opened here, and the position behind its closing mark."""
         if opened.startswith("<<"):
             closing, kind = "\n" + opened.strip("<-~\"'"), "HEREDOC"
         elif opened.startswith("--"):
@@ -126,7 +126,7 @@ class TokenizedText:
         return (kind if kind in ("HEREDOC", "TRIPLE") else ""), place
 
     def _string(self, said: str) -> str:
-        """The kind of a string; what is in it is noted."""
+        """Return the kind of a string, and note what it contains."""
         if said[0] == "`":
             if "${" in said:
                 self._note("IN`${")

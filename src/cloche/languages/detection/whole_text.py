@@ -1,4 +1,4 @@
-"""What can be said of a text as a whole: how its lines end, whether it is data or prose."""
+"""Marks of a text as a whole: how its lines end, whether it looks like data or prose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROSE_SIGNS = frozenset(".,;:!?'-()\u2014\u2013\u2019")
 
 
 def about(reading: TokenizedText) -> Iterator[str]:
-    """The marks of the whole text, as often as they count."""
+    """Yield the marks of the whole text, each as often as it counts."""
     for note, times in reading.notes.items():
         yield from [note] * min(times, 4)
     lines = [line[1:-1] for line in reading.lines]
@@ -49,7 +49,7 @@ def _json(lines: list[list[Token]]) -> bool:
 
 
 def _prose(lines: list[list[Token]]) -> bool:
-    """Words beside words, and few signs but those of prose."""
+    """Do words follow words, with few signs other than those of prose?"""
     words = pairs = signs = 0
     for line in lines:
         kinds = [kind for _, kind in line]
@@ -60,7 +60,7 @@ def _prose(lines: list[list[Token]]) -> bool:
 
 
 def _table(lines: list[list[Token]]) -> bool:
-    """The same number of commas in each line, and no other signs."""
+    """Does each line have the same number of commas, and no other signs?"""
     commas = {sum(said == "," for said, _ in line) for line in lines}
     tokens = (token for line in lines for token in line)
     plain = all(kind in ("NAME", "NUMBER", "STRING") or said in (",", "-", ".", ":", "/") for said, kind in tokens)
@@ -68,7 +68,7 @@ def _table(lines: list[list[Token]]) -> bool:
 
 
 def _log(lines: list[list[Token]]) -> bool:
-    """Most lines start with a date or a time."""
+    """Do most lines start with a date or a time?"""
     dated = 0
     for line in lines:
         start = [token for token in line[:6] if token[0] != "["]
@@ -77,13 +77,13 @@ def _log(lines: list[list[Token]]) -> bool:
 
 
 def _settings(lines: list[list[Token]]) -> bool:
-    """Names in capitals that are set, and nothing else."""
+    """Does every line set a name in capitals?"""
     names = [line[0][0] for line in lines if len(line) > 2 and line[1][0] == "=" and not line[2][0].startswith("$")]
     return len(names) == len(lines) > 1 and all(name.isupper() for name in names)
 
 
 def _expression(lines: list[list[Token]]) -> bool:
-    """A few lines that a calculator could take: names, calls, sums, and what they are put into."""
+    """Is it a few lines that a calculator could take: names, calls, sums and assignments?"""
     if len(lines) > 8:
         return False
     found = False
