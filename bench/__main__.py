@@ -1,4 +1,4 @@
-"""`python -m bench`: Cloche beside a bare interpreter and `docker run`, with the limits that we promise."""
+"""`python -m bench`: measures Cloche beside a bare interpreter and `docker run`, and checks the promised limits."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ import time
 from pathlib import Path
 
 from bench import languages, machine, report
-from bench.engine import REPOSITORY
 from bench.measures import Lab, measure
 
 ROUNDS, QUICK_ROUNDS = 25, 3
-BUDGET_S = 240.0  # after this no further round is started
+BUDGET_S = 240.0  # no further round starts after this
 PEERS_BUDGET_S = 300
-PEERS = REPOSITORY.parent / "shared" / "bench" / "peers.py"
 
 
 def main() -> int:
-    """Measure, print, and tell by the exit code whether that worked (with --strict: whether all limits hold)."""
+    """Measure and print; the exit code says whether that worked (with --strict: whether all limits hold)."""
     options = parse()
     names = {row.contest for row in report.ROWS}
     wanted = set(filter(None, options.only.split(","))) or names
@@ -52,37 +50,39 @@ def main() -> int:
     if options.json:
         Path(options.json).write_text(json.dumps(report.as_json(rows, facts, run, samples), indent=1) + "\n")
     if options.peers:
-        peers(options.reps)
+        peers(Path(options.peers), options.reps)
     missed = options.strict and any(row.verdict == "MISSED" for row in rows)
     return 1 if samples.broken or missed else 0
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--reps", type=int, default=0, metavar="N", help=f"rounds (default {ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds: does it work, not how fast is it")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, to see that it works")
     parser.add_argument(
         "--only", default="", metavar="A,B", help="contests, by name: hello, pandas, burst, ...; languages"
     )
-    parser.add_argument("--json", metavar="FILE", help="write figures and samples there")
-    parser.add_argument("--strict", action="store_true", help="exit with 1 when a limit is missed")
-    parser.add_argument("--peers", action="store_true", help=f"then other sandboxes, by {PEERS.name}, if it is here")
+    parser.add_argument("--json", metavar="FILE", help="write figures and samples to this file")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a limit is missed")
+    parser.add_argument(
+        "--peers",
+        metavar="SCRIPT",
+        help="then time other sandboxes with this script and bench/peer.py",
+    )
     options = parser.parse_args()
     options.reps = max(1, options.reps or (QUICK_ROUNDS if options.quick else ROUNDS))
     return options
 
 
-def peers(reps: int) -> None:
-    """Other sandboxes and Cloche, as many as are installed here."""
+def peers(script: Path, reps: int) -> None:
+    """Let a script compare Cloche with the other sandboxes that are installed here."""
     home = os.environ.get("PEERS_HOME", "/tmp/peers-home")
-    if not PEERS.exists():
-        print(f"\nNo other sandboxes: {PEERS} is not here.")
-        return
+    if not script.exists():
+        sys.exit(f"--peers: there is no file {script}")
     if not Path(home, "venv").exists():
-        print(f"\nOther sandboxes are not installed ({PEERS} setup --home {home}); what is here without that:")
+        print(f"\nSome sandboxes are not installed (to install them: {script} setup --home {home}).")
     plugin = Path(__file__).with_name("peer.py")
-    command = [sys.executable, str(PEERS), "run", "--home", home, "--plugin", str(plugin)]
+    command = [sys.executable, str(script), "run", "--home", home, "--plugin", str(plugin)]
     command += ["--reps", str(reps), "--budget", str(PEERS_BUDGET_S)]
     print(flush=True)
     subprocess.run(command, check=True)

@@ -1,4 +1,4 @@
-"""What is measured with E2B's own client: beside Cloche a server that does nothing, which is the client's own share."""
+"""Measures E2B's own client with Cloche, and with a server that does nothing, which shows the client's own share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RAN = b'{"type":"result","text":"2","is_main_result":true,"extra":{}}\n{"type":
 
 
 class Clients:
-    """E2B's client in processes of its own: one for each server."""
+    """E2B's client in processes of its own, one for each server."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -28,11 +28,9 @@ class Clients:
         self._nothing: _Nothing | None = None
 
     def sides(self) -> dict[str, dict[str, Callable[[], list[float]]]]:
-        """The contests: each with its sides."""
         return {f"e2b {what}": {side: self._side(side, what) for side in ("cloche", "nothing")} for what in _WHAT}
 
     def close(self) -> None:
-        """End all."""
         for process in self._processes.values():
             process.terminate()
             process.wait(10)
@@ -71,7 +69,7 @@ _WHAT = ("first", "turn", "many")
 
 
 class _Nothing:
-    """A server that gives every request the answer that its client hopes for, and does nothing."""
+    """A server that gives every request the answer that its client expects, and does nothing."""
 
     def __init__(self) -> None:
         ready = threading.Event()
@@ -89,12 +87,11 @@ class _Nothing:
         ready.wait(10)
 
     def close(self) -> None:
-        """End it."""
         self._loop.call_soon_threadsafe(self._stop.set)
 
 
 class _Answers(asyncio.Protocol):
-    """One connection: heads are told from bodies by their length, and nothing else is read."""
+    """One connection; the length of a body tells where the next request begins, and nothing else is read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

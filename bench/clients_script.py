@@ -1,4 +1,4 @@
-"""What is timed with E2B's own client, by its own interpreter; asked by lines on standard input (bench/clients.py)."""
+"""Times E2B's own client under its own interpreter; bench/clients.py sends requests as lines on standard input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def first() -> list[float]:
 
 
 def turn() -> list[float]:
-    """Code in a sandbox that is there."""
+    """Run code in a sandbox that exists already."""
     with Sandbox.create() as sandbox:
         sandbox.run_code("x = 1")
         times = []
@@ -36,7 +36,7 @@ def turn() -> list[float]:
 
 
 def many() -> list[float]:
-    """Many sandboxes at once."""
+    """Start many sandboxes at the same time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         start = time.perf_counter()
         made = list(pool.map(lambda _: Sandbox.create(), range(AT_ONCE)))

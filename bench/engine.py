@@ -1,7 +1,7 @@
-"""An engine in a process of its own, with settings of its own, asked over a pipe: one JSON line per request and answer.
+"""An engine in a process of its own, with its own settings, driven over a pipe: one JSON line per request and answer.
 
-It times itself, so that the pipe is no part of what is measured.  The client below needs nothing but the standard
-library, and so works under any interpreter; the server runs under ours: `python -m bench.engine`.
+The engine times itself, so that the pipe is not measured.  The client below needs only the standard library, and so
+works under any interpreter; the server runs under ours: `python -m bench.engine`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANSWER_S = 120.0
 
 
 class Engine:
-    """The client: any number of threads may ask at once."""
+    """The client; any number of threads may send requests at the same time."""
 
     def __init__(self, python: str, **settings: str) -> None:
         self._process = subprocess.Popen(
@@ -53,7 +53,7 @@ class Engine:
             raise
 
     def ask(self, what: str, **details: Any) -> dict[str, Any]:
-        """Have it done, and wait for the answer."""
+        """Send a request and wait for the answer."""
         future: Future[dict[str, Any]] = Future()
         with self._lock:
             if self._ended:
@@ -68,7 +68,6 @@ class Engine:
         return answer
 
     def close(self) -> None:
-        """End it, and all its sandboxes."""
         with contextlib.suppress(OSError):
             self._requests.close()
         try:
@@ -90,14 +89,14 @@ class Engine:
 
 
 class Server:
-    """What the engine's process does."""
+    """Answers requests in the engine's process."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, cloche.Sandbox] = {}
         self._write = threading.Lock()
 
     def serve(self) -> None:
-        """Answer until nobody asks any more."""
+        """Answer requests until the input ends."""
         with ThreadPoolExecutor(IN_FLIGHT) as threads:
             for line in sys.stdin.buffer:
                 threads.submit(self._answer, json.loads(line))
@@ -108,14 +107,14 @@ class Server:
         number, what = request.pop("id"), request.pop("what")
         try:
             answer = getattr(self, what)(**request)
-        except Exception as problem:  # the asker is told, and goes on with something else
+        except Exception as problem:  # the client gets the error, and goes on with something else
             answer = {"error": f"{type(problem).__name__}: {problem}"}
         with self._write:
             sys.stdout.write(json.dumps({"id": number, **answer}) + "\n")
             sys.stdout.flush()
 
     def warm_up(self) -> dict[str, Any]:
-        """Nurseries started, libraries imported, first use over."""
+        """Start the nurseries, import the libraries, and get the first use over."""
         import cloche
 
         cloche.warm_up()
@@ -123,7 +122,7 @@ class Server:
         return {"version": cloche.__version__}
 
     def fresh(self, code: str) -> dict[str, Any]:
-        """`cloche.run`, step by step: it lets go of the sandbox, we wait until that is gone."""
+        """`cloche.run`, step by step: it releases the sandbox, and we wait until the sandbox is gone."""
         from cloche.blocking.engine.one_shot import one_shot
         from cloche.model.limits import Limits
 
@@ -139,21 +138,19 @@ class Server:
         return {"output": result.stdout, "run": seen - start, "teardown": time.perf_counter() - seen}
 
     def open(self, session: str) -> dict[str, Any]:
-        """A new session."""
         import cloche
 
         self._sessions[session] = cloche.Sandbox(timeout=ANSWER_S)
         return {}
 
     def turn(self, session: str, code: str) -> dict[str, Any]:
-        """Code in a live session."""
+        """Run code in a live session."""
         start = time.perf_counter()
         result = self._sessions[session].run(code)
         seconds = time.perf_counter() - start
         return {"output": result.stdout + (result.text or ""), "run": seconds}
 
     def close(self, session: str) -> dict[str, Any]:
-        """The end of a session."""
         self._sessions.pop(session).close()
         return {}
 

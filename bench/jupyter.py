@@ -1,7 +1,7 @@
-"""Jupyter's kernel by jupyter_client: what sessions are compared with.
+"""Jupyter's kernel, driven by jupyter_client: the comparison for sessions.
 
-Both are installed into a folder of their own when they are first needed, from a lock; the kernel's interpreter is ours,
-with the sandboxes' libraries in reach, as for every bare run.
+Both are installed into a folder of their own on first use, from a lock; the kernel runs under our interpreter, with the
+sandboxes' libraries on its path, as every bare run does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = REPOSITORY / ".venv" / "lib" / "bench-jupyter"
 
 
 def install() -> None:
-    """Have jupyter_client and ipykernel, of the locked versions, in a folder of their own."""
+    """Install the locked versions of jupyter_client and ipykernel into a folder of their own."""
     done = FOLDER / ".done"
     if done.exists() and done.stat().st_mtime >= LOCK.stat().st_mtime:
         return
@@ -47,7 +47,7 @@ class Kernel:
         self._client.wait_for_ready(timeout=CALL_S)
 
     def run(self, code: str) -> str:
-        """What it printed and showed, when it is idle again."""
+        """Run code; return what it printed and displayed when the kernel is idle again."""
         ident = self._client.execute(code, allow_stdin=False)
         output = []
         while True:
@@ -67,6 +67,5 @@ class Kernel:
         return "".join(output)
 
     def close(self) -> None:
-        """End it."""
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)

@@ -1,7 +1,7 @@
-"""Hello in every language: by `cloche.run`, and by the same toolchain on this host, bare, its caches warm.
+"""Hello in every language: by `cloche.run`, and by the same toolchain on this host, bare, with warm caches.
 
-Bare is what somebody would type: `cc hello.c -o hello`, then `./hello`.  It has all CPUs, a sandbox has one.  Each time
-it is another hello, so that nobody's cache has the program itself.
+The bare command is what a person would type: `cc hello.c -o hello`, then `./hello`.  It may use all CPUs, a sandbox has
+one.  The text of the hello changes every time, so that no cache contains the program itself.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cloche.languages.language import Language
 
 Sample = Callable[[], list[float]]
 
-# What is typed; TOOL is the language's program, SOURCE its hello, MADE a place for what is made of that.
+# The bare commands; TOOL is the language's program, SOURCE its hello, MADE the path of the compiled program.
 RUN = ["TOOL SOURCE"]
 BARE = {
     "bash": RUN,
     "javascript": RUN,
-    "typescript": RUN,  # Node, of the same program without its types
+    "typescript": RUN,  # Node runs the same program without types
     "lua": RUN,
     "perl": RUN,
     "php": RUN,
@@ -56,26 +56,28 @@ TITLES = {name: languages.find(name).title for name in NAMES}
 
 
 def contest(name: str) -> str:
-    """What its contest is called."""
+    """Return the name of a language's contest."""
     return f"hello {name}"
 
 
 def every(name: str) -> int:
-    """In every so manieth round: compilers take long."""
+    """Return how often a contest is run, in rounds: compilers take long."""
     return 2 if len(BARE[name]) == 1 and name not in ("r", "julia") else 4
 
 
 class Hellos:
-    """Each language's own hello, here and there."""
+    """Runs each language's hello, bare and in Cloche."""
 
     def __init__(self, scratch: Path) -> None:
         self._folder = scratch / "hello"
         self._number = count()
         self._env = {**os.environ, "HOME": str(scratch), "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
-        self._env.pop("NODE_EXTRA_CA_CERTS", None)  # Node reads them at every start: twice as slow, which flatters us
+        self._env.pop(
+            "NODE_EXTRA_CA_CERTS", None
+        )  # Node reads them at every start, which takes twice as long and would flatter us
 
     def sides(self, name: str) -> dict[str, Sample]:
-        """The two sides of a language's contest."""
+        """Return the two sides of a language's contest."""
         return {"cloche": lambda: self._ours(name), "bare": lambda: self._bare(name)}
 
     def _ours(self, name: str) -> list[float]:
@@ -106,7 +108,7 @@ class Hellos:
         return [seconds]
 
     def _hello(self, language: Language) -> tuple[str, str]:
-        """A hello that never was, and what it prints."""
+        """Make a new hello, and return it with the text that it prints."""
         number = next(self._number)
         return language.hello.replace("Hello", f"Hello {number}"), f"Hello {number} from {language.title}\n"
 

@@ -1,4 +1,4 @@
-"""What the machine tells: how busy it is, and how much memory a tree of processes takes."""
+"""Reads from the machine how busy it is, and how much memory a tree of processes uses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 class Quiet:
-    """Waits before each sample until nobody else uses the CPUs, and counts how often that was needed.
+    """Waits before each sample until no other process uses the CPUs, and counts how often that was needed.
 
-    Nothing of ours runs between two samples, so what is busy then is another program, or the remains of the sample
-    before: a pool that refills itself, a sandbox that is cleared away.
+    Nothing of ours runs between two samples, so the CPUs are busy with another program, or with leftovers of the sample
+    before: a pool that refills itself, a sandbox that is being removed.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -21,7 +21,6 @@ class Quiet:
         self._idle_busy = self._idle_total = 0.0
 
     def wait(self) -> None:
-        """Wait, within limits."""
         self.samples += 1
         for attempt in range(20):
             busy, total, _ = cpu_seconds()
@@ -38,7 +37,7 @@ class Quiet:
                 return
 
     def report(self) -> dict[str, float]:
-        """How quiet it was: the share of samples that had to wait, and how busy the CPUs were between samples."""
+        """Return the share of samples that had to wait, and how busy the CPUs were between samples."""
         return {
             "noisy": self.noisy / max(1, self.samples),
             "busy_between": self._idle_busy / max(1e-9, self._idle_total),
@@ -46,14 +45,14 @@ class Quiet:
 
 
 def cpu_seconds() -> tuple[float, float, float]:
-    """(busy, total, stolen) CPU seconds of the machine since it started."""
+    """Return the (busy, total, stolen) CPU seconds of the machine since it started."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     tick = os.sysconf("SC_CLK_TCK")
     return (sum(fields) - fields[3] - fields[4]) / tick, sum(fields) / tick, fields[7] / tick
 
 
 def facts() -> dict[str, object]:
-    """The machine, for the head of the report."""
+    """Describe the machine, for the head of the report."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "cpu": _line("/proc/cpuinfo", "model name"),
@@ -73,14 +72,14 @@ def _line(file: str, name: str) -> str:
 
 
 def family() -> set[int]:
-    """This process and all its descendants: engines, nurseries, sandboxes."""
+    """Return this process and all its descendants: engines, nurseries, sandboxes."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 stat = Path(f"/proc/{entry}/stat").read_text()
             except OSError:
-                continue  # it has ended
+                continue  # the process has ended
             parents[int(entry)] = int(stat.rpartition(")")[2].split()[1])
     members = {os.getpid()}
     grew = True
@@ -92,12 +91,12 @@ def family() -> set[int]:
 
 
 def pss_mb(pids: set[int]) -> float:
-    """Proportional set size, summed: memory that many share is counted once, not once for each."""
+    """Return the sum of the proportional set sizes: memory that processes share is counted once."""
     total_kb = 0
     for pid in pids:
         try:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended; but one that we may not read must not count as nothing
+            continue  # it has ended; a process that we may not read raises instead of counting as nothing
         total_kb += next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
     return total_kb / 1024

@@ -1,7 +1,7 @@
-"""What is measured: contests, each with its sides, taken in turns round after round.
+"""The measurements: contests, each with its sides, taken in turns round after round.
 
-In every round each side of a contest is sampled once, in an order that rotates, so that a noisy minute falls on all of
-them alike.  What carries over to another machine is the ratio between the sides, not the milliseconds.
+In every round each side of a contest is sampled once, in an order that rotates, so that a noisy minute affects all of
+them alike.  The ratio between the sides carries over to other machines, the milliseconds do not.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from bench.server import Served
 from bench.sessions import Sessions
 
 BURST, IN_FLIGHT = 200, 8
-DOCKER_BURST = 24  # where one start takes half a second, fewer show as much
+DOCKER_BURST = 24  # fewer, because one start takes half a second
 MORE_SANDBOXES = 8
 GROWTH_RUNS = 500
 FILE_MB = 1
-ONCE = sys.maxsize  # as Contest.every
+ONCE = sys.maxsize  # a value for Contest.every
 
 _OFTEN = {
     "turn": 2,
@@ -43,42 +43,40 @@ Sample = Callable[[], list[float]]
 
 
 class Unavailable(Exception):
-    """This side cannot be measured here; the reason is for the report."""
+    """This side cannot be measured here; the report prints the reason."""
 
 
 @dataclass(frozen=True)
 class Contest:
-    """One kind of work, and who does it: sides by name, each gives one or more figures when it is called."""
+    """One kind of work and its sides by name; a side is a function that returns one or more figures."""
 
     name: str
     sides: dict[str, Sample]
-    every: int = 1  # done in every so manieth round: what takes long is done less often
-    warm_up: bool = True  # once before the first round, to fill caches and to find out what works
+    every: int = 1  # run in every n-th round: long contests run less often
+    warm_up: bool = True  # run once before the first round, to fill caches and to find out what works
 
 
 @dataclass
 class Samples:
-    """What was measured: figures and reasons by contest and side."""
+    """The figures, and the reasons for missing ones, by contest and side."""
 
     figures: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     missing: dict[str, dict[str, str]] = field(default_factory=dict)
-    broken: bool = False  # something failed that should work
+    broken: bool = False  # something failed that should have worked
 
     def of(self, contest: str, side: str) -> list[float]:
-        """The figures of one side."""
         return self.figures.get(contest, {}).get(side, [])
 
     def why_not(self, contest: str, side: str) -> str | None:
-        """Why there are none."""
         return self.missing.get(contest, {}).get(side)
 
     def take(self, contest: Contest, side: str, keep: bool = True) -> None:
-        """Have one side do its work; a fault takes that side out of the contest and is told in the report."""
+        """Let one side do its work; an error removes that side from the contest and is reported."""
         if self.why_not(contest.name, side):
             return
         try:
             figures = contest.sides[side]()
-        except Exception as problem:  # whatever it is: the others are measured all the same
+        except Exception as problem:  # whatever it is, the other sides are still measured
             self.broken = self.broken or not isinstance(problem, Unavailable)
             reason = str(problem) if isinstance(problem, Unavailable) else f"{type(problem).__name__}: {problem}"
             self.missing.setdefault(contest.name, {})[side] = " ".join(reason.split())[:200]
@@ -88,7 +86,7 @@ class Samples:
 
 
 def measure(contests: list[Contest], rounds: int, deadline: float, quiet: machine.Quiet) -> tuple[Samples, int]:
-    """Take all contests through the rounds, or through as many as there is time for; the samples and that number."""
+    """Run the contests for all rounds, or as many as there is time for; return the samples and the number of rounds."""
     samples = Samples()
     for contest in contests:
         for side in contest.sides if contest.warm_up else ():
@@ -107,13 +105,13 @@ def measure(contests: list[Contest], rounds: int, deadline: float, quiet: machin
 
 
 def rotated(items: list[str], by: int) -> list[str]:
-    """The same, starting elsewhere."""
+    """Rotate a list."""
     by %= len(items)
     return items[by:] + items[:by]
 
 
 class Lab:
-    """Everybody who does the work: the warm engine in this process, one without a pool beside it, the others."""
+    """All that do the work: the warm engine in this process, an engine without a pool beside it, and the others."""
 
     def __init__(self, scratch: Path) -> None:
         self._bare = work.Bare(scratch)
@@ -134,7 +132,7 @@ class Lab:
         self._served.close()
 
     def contests(self) -> list[Contest]:
-        """All there is, in the order of the report."""
+        """List all contests in the order of the report."""
         hello: dict[str, Sample] = {**self._both(work.HELLO), "cold": self._hello_cold, "cli": self._hello_cli}
         burst: dict[str, Sample] = {
             "cloche": lambda: _burst(_run, BURST),
@@ -190,7 +188,7 @@ class Lab:
 
 
 def _run(code: str) -> tuple[str, float]:
-    """`cloche.run`, as a caller sees it."""
+    """Time `cloche.run` as a caller sees it."""
     start = time.perf_counter()
     result = cloche.run(code, output="200M" if code == work.OUTPUT else "10M")
     seconds = time.perf_counter() - start
@@ -200,7 +198,7 @@ def _run(code: str) -> tuple[str, float]:
 
 
 def _burst(run: Callable[[str], tuple[str, float]], runs: int) -> list[float]:
-    """Runs per second."""
+    """Measure runs per second."""
     start = time.perf_counter()
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         outputs = [output for output, _ in threads.map(run, [work.HELLO] * runs)]
@@ -214,7 +212,7 @@ def _burst(run: Callable[[str], tuple[str, float]], runs: int) -> list[float]:
 
 
 def _settled_pss() -> float:
-    """What all takes once no process comes or goes: the pool is full again, what has ended is gone."""
+    """Measure memory once no process starts or ends any more: the pool is full, ended processes are gone."""
     before: set[int] = set()
     for _ in range(20):
         family = machine.family()
@@ -230,7 +228,7 @@ def _memory_fresh() -> list[float]:
 
     def one_more() -> None:
         boxes.append(cloche.Sandbox())
-        boxes[-1].files.exists("nothing")  # it has answered once, so it is there
+        boxes[-1].files.exists("nothing")  # an answer means that the sandbox has started
 
     return _memory(one_more, boxes)
 
@@ -260,7 +258,7 @@ def _memory(one_more: Callable[[], None], held: list[cloche.Sandbox]) -> list[fl
 
 
 def _growth() -> list[float]:
-    """What the engine and its nurseries gain over many runs."""
+    """Measure how much memory the engine and its nurseries gain over many runs."""
 
     def runs(count: int) -> float:
         with ThreadPoolExecutor(IN_FLIGHT) as threads:
@@ -271,7 +269,7 @@ def _growth() -> list[float]:
     return [runs(GROWTH_RUNS) - before]
 
 
-# One sandbox, and what is done with it; seconds
+# Work in one sandbox; seconds
 
 
 def _in_a_sandbox(action: Callable[[cloche.Sandbox], object]) -> list[float]:

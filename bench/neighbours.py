@@ -1,4 +1,4 @@
-"""A live session's turns while a neighbour exceeds one limit after the other: does it notice?"""
+"""Times the turns of a live session while a neighbour exceeds one limit after the other."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 import cloche
 from bench import work
 
-SECONDS = 1.0  # of each attack, again and again in fresh sandboxes
-REST_S = 0.005  # between two turns: a person or a model takes longer
+SECONDS = 1.0  # duration of each attack, repeated in fresh sandboxes
+REST_S = 0.005  # pause between two turns; a person or a model takes longer
 
 ATTACKS = {
     "time": "while True: pass",
@@ -25,7 +25,7 @@ ATTACKS = {
 
 
 def sides() -> dict[str, Callable[[], list[float]]]:
-    """The contest: alone, and beside each attack."""
+    """Return the contest: alone, and beside each attack."""
     return {"alone": _beside(None), **{name: _beside(code) for name, code in ATTACKS.items()}}
 
 
@@ -34,7 +34,7 @@ def _beside(code: str | None) -> Callable[[], list[float]]:
 
 
 def _turn(code: str | None) -> float:
-    """The median time of a turn."""
+    """Measure the median time of a turn."""
     until = time.monotonic() + SECONDS
     attacker = threading.Thread(target=_attack, args=(code, until))
     times: list[float] = []

@@ -1,7 +1,7 @@
-"""Cloche as one of the peers of ../shared/bench/peers.py: `peers.py run --plugin bench/peer.py`.
+"""A plugin for a script that compares sandboxes (`python -m bench --peers SCRIPT`): Cloche as one of its peers.
 
-peers.py runs under an interpreter of its own, with the libraries of all peers in it; Cloche runs under ours, in a
-process of its own that times itself, as every peer does that lives inside a host process.
+The script runs under an interpreter of its own, with the libraries of all peers; Cloche runs under ours, in a process
+of its own that times itself, as every peer does that lives inside a host process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PYTHON = REPOSITORY / ".venv" / "bin" / "python"
 
 
 class Live(Session):  # type: ignore[misc]
-    """A session: a sandbox that lives on."""
+    """A session: a sandbox that stays alive between runs."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._name = engine, uuid.uuid4().hex

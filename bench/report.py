@@ -1,4 +1,4 @@
-"""What came out: a row for each thing that we promise or want to know, with its limit and whether it holds."""
+"""The report: a row for each promised or interesting figure, with its limit and whether the limit holds."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Pick = Callable[[list[float]], float]
 
 
 def best_tenth(values: list[float]) -> float:
-    """For work that nothing can make faster and any other program makes slower."""
+    """Return the best tenth, for work that nothing can speed up and any other program slows down."""
     return statistics.mean(sorted(values)[: max(1, len(values) // 10)])
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: one side of a contest, compared with another, or with nothing (`other` is empty)."""
+    """A row of the table: one side of a contest, compared with another, or with none (`other` is empty)."""
 
     work: str
     contest: str
     side: str
     other: str = ""
-    limit: float | None = None  # of the ratio; of the figure itself when it is compared with nothing
+    limit: float | None = None  # of the ratio, or of the figure itself if there is no other side
     at_least: bool = False
     unit: str = "ms"
     pick: Pick = statistics.median
-    over: bool = False  # what is limited is how much more it is than the other, not how many times
+    over: bool = False  # the limit is on the difference to the other side, not on the ratio
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Outcome:
     work: str
     figure: str
     other: str
-    ratio: float | None  # or the difference, as the limit says
+    ratio: float | None  # or the difference, if `over`
     limit: str
-    verdict: str  # "holds", "MISSED", "not measured", or nothing where there is no limit
+    verdict: str  # "holds", "MISSED", "not measured", or empty if there is no limit
     note: str = ""
 
 
@@ -98,7 +98,7 @@ ROWS = (
 
 
 def outcomes(samples: Samples, contests: set[str]) -> list[Outcome]:
-    """The table's rows, as far as they were asked for."""
+    """Compute the wanted rows of the table."""
     return [_outcome(row, samples) for row in ROWS if row.contest in contests]
 
 
@@ -132,7 +132,7 @@ def _outcome(row: Row, samples: Samples) -> Outcome:
 
 
 def _figure(values: list[float], row: Row) -> str:
-    """Middle (10th to 90th percentile) unit."""
+    """Format a figure as middle (10th to 90th percentile) and unit."""
     if not values:
         return "-"
     scale = 1e3 if row.unit == "ms" else 1.0
@@ -145,12 +145,11 @@ def _figure(values: list[float], row: Row) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits that matter."""
+    """Format a number with three significant digits."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def text(rows: list[Outcome], facts: dict[str, object], run: dict[str, float]) -> str:
-    """The whole report."""
     head = ["work", "Cloche", "beside it", "ratio", "limit", ""]
     cells = [[row.work, row.figure, row.other, _compared(row), row.limit, row.verdict] for row in rows]
     limited = [row for row in rows if row.limit]
@@ -181,7 +180,7 @@ def _compared(row: Outcome) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """In Markdown, and aligned for a terminal."""
+    """Format a table in Markdown that is also aligned for a terminal."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     lines = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [head, *rows]]
     lines.insert(1, ["-" * width for width in widths])
@@ -191,7 +190,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def as_json(
     rows: list[Outcome], facts: dict[str, object], run: dict[str, float], samples: Samples
 ) -> dict[str, object]:
-    """The same for programs, with every sample."""
+    """Return the report for programs, with every sample."""
     return {
         "facts": facts,
         "run": run,

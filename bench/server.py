@@ -1,4 +1,4 @@
-"""What is measured of the server: the same work over HTTP and WebSocket, beside the embedded call in this process."""
+"""Measures the server: the same work over HTTP and WebSocket, beside the embedded call in this process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import cloche
 from bench import machine, work
 
 TURN = "x += 1; x"
-TURNS = 20  # in a sample
+TURNS = 20  # per sample
 BURST, CLIENTS = 200, 16
 UPLOAD_MB = 200
 PIECE = bytes(1 << 20)
 
 
 class Served:
-    """A server in a process of its own, and clients of the plainest kind: what they cost is little."""
+    """A server in a process of its own, and plain clients that cost little themselves."""
 
     def __init__(self, scratch: Path) -> None:
         self._folder = scratch / "server"
@@ -39,7 +39,6 @@ class Served:
         self._port, self._key = 0, ""
 
     def close(self) -> None:
-        """End everything."""
         if self._embedded is not None:
             self._embedded.close()
         if self._socket is not None:
@@ -49,7 +48,6 @@ class Served:
             self._process.wait(30)
 
     def sides(self) -> dict[str, dict[str, Callable[[], list[float]]]]:
-        """The contests: each with its sides."""
         return {
             "served run": {"http": self._run, "embedded": _run_embedded},
             "served turn": {"http": self._turns, "websocket": self._turns_websocket, "embedded": self._turns_embedded},
@@ -58,7 +56,7 @@ class Served:
         }
 
     def address(self) -> tuple[int, str]:
-        """Its port and its key, for other clients."""
+        """Return the server's port and key, for other clients."""
         self._start()
         return self._port, self._key
 
@@ -102,7 +100,7 @@ class Served:
             self._post(f"/v1/sandboxes/{self._boxes[name]}/run", {"code": "x = 0"})
         return self._boxes[name]
 
-    # --- what is measured
+    # --- the measurements
 
     def _run(self) -> list[float]:
         self._start()
@@ -179,7 +177,7 @@ class Served:
         return [UPLOAD_MB / seconds]
 
     def _memory(self) -> list[float]:
-        """Megabytes that the server takes more after both."""
+        """Measure how many megabytes more the server uses after both."""
         self._upload()
         assert self._process is not None
         before = machine.pss_mb({self._process.pid})

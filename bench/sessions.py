@@ -1,4 +1,4 @@
-"""What is measured of sessions: turns, the first run, undo, branches, output; each in a sandbox that lives on."""
+"""Measures sessions: turns, the first run, undo, branches, output; each in a live sandbox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench import jupyter, machine, work
 from cloche.model.events import Output
 
 TURN = "x += 1; x"
-TURNS = 20  # in a sample: one alone is too short
+TURNS = 20  # per sample, because one turn is too short to measure
 PANDAS = "import pandas as pd; pd.DataFrame({'a': range(100)}).describe().shape"
 ARRAY_MB = 500
 ARRAY = f"import numpy as np; big = np.ones(({ARRAY_MB} << 20) // 8); big.nbytes"
@@ -21,19 +21,17 @@ OUTPUT = f"import sys\nblock = 'x' * 65535 + '\\n'\nfor _ in range({OUTPUT_MB} *
 
 
 class Sessions:
-    """Everybody who keeps state: Cloche's sandboxes, and Jupyter's kernel beside them."""
+    """The sides that keep state: Cloche's sandboxes, and Jupyter's kernel."""
 
     def __init__(self, libraries: dict[str, str]) -> None:
         self._libraries = libraries
         self._open: dict[str, Any] = {}
 
     def close(self) -> None:
-        """End all."""
         for session in self._open.values():
             session.close()
 
     def sides(self) -> dict[str, dict[str, Callable[[], list[float]]]]:
-        """The contests: each with its sides."""
         return {
             "turn": {"cloche": self._turn, "jupyter": self._turn_jupyter, "undo": self._turn_with_undo},
             "first": {"cloche": self._first, "jupyter": self._first_jupyter},
@@ -133,7 +131,7 @@ class Sessions:
         return [seconds]
 
     def _stream(self) -> list[float]:
-        """Megabytes a second, as events arrive."""
+        """Measure megabytes per second, as events arrive."""
         box = self._box("stream", "1", output="200M")
         start, size = time.perf_counter(), 0
         for event in box.stream(OUTPUT):
@@ -144,7 +142,7 @@ class Sessions:
         return [OUTPUT_MB / (time.perf_counter() - start)]
 
     def _stream_memory(self) -> list[float]:
-        """Megabytes that the engine takes more while output streams through it."""
+        """Measure how many megabytes more the engine uses while output streams through it."""
         box = self._box("stream", "1", output="200M")
         before = machine.pss_mb({os.getpid()})
         most = before

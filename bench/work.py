@@ -1,4 +1,4 @@
-"""The work that is measured, and those who do it without Cloche: a bare interpreter, and `docker run`."""
+"""The programs that are measured, and what runs them without Cloche: a bare interpreter, and `docker run`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ plt.close(fig)
 print(base64.b64encode(buf.getvalue()).decode())
 """
 
-# These two time themselves, ten times: starting is no part of it.
+# These two time themselves, ten times: their start is not measured.
 LOOP = """\
 import time
 def work(n):
@@ -73,7 +73,7 @@ for _ in range({OUTPUT_MB} * 16):
 
 
 class WrongOutput(Exception):
-    """The work was not done, so the time that it took means nothing."""
+    """The program did not do its work, so its time means nothing."""
 
 
 def check(code: str, output: str) -> None:
@@ -94,12 +94,12 @@ def check(code: str, output: str) -> None:
 
 
 def times(output: str) -> list[float]:
-    """What a program that times itself has printed."""
+    """Parse the output of a program that times itself."""
     return [float(line) for line in output.split()]
 
 
 class Bare:
-    """The interpreter that runs this, as a subprocess: no wall, nothing warm, the sandboxes' libraries in reach."""
+    """This interpreter as a subprocess: no sandbox, nothing warm, the sandboxes' libraries on its path."""
 
     def __init__(self, scratch: Path) -> None:
         home = Path(os.environ.get("CLOCHE_ENVIRONMENT") or environment.location())
@@ -107,20 +107,19 @@ class Bare:
         self.libraries = {
             **self._plain,
             "PYTHONPATH": str(home / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"),
-            "MATPLOTLIBRC": str(home / "share" / "matplotlib" / "matplotlibrc"),  # the same fonts: the same chart
-            "MPLCONFIGDIR": str(scratch),  # Matplotlib's list of fonts is made in the warm-up and kept here
+            "MATPLOTLIBRC": str(home / "share" / "matplotlib" / "matplotlibrc"),  # the same fonts, for the same chart
+            "MPLCONFIGDIR": str(scratch),  # the warm-up writes Matplotlib's list of fonts here
             # Sandboxes have one CPU by default, and so one thread in NumPy.
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
         }
 
     def run(self, code: str) -> tuple[str, float]:
-        """Output and seconds, from the start of the process to its end."""
         return timed([sys.executable, "-c", code], self._plain if code == HELLO else self.libraries)
 
 
 class Docker:
-    """`docker run` of the smallest Python image that is here; none is fetched."""
+    """`docker run` of the smallest Python image on this host; no image is downloaded."""
 
     def __init__(self) -> None:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -128,7 +127,7 @@ class Docker:
         self.image = next((image for image in (*known, "peers-box:1") if _docker("image", "inspect", image)), "")
 
     def missing(self) -> str | None:
-        """Why it cannot be measured here."""
+        """Return why Docker cannot be measured here."""
         if not shutil.which("docker"):
             return "docker is not installed"
         if not _docker("version", "--format", "{{.Server.Version}}"):
@@ -136,7 +135,6 @@ class Docker:
         return None if self.image else "no Python image is here (docker pull python:3.11-slim)"
 
     def run(self, code: str) -> tuple[str, float]:
-        """Output and seconds."""
         argv = ["docker", "run", "--rm", "--network=none", self.image, "python3", "-c", code]
         return timed(argv, dict(os.environ))
 
@@ -150,7 +148,7 @@ def _docker(*args: str) -> str:
 
 
 def timed(argv: list[str], env: dict[str, str]) -> tuple[str, float]:
-    """Run a command; its output, and the seconds from its start to its end."""
+    """Run a command; return its output, and the seconds from its start to its end."""
     start = time.perf_counter()
     done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=CALL_S)
     seconds = time.perf_counter() - start

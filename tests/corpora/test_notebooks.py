@@ -1,4 +1,4 @@
-"""Real notebooks and documents, cell by cell, in one session each: what they show is what must come."""
+"""Runs real notebooks and documents cell by cell, each in one session, and compares the outputs with theirs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora.folder import CORPORA, skip_without
 
 import cloche
 from cloche.model.events import End, Shown
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "notebooks" / "public.json"
+CORPUS = CORPORA / "notebooks" / "public.json"
 CONVERSATIONS = json.loads(CORPUS.read_text())["conversations"] if CORPUS.exists() else []
 IMAGES = ("image/png", "image/jpeg", "image/svg+xml")
 
@@ -24,12 +24,12 @@ def listed(wanted: Any) -> list[str]:
 
 
 def squeezed(text: str) -> str:
-    # IPython shows a class by its name alone, documents as Python's own prompt does.
+    # IPython shows only the name of a class; documents show it as Python's own prompt does.
     return re.sub(r"\s+", "", re.sub(r"<class '(.*?)'>", r"\1", text))
 
 
 def problems(expect: dict[str, Any], result: cloche.Result, events: list[Any]) -> list[str]:
-    """What is not as the document has it."""
+    """List the differences to the document."""
     text = result.text or ""
     images = sum(any(kind in shown.mime for kind in IMAGES) for shown in result.results)
     everything = "\n".join([result.stdout, *(str(shown.text) for shown in result.results)])
@@ -60,11 +60,10 @@ def problems(expect: dict[str, Any], result: cloche.Result, events: list[Any]) -
     return [f"{kind} {wanted!r:.200}" for kind, wanted in expect.items() if not checks[kind](wanted)]
 
 
-def test_the_corpus_is_there_where_it_must_be() -> None:
-    if not CORPUS.exists():
-        if os.environ.get("CI"):
-            pytest.fail("the corpus of notebooks is missing beside the checkout")
-        pytest.skip(f"there is no {CORPUS}")
+def test_the_corpus_is_complete() -> None:
+    if os.environ.get("CI") and not CORPUS.exists():
+        pytest.fail("The corpus of notebooks is missing: set CLOCHE_CORPORA to the folder of the corpora.")
+    skip_without(CORPUS)
     assert len(CONVERSATIONS) > 40
 
 
@@ -81,7 +80,7 @@ def test_a_conversation_goes_as_its_document_shows(jail: None, conversation: dic
 
 
 def run(box: cloche.Sandbox, cell: dict[str, Any]) -> tuple[cloche.Result, list[tuple[str, Any]]]:
-    """Run a cell, and note the order of what it displays and when its first output came."""
+    """Run a cell, and record the order of its displays and when its first output came."""
     from time import monotonic
 
     begin = monotonic()

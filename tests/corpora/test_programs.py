@@ -1,7 +1,7 @@
-"""Other people's programs in every language, with tests of their own: HumanEval-X and McEval.
+"""Runs other people's programs in every language, with tests of their own: HumanEval-X and McEval.
 
-A task is a solution and what checks it; together they are a program that ends well.  A few of each language are run,
-evenly spread; with CLOCHE_TEST_ALL=1, all.
+A task is a solution and its tests; together they are a program that exits with 0.  A few tasks of each language are
+run, evenly spread; with CLOCHE_TEST_ALL=1, all of them.
 """
 
 from __future__ import annotations
@@ -12,27 +12,26 @@ import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.corpora.folder import CORPORA, skip_without
 from tests.languages.toolchains import needs
 
 import cloche
 
-CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 ALL = bool(os.environ.get("CLOCHE_TEST_ALL"))
 SAMPLE = 6
 AT_ONCE = 2
 
 Task = dict[str, str]
-Program = dict[str, Any]  # what `cloche.run` takes
+Program = dict[str, Any]  # arguments of `cloche.run`
 
-# What fails on a bare host, too, and why; a host that has more may do better.
+# Tasks that fail on a bare host as well, and why; a host with more libraries may do better.
 NATIVE_FAILURES: dict[str, str] = {
     "CPP/22": "needs Boost",
     "CPP/137": "needs Boost",
-    "JavaScript/112": "it compares an array with another by identity",
+    "JavaScript/112": "compares two arrays by identity",
     "JavaScript/155": "one of its own checks does not hold",
     "JavaScript/162": "needs the package js-md5",
     "Rust/38": "needs the crate rand",
@@ -46,7 +45,7 @@ def joined(task: Task) -> Program:
     return {"code": "\n".join((task["prompt"], task["canonical_solution"], task["test"]))}
 
 
-# Go's tests use a package that is not there: what they use of it, for a file beside them.
+# Go's tests use a package that sandboxes do not have: this file provides the functions that they use.
 GO_MAIN = """package main
 
 import (
@@ -140,10 +139,9 @@ CASES: dict[str, tuple[str, str, Callable[[Task], Program]]] = {
 
 
 def tasks(name: str) -> list[Task]:
-    """Those of a language that are to be tried."""
+    """Return the tasks of a language to run."""
     path = CORPORA / f"{CASES[name][0]}.jsonl.gz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not here: ../shared/corpora")
+    skip_without(path)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found: list[Task] = [json.loads(line) for line in lines]
     step = len(found) // SAMPLE
@@ -151,18 +149,18 @@ def tasks(name: str) -> list[Task]:
 
 
 def outcome(name: str, task: Task) -> str:
-    """Nothing, if it ends well; else what went wrong."""
+    """Run a task; return its error, or nothing."""
     _, language, made = CASES[name]
     result = cloche.run(**made(task), language=language, timeout=60, memory="2G")
     if result.error is not None:
         return f"{result.error}\n{result.stderr[-1000:]}"
-    failed = "Assertion failed" in result.stderr  # console.assert goes on
+    failed = "Assertion failed" in result.stderr  # console.assert does not end the program
     return result.stderr[-1000:] if failed else ""
 
 
 @pytest.mark.timeout(1200 if ALL else 120)
 @pytest.mark.parametrize("name", CASES)
-def test_programs_of_others_do_what_they_should(jail: None, name: str) -> None:
+def test_programs_of_others_pass_their_tests(jail: None, name: str) -> None:
     needs(CASES[name][1])
     tried = tasks(name)
     with ThreadPoolExecutor(AT_ONCE) as pool:

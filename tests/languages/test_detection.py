@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.corpora.folder import CORPORA
 
 from cloche.languages.detection import Guess, detect, foreign, known_names
 from cloche.languages.detection.marks import EXTENDS, detectable, marks
@@ -25,7 +26,6 @@ from cloche.languages.detection.tokens import KINDS, LOOK_AT
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "detection.md"
-CORPORA = HERE.parents[2] / "shared" / "corpora"
 NAMES = detectable()
 ALL = sorted((*NAMES, "none"))  # `none`: data, mark-up, settings and prose
 
@@ -404,7 +404,7 @@ PROGRAMS = {
 }
 
 
-needs_corpora = pytest.mark.skipif(not CORPORA.exists(), reason="the corpora are not here")
+needs_corpora = pytest.mark.skipif(not CORPORA.exists(), reason="no corpora: set CLOCHE_CORPORA to their folder")
 
 
 def tasks(path: str) -> list[dict[str, str]]:

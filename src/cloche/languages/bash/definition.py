@@ -9,18 +9,18 @@ from cloche.languages.language import Failure, Language, Project
 from cloche.languages.toolchain import Toolchain
 from cloche.model.result import Diagnostic
 
-# `main.sh: line 3: syntax error near …`, then perhaps the line itself.  What `eval` or arithmetic say ends no program.
+# `main.sh: line 3: syntax error near …`, then perhaps the line itself.  Errors in `eval` or arithmetic end no program.
 _PLACED = r"^(?P<file>[^\n:]+): line (?P<line>\d+): (?P<message>(?:syntax error|unexpected EOF while)[^\n]*)"
 _LAST = re.compile(_PLACED + r"(?:\n[^\n:]+: line \d+: `[^\n]*')?\s*\Z", re.MULTILINE)
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the parser says."""
+    """Read the parser's errors."""
     return by_lines(output, _PLACED, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """A script that could not be parsed to its end; everything else is for the script to judge."""
+    """Find the error of a script that could not be parsed; any other exit code is the script's own."""
     found = _LAST.search(stderr)
     return Failure("syntax", "SyntaxError", found["message"], found.group().rstrip()) if found else None
 
@@ -37,6 +37,6 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     hello='echo "Hello from Bash"\n',
-    ahead="getuid",  # from then on it counts SECONDS
+    ahead="getuid",  # after this call Bash starts to count SECONDS
     kernel={"fork": "bash"},
 )

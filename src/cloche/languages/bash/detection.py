@@ -1,4 +1,4 @@
-"""Bash and its relatives."""
+"""Marks of Bash and its relatives."""
 
 _COMMANDS = """
     apt apt-get awk bash brew bun bundle cargo cat cd chmod chown cmake composer conda cp crontab curl cut deno df
@@ -9,7 +9,7 @@ _COMMANDS = """
     umask uname uniq unset unzip useradd uv uvicorn vim virtualenv watch wc wget whoami xargs yarn yum zip
 """.split()  # noqa: SIM905  (a list of words is easier to read as one)
 _RUNNERS = ("python", "python3", "node", "ruby", "perl", "php", "bash", "sh", "deno", "bun", "java", "lua", "Rscript")
-# These are words of other languages, too, or of prose.
+# These words also occur in other languages, or in prose.
 _COMMON = """
     brew bun cargo cat cd cut df diff docker echo env export find git go head ip kill less make mount node poetry ps
     python read ruby sort tail tee top touch tr unset watch zip

@@ -1,4 +1,4 @@
-"""What C and C++ share: which files are one program, how the compiler is called, and how such programs fail."""
+"""Compiles C and C++: chooses the files of a program, calls the compiler, and reads its errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from cloche.languages.toolchain import FoundTools
 
-FLAGS = ("-O1", "-Wall", "-pthread")  # a precompiled header is good for the flags that it was made with, and no others
-MAX_LOOKED_AT = 32 << 10  # characters of a source that are looked at, and others wait; what is longer is no snippet
+FLAGS = ("-O1", "-Wall", "-pthread")  # a precompiled header works only with the flags that it was made with
+MAX_LOOKED_AT = 32 << 10  # characters; other runs wait while a source is analysed, and longer ones are no snippets
 CPP = (".cpp", ".cc", ".cxx", ".c++")
-_HEADERS = ("", "include", "src")  # the folders of a project that headers are looked for in
-_TESTS = ("test", "tests")  # and those with what is no part of the program
-# Libraries that a program has to be linked with: how the names of their headers begin.
+_HEADERS = ("", "include", "src")  # folders of a project that are searched for headers
+_TESTS = ("test", "tests")  # folders whose files are not part of the program
+# How the names of headers begin, and the libraries that a program has to be linked with.
 _LIBRARIES = {
     "openssl/": ("-lssl", "-lcrypto"),
     "zlib.h": ("-lz",),
@@ -36,19 +36,19 @@ _LIBRARIES = {
     "omp.h": ("-fopenmp",),
 }
 
-# What the linker says, GNU's and gold.
+# Errors of the linkers GNU ld and gold.
 _UNDEFINED = re.compile(
     r"^(?:\S*ld(?:\.\w+)?: )?(?:\S+\.o:)?(?P<file>[^\s:()][^:\n()]*):(?:\(\.[^)\s]*\)|function [^\n]*?): (?:error: )?"
     r"(?P<message>undefined reference to .*|multiple definition of .*)$",
     re.MULTILINE,
 )
 _TWICE = re.compile(r"^\S*gold: error: \S+: (?P<message>multiple definition of .*)$", re.MULTILINE)
-_START = re.compile(r"^(?:.*/)?\w*crt1\.o$")  # what calls `main`, and misses it
+_START = re.compile(r"^(?:.*/)?\w*crt1\.o$")  # the start code that calls `main`, and misses it
 _THROWN = re.compile(
     r"^terminate called after throwing an instance of '(?P<name>[^\n]+)'\n(?:  what\(\):  (?P<what>.*))?",
     re.DOTALL | re.MULTILINE,
 )
-_ASSERTION = re.compile(  # bounded: a program may say what takes for ever to match
+_ASSERTION = re.compile(  # bounded: a program may print text that would take forever to match
     r"^[^\n:]*: (?P<file>[^\n:]+):(?P<line>\d{1,9}): [^\n]{0,999}?Assertion `(?P<what>[^\n]{0,3999})' failed\.$",
     re.MULTILINE,
 )
@@ -60,7 +60,7 @@ _ABORTED = re.compile(
 
 
 def plan(project: Project, found: FoundTools, options: Iterable[str], whole: str | None = None) -> Plan:
-    """Compile a program: its entry, or `whole`, which is made of it, and the other files that belong to it."""
+    """Compile a program: its entry, or `whole`, the text that was made of it, and the other files that belong to it."""
     name = os.path.basename(project.entry)
     program = f"{SCRATCH}/{name.rpartition('.')[0] or f'{name}.out'}"
     made = f"{SCRATCH}/{name}"
@@ -74,14 +74,14 @@ def plan(project: Project, found: FoundTools, options: Iterable[str], whole: str
         compiled = (*command, "-c", "-o", f"{program}.o", *_marked(files))
         steps = Step("compile", compiled, cwd=project.root), Step("link", linked, cwd=project.root)
     else:
-        gold = ("-fuse-ld=gold",) if linking.chosen(found).endswith("gold") else ()
+        gold = ("-fuse-ld=gold",) if linking.linker(found).endswith("gold") else ()
         steps = (Step("compile", (*command, *gold, "-o", program, *_marked(files), *needed, "-lm"), cwd=project.root),)
     return Plan(run=(program,), before=steps, files=() if whole is None else ((made, whole),))
 
 
 def sources(project: Project) -> list[str]:
-    """The files to compile: the entry, and if it needs others, those of its kind that are no programs themselves."""
-    # Here and below: what runs without does not wait.
+    """List the files to compile: the entry, and if it needs others, those of its kind that have no `main`."""
+    # Imported here and below, so that runs that do not need it do not wait for it.
     from cloche.languages.c.snippet import has_main, includes, stands_alone
 
     entry = project.entry.removeprefix(f"{project.root}/")
@@ -92,12 +92,12 @@ def sources(project: Project) -> list[str]:
         return [entry]
     texts = {entry: project.text or "", **project.texts}
     within = tuple(f"/{name.lstrip('./')}" for text in texts.values() for name, system in includes(text) if not system)
-    others = [name for name in others if not f"/{name}".endswith(within)]  # compiled as a part of another
+    others = [name for name in others if not f"/{name}".endswith(within)]  # included by another source
     return [entry, *(name for name in others if not has_main(texts.get(name, "")))]
 
 
 def libraries(project: Project) -> list[str]:
-    """What else to link with, by the headers that are included."""
+    """List the libraries to link with, by the headers that are included."""
     from cloche.languages.c.snippet import includes
 
     named = {name for text in (project.text or "", *project.texts.values()) for name, _ in includes(text)}
@@ -106,7 +106,7 @@ def libraries(project: Project) -> list[str]:
 
 
 def _marked(files: Sequence[str]) -> list[str]:
-    """As arguments: none looks like an option, and C is C for a compiler of C++, too."""
+    """Turn file names into arguments: none looks like an option, and a C++ compiler treats C files as C."""
     marked = []
     for name in files:
         plain = name if name[0] not in "-@" else f"./{name}"
@@ -116,18 +116,18 @@ def _marked(files: Sequence[str]) -> list[str]:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What compiler and linker say."""
+    """Read the errors of the compiler and the linker."""
     unresolved = (
         Diagnostic(shown_name(_START.sub(project.entry, match["file"]), project), 0, 0, match["message"])
         for match in _UNDEFINED.finditer(output)
     )
-    entry = shown_name(project.entry, project)  # gold names no source
+    entry = shown_name(project.entry, project)  # gold does not name the source
     twice = (Diagnostic(entry, 0, 0, match["message"]) for match in _TWICE.finditer(output))
     return (*by_lines(output, COMMON, project), *unresolved, *twice)
 
 
 def explain(stderr: str) -> Failure | None:
-    """An exception that nobody caught, an assertion, or what the library found to be wrong with the heap."""
+    """Find an uncaught exception, a failed assertion, or an error of the heap that the C library reports."""
     thrown = _last(_THROWN, stderr)
     if thrown is not None:
         return Failure("runtime", thrown["name"], (thrown["what"] or "").rstrip("\n"), stderr[thrown.start() :])

@@ -1,4 +1,4 @@
-"""C; what C++ shares with it is here, too."""
+"""Marks of C, including those that C++ shares."""
 
 MARKS: dict[str, float] = {
     "#include": 5,

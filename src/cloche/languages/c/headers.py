@@ -1,4 +1,4 @@
-"""Which header of C or C++ declares a name: what snippets forget to include."""
+"""Finds the headers of C and C++ that a snippet forgets to include."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ _CPP = {
     "complex": "complex",
     "cmath": "sqrt pow sin cos tan exp log floor ceil round fabs",
 }
-EVERYTHING = "bits/stdc++.h"  # what GCC's library has for those who do not want to choose
-_BUILT_IN = ("bool", "true", "false")  # to C++
-# What is called, or has a form that no variable has: `time` alone may be anything.
+EVERYTHING = "bits/stdc++.h"  # GCC's header that includes the whole library
+_BUILT_IN = ("bool", "true", "false")  # keywords in C++
+# Names that are called, or that no variable would have: `time` alone may be anything.
 _SAID = r"(?<![\w.:>])(\w+)(?=\s*\()|\b([A-Z][A-Z0-9_]+|PRI\w+|\w+_t|bool|true|false|std(?:in|out|err)|errno|va_list)\b"
 _SAID_PLAINLY = r"(?<![\w.:>])(\w+)(?=\s*[(<])|\b(cout|cin|cerr|clog|endl|string|nullopt|chrono|views|hex|\w+stream)\b"
 _SAID_IN_FULL = r"\bstd\s*::\s*(\w+)()"
@@ -81,12 +81,12 @@ _DECLARED = r"\b(?!return\b|case\b|else\b|goto\b|throw\b)\w+(?:[\s*&>]*[\s*&>])(
 
 
 def missing_in_c(text: str) -> tuple[str, ...]:
-    """Headers that a program in C speaks of and does not include."""
+    """List the headers whose names a C program uses and does not include."""
     return _missing(text, _C, _SAID)
 
 
 def missing_in_cpp(text: str) -> tuple[str, ...]:
-    """The same for C++: of its own library what is said with `std::`, or without after `using namespace std`."""
+    """List the missing headers of a C++ program; names of its library count after `std::` or `using namespace std`."""
     included = {name for name, _ in includes(text)}
     if EVERYTHING in included:
         return ()
@@ -99,7 +99,7 @@ def missing_in_cpp(text: str) -> tuple[str, ...]:
 
 
 def forgets_namespace(text: str) -> bool:
-    """Does it use what nearly everybody takes from `std`, and never mention `std`?"""
+    """Does the code use names that nearly everybody takes from `std`, and never mention `std`?"""
     quiet = blanked(text)
     return not re.search(r"\bstd\b", quiet) and bool(re.search(r"\b(?:cout|cin|cerr|vector\s*<|string\s+\w)", quiet))
 
@@ -107,7 +107,7 @@ def forgets_namespace(text: str) -> bool:
 def _missing(text: str, table: dict[str, str], pattern: str, but: tuple[str, ...] = ()) -> tuple[str, ...]:
     named = includes(text)
     if any(not system for _, system in named):
-        return ()  # a header of their own may include whatever they need
+        return ()  # the program's own header may include whatever it needs
     quiet = blanked(text)
     bare = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", quiet, flags=re.MULTILINE)
     said = {word for words in re.findall(pattern, bare) for word in words}.difference(but)

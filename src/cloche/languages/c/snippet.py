@@ -1,14 +1,14 @@
-"""C and C++ as people write them in chats: statements without `main`, calls without the header that declares them.
+"""Completes C and C++ as people write it in chats: statements without `main`, calls without their headers.
 
-The source is never parsed in full.  It is cut into pieces at its top level, and a piece is moved only when its form
-says what it is; whatever is not plain stays as it was, and the compiler says what it thinks of it.
+The source is never parsed in full.  It is split into pieces at its top level, and a piece is moved only when its form
+is unmistakable; everything else stays as it was, and the compiler reports what is wrong with it.
 """
 
 from __future__ import annotations
 
 import re
 
-_QUIET = re.compile(  # what is not code, and numbers, whose separators look like the beginning of a character
+_QUIET = re.compile(  # text that is not code, and numbers, whose separators look like quotes
     r"""(?P<number>\b\d(?:'?[\w.])*)
     |(?:\b(?:u8|[uUL]))?R"(?P<mark>[^()\\\s"]{0,16})\((?s:.*?)(?:\)(?P=mark)"|\Z)
     |"(?:\\(?s:.)|[^"\\\n])*"?
@@ -31,7 +31,7 @@ _WORD = r"[A-Za-z_][\w:]{0,200}(?:<[^;(){}]{0,200}>)?"
 _FUNCTION = re.compile(
     rf"(?:\[\[.*?\]\]\s*)?(?:{_WORD}(?:\s*[*&]+\s*|\s+))+(~?[\w:]+|operator\s*\S+)\s*\(\)(?P<after>.*)$", re.DOTALL
 )
-# A constructor, a destructor or a conversion of a class, outside of it: what has no type in front of its name.
+# A constructor, destructor or conversion outside of its class: it has no type before its name.
 _STRUCTOR = re.compile(
     r"(?:inline\s+)?(?:\w+::)*(\w+)::(?:~?\1|operator\b[^()=]*)\s*\(\).*(?:\}|=\s*default\s*;)$", re.DOTALL
 )
@@ -43,12 +43,12 @@ _OWN = re.compile(
     r"(?:[({;,<]|(?<!:):(?!:))\s*(?:(?:const|static|unsigned|signed|struct|long|short)\s+)*(?!(?:return|else|goto|case|throw|delete)\b)"
     rf"{_WORD}(?:\s*[*&]+\s*|\s+)([A-Za-z_]\w*)\s*(?=[,;=)\[{{:(])"
 )
-_MOST_BLOCKS = 100  # of one piece: each time all of it is looked at
+_MOST_BLOCKS = 100  # of one piece: each block looks at the whole piece again
 _MORE = re.compile(r",[\s*&]*([A-Za-z_]\w*)")
 
 
 class Piece:
-    """A part of the source at its top level: from `start` to `end`."""
+    """A piece of the source at its top level, from `start` to `end`."""
 
     def __init__(self, start: int, end: int, text: str) -> None:
         self.start, self.end = start, end
@@ -59,17 +59,16 @@ class Piece:
 
     @property
     def is_directive(self) -> bool:
-        """A line for the preprocessor."""
         return self.text.startswith("#")
 
     @property
     def is_function(self) -> bool:
-        """A function with its body."""
+        """Is it a function with its body?"""
         return self.function != "" and self.text.endswith("}")
 
     @property
     def function(self) -> str:
-        """The name of the function that is defined or declared here, if one is; `vector<int> v(3);` looks the same."""
+        """The name of the function that is defined or declared here, if any; `vector<int> v(3);` looks the same."""
         head = self.flat.removesuffix(";").removesuffix("{}").strip()
         match = _FUNCTION.match(head)
         if match is None or re.match(_CONTROL, head) or not _AFTER.match(match["after"]):
@@ -78,7 +77,7 @@ class Piece:
 
     @property
     def is_item(self) -> bool:
-        """Something that cannot be in a function, or that others outside may need: a type, a namespace."""
+        """Is it something that cannot be in a function, or that items outside may need: a type, a namespace?"""
         if self.is_labelled:
             return False
         if self.is_directive or self.is_function or _ITEM.match(self.text) or _STRUCTOR.match(self.flat):
@@ -93,7 +92,7 @@ class Piece:
 
 
 def blanked(text: str) -> str:
-    """The same without comments and what is in quotes: spaces instead, so that every place stays where it is."""
+    """Replace comments and quoted text by spaces, so that every other character keeps its position."""
 
     def blank(match: re.Match[str]) -> str:
         found = match[0]
@@ -106,13 +105,13 @@ def blanked(text: str) -> str:
 
 
 def includes(text: str) -> list[tuple[str, bool]]:
-    """The headers that a source names, and whether each is the system's."""
+    """List the headers that a source includes, and whether each is a system header."""
     quiet = blanked(text)
     return [(text[match.start(2) : match.end(2)].strip(), match[1] == "<") for match in _INCLUDE.finditer(quiet)]
 
 
 def leading_includes(text: str) -> frozenset[str]:
-    """The system's headers that come before anything that could change what is in them."""
+    """List the system headers that come before anything that could change their contents."""
     found = []
     for line in blanked(text).splitlines():
         match = _INCLUDE.match(line)
@@ -124,12 +123,12 @@ def leading_includes(text: str) -> frozenset[str]:
 
 
 def has_main(text: str) -> bool:
-    """Does it say where the program begins?"""
+    """Does the source define `main`?"""
     return re.search(r"\bw?[mM]ain\s*\(", blanked(text)) is not None
 
 
 def stands_alone(text: str) -> bool:
-    """Does nothing in it refer to another file: a header of its own, a function that is declared and not defined?"""
+    """Does the source refer to no other file: no header of its own, no function that is declared but not defined?"""
     if any(not system for _, system in includes(text)):
         return False
     pieces = split(blanked(text)) or []
@@ -140,15 +139,15 @@ def stands_alone(text: str) -> bool:
 
 
 def preceded(text: str, file: str, before: str) -> str:
-    """The same after a line of ours; every line is the author's."""
+    """Put a line before the source; the line numbers stay the author's."""
     return f"{before}\n{_place(file)}{text}"
 
 
 def wrapped(text: str, file: str, before: str = "") -> str | None:
-    """The same with its statements in a `main`; None when it has one, or when it is not plain what belongs there.
+    """Put the statements of a source into a `main`; None if it has one, or if it is unclear what belongs there.
 
-    All of it is in the result twice: once without its statements, once with nothing else.  So every line and column is
-    the author's.
+    The result contains the source twice: once without its statements, once with nothing else.  So every line and column
+    stays the author's.
     """
     if has_main(text) or _CONDITION.search(text):
         return None
@@ -165,7 +164,7 @@ def wrapped(text: str, file: str, before: str = "") -> str | None:
     for piece in inside:
         for name in piece.variables:
             declaring.setdefault(name, []).append(piece)
-    for item in outside:  # it grows: a variable that stays outside may begin with another, as in `int memo[N];`
+    for item in outside:  # grows meanwhile: a variable that stays outside may need another one, as in `int memo[N];`
         for name in _foreign(item.text):
             outside += declaring.pop(name, ())
     kept = set(outside)
@@ -178,7 +177,7 @@ def wrapped(text: str, file: str, before: str = "") -> str | None:
 
 
 def split(quiet: str) -> list[Piece] | None:
-    """The pieces of a source whose comments are blanked; None when its brackets do not match, or are too many."""
+    """Split a source with blanked comments into pieces; None if its brackets do not match, or are too many."""
     pieces: list[Piece] = []
     start = depth = opened = blocks = 0
 
@@ -207,18 +206,18 @@ def split(quiet: str) -> list[Piece] | None:
                     cut(match.end())
         elif depth == 0:
             if mark != ";":
-                cut(match.start())  # a directive ends what has no end of its own, and is one line
+                cut(match.start())  # a directive ends an unfinished piece, and is one line
             cut(match.end())
     cut(len(quiet))
     return None if depth else pieces
 
 
 def _ends_at_brace(head: str) -> bool:
-    """Is a block the end of what begins so?  After a type's or a value's there is more."""
+    """Does a piece that begins with `head` end with its block?  After the block of a type or a value more follows."""
     if not head or re.match(rf"{_CONTROL}|namespace\b|inline\s+namespace\b", head) or head == 'extern ""':
         return True
     if re.search(r"\)\s*(?:noexcept\s*)?:(?!:)[^?]*[\w>]$", head):
-        return False  # a member that a constructor begins with
+        return False  # the initialiser of a member, in a constructor
     if re.sub(r"operator\s*\S+\s*\(\)", "", head).replace("==", "").find("=") >= 0:
         return False
     if head.startswith("template"):
@@ -227,12 +226,12 @@ def _ends_at_brace(head: str) -> bool:
 
 
 def _foreign(item: str) -> set[str]:
-    """The names that an item speaks of and does not declare: variables of those names have to stay outside, too."""
+    """List the names that an item uses and does not declare: variables of these names have to stay outside, too."""
     return set() if item.startswith("#") else set(_SPOKEN.findall(item)) - set(_OWN.findall(item))
 
 
 def _flat(text: str) -> str:
-    """A piece without what is in its brackets, in one line."""
+    """Remove the contents of brackets from a piece, and put it on one line."""
     parts, depth = [], 0
     for part in re.split(r"([{}()\[\]])", text):
         if part in ("}", ")", "]"):

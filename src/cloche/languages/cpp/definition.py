@@ -1,4 +1,4 @@
-"""C++, compiled by GCC or Clang; the headers that most programs begin with are compiled ahead."""
+"""C++, compiled by GCC or Clang; the headers that most programs begin with are precompiled."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from cloche.languages.language import Language, Plan, Preparation, Project
 from cloche.languages.toolchain import FoundTools, Toolchain
 
 _STANDARD, _NEWER = "-std=gnu++20", "-std=gnu++23"
-# What only the newer one has; for all others there are headers compiled ahead.
+# Features of the newer standard only; programs without them can use the precompiled headers.
 _NEW = (
     r"#\s*include\s*<(?:expected|print|generator|mdspan|flat_map|flat_set|spanstream|stacktrace|stdfloat)>"
     r"|\bviews::(?:zip|enumerate|chunk|slide|stride|adjacent|join_with|cartesian_product|repeat|as_const)\w*\b"
     r"|\bstd::(?:to_underlying|unreachable|byteswap|move_only_function|println?|ranges::(?:to|contains|fold_left))\b"
     r"|\bif\s+(?:not\s+|!\s*)?consteval\b|\.contains\s*\(\s*[\"']|\b\d+(?:uz|zu|UZ|ZU)\b"
 )
-# Only what a program includes anyway may be in the one it is given: more would bring names that clash with its own.
-_AHEAD = {
+# A precompiled header may contain only headers that the program includes anyway: others could bring clashing names.
+_PRECOMPILED = {
     "input_output": ("iostream",),
     "with_vectors": ("iostream", "vector"),
     "with_algorithms": ("iostream", "vector", "algorithm"),
@@ -33,7 +33,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
     if project.snippet:
         missing, whole = _completed(project.text, project.entry.removeprefix(f"{project.root}/"))
     if found.prepared is not None and not is_new and len(compiler.sources(project)) == 1:
-        options += _ahead(found.prepared, project.text, missing)
+        options += _precompiled(found.prepared, project.text, missing)
     for header in missing:
         options += ["-include", header]
     return compiler.plan(project, found, options, whole)
@@ -46,7 +46,7 @@ def _is_new(*texts: str) -> bool:
 
 
 def _completed(text: str, name: str) -> tuple[tuple[str, ...], str | None]:
-    """The headers that a snippet lacks, and with its `main` and its namespace if they are what it lacks."""
+    """Return the headers that a snippet lacks, and the snippet with the `main` and the namespace that it lacks."""
     from cloche.languages.c import headers, snippet
 
     namespace = "using namespace std;" if headers.forgets_namespace(text) else ""
@@ -56,26 +56,26 @@ def _completed(text: str, name: str) -> tuple[tuple[str, ...], str | None]:
     return headers.missing_in_cpp(f"{text}\n{namespace}" if whole is not None else text), whole
 
 
-def _ahead(folder: str, text: str, added: tuple[str, ...]) -> list[str]:
-    """What is compiled already of the headers that a source begins with, and of those that are added to it."""
+def _precompiled(folder: str, text: str, added: tuple[str, ...]) -> list[str]:
+    """Choose the precompiled header that fits the headers that a source begins with, and those added to it."""
     from cloche.languages.c.snippet import leading_includes
 
     named = leading_includes(text).union(added)
-    fitting = [name for name, headers in _AHEAD.items() if named.issuperset(headers)]
+    fitting = [name for name, headers in _PRECOMPILED.items() if named.issuperset(headers)]
     return ["-include", f"{folder}/{fitting[-1]}.h"] if fitting else []
 
 
 def _prepare(found: FoundTools, folder: str) -> None:
-    """Find out how to link, and compile the headers; Clang's are bound to their path, so for it they stay text."""
+    """Determine how to link, and compile the headers; Clang's are bound to their path, so for Clang they stay text."""
     import subprocess
 
     linking.prepare(found, folder, HELLO, ".cpp")
-    told = subprocess.run([found.on_host, "--version"], capture_output=True, check=True, timeout=60).stdout
-    for name, headers in _AHEAD.items():
-        source = f"{name}.h"  # the compiler tells this name to programs, so that it may not be a place of the host
+    version = subprocess.run([found.on_host, "--version"], capture_output=True, check=True, timeout=60).stdout
+    for name, headers in _PRECOMPILED.items():
+        source = f"{name}.h"  # programs can see this name, so it must not be a path of the host
         with open(f"{folder}/{source}", "w") as file:
             file.write("".join(f"#include <{header}>\n" for header in headers))
-        if b"clang" not in told:
+        if b"clang" not in version:
             command = [found.on_host, _STANDARD, *compiler.FLAGS, "-x", "c++-header", source, "-o", f"{source}.gch"]
             subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, timeout=600)
 

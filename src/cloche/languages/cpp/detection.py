@@ -1,4 +1,4 @@
-"""C++: what tells it from C."""
+"""Marks that tell C++ from C."""
 
 _HEADERS = """
     algorithm any array atomic bitset cassert cctype chrono climits cmath concepts condition_variable coroutine

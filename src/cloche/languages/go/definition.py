@@ -1,4 +1,4 @@
-"""Go, compiled by a builder of ours (scripts/go), which calls Go's compiler and linker itself."""
+"""Go, compiled by our own builder (builder/), which calls Go's compiler and linker itself."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cloche.model.result import Diagnostic
 
 _BUILDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "builder")
 _ERROR = r"^(?P<file>[^\s:][^:\n]*\.(?:go|mod|s)):(?P<line>\d+):(?:(?P<column>\d+):)? (?P<message>.*(?:\n\t.*)*)$"
-# What ends a program: `panic: …` or `fatal error: …`, a blank line, and where every goroutine was.
+# The output of a crash: `panic: …` or `fatal error: …`, a blank line, and a trace of every goroutine.
 _ENDED = r"^(?P<what>panic|fatal error): "
 _TRACE = r"^(?:goroutine \d|runtime stack:)"
-# What programs are compiled with is what the standard library was: nobody looks at the tables for debuggers.
+# Programs need the same flags as the standard library; nobody uses the debug tables.
 _FLAGS = "-gcflags=all=-dwarf=false"
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Have it built, and run the result."""
-    scratch = SCRATCH + project.entry  # a folder of its own: two programs may be built at once
+    """Build the program and run the result."""
+    scratch = SCRATCH + project.entry  # a folder of its own, because two programs may be built at the same time
     program = f"{scratch}/main"
     builder, before, files = _builder(found)
     options = ["-root", project.root, "-o", program, "-go", found["go"]]
@@ -31,14 +31,14 @@ def plan(project: Project, found: FoundTools) -> Plan:
     environment = {"GOMAXPROCS": _cores(project), "GOGC": "off", "GOMEMLIMIT": str(project.memory // 3)}
     build = Step("compile", (builder, *options, project.entry), cwd=scratch, env=environment)
     run = (program, "-test.v") if project.entry.endswith("_test.go") else (program,)
-    # As many threads as cores: on a big host there would be more than a sandbox may have.  The memory limit is what
-    # the collector works harder for, not what a program may have.
+    # As many threads as cores: on a big host Go would start more than a sandbox may have.  GOMEMLIMIT makes the garbage
+    # collector work harder; it does not limit the program.
     env = {"GOMAXPROCS": _cores(project), "GOMEMLIMIT": str(project.memory * 4 // 5)}
     return Plan(run=run, before=(*before, build), files=files, env=env)
 
 
 def _builder(found: FoundTools) -> tuple[str, tuple[Step, ...], tuple[tuple[str, str], ...]]:
-    """The program that builds others: prepared, or to be built first."""
+    """Return the program that builds others: prepared, or to be built first."""
     if found.prepared is not None:
         return f"{found.prepared}/builder", (), ()
     folder = f"{SCRATCH}/builder"
@@ -65,7 +65,7 @@ def _cores(project: Project) -> str:
 
 
 def prepare(found: FoundTools, folder: str) -> None:
-    """Compile the standard library, and our builder."""
+    """Compile the standard library and our builder."""
     import subprocess
     from shutil import which
 
@@ -99,12 +99,12 @@ def prepare(found: FoundTools, folder: str) -> None:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the compiler says: `main.go:3:5: undefined: x`, and more of it on lines that are indented."""
+    """Read the compiler's errors: `main.go:3:5: undefined: x`, continued on indented lines."""
     return by_lines(output, _ERROR, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """A panic that nobody recovered from, or what Go's own run time gave up on."""
+    """Find an unrecovered panic, or a fatal error of Go's runtime."""
     from re import MULTILINE, compile, search
 
     ended = search(_ENDED, stderr, MULTILINE) if "\ngoroutine " in stderr else None

@@ -1,4 +1,4 @@
-"""Go."""
+"""Marks of Go."""
 
 MARKS: dict[str, float] = {
     "BOL package NAME EOL": 4,

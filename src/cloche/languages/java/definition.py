@@ -1,4 +1,4 @@
-"""Java, compiled by a builder of ours (scripts/java), which is the JDK's compiler in a JVM that starts quickly."""
+"""Java, compiled by our own builder (builder/), which runs the JDK's compiler in a JVM that starts fast."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _BUILDER = os.path.join(_FOLDER, "builder")
 _KERNEL = os.path.join(os.path.dirname(os.path.dirname(_FOLDER)), "kernels", "scripts", "java", "Kernel.java")
 _INTERNALS = tuple(f"jdk.compiler/com.sun.tools.javac.{part}" for part in ("api", "parser", "tree", "util"))
 _EXPORTS = tuple(word for name in _INTERNALS for word in ("--add-exports", f"{name}=ALL-UNNAMED"))
-# The archives of classes are mapped where they were made for: moving them would take as long as the rest.
+# Class archives are mapped at the address that they were made for: relocating them would take as long as the rest.
 _QUICK = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0", "-XX:-UsePerfData", "-Xlog:disable")
-_ROOM = 64 << 20  # bytes of a JVM that are not its heap, at least
-_SMALL = 256 << 20  # bytes of a sandbox in which the frugal collector does better
+_ROOM = 64 << 20  # bytes that a JVM needs outside of its heap, at least
+_SMALL = 256 << 20  # bytes of memory below which the serial collector is better
 
 _ERROR = (
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<severity>error|warning): (?P<message>.*)$"
@@ -32,11 +32,11 @@ _NO_THREAD = "unable to create native thread"
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Have it compiled, and start the class that the builder found."""
-    scratch = SCRATCH + project.entry  # a folder of its own: two programs may be built at once
+    """Compile the program and start the class that the builder found."""
+    scratch = SCRATCH + project.entry  # a folder of its own, because two programs may be built at the same time
     builder, before, files = _builder(found)
     words = (project.root, project.entry, scratch, *(("alone",) if project.snippet else ()))
-    # The compiler's heap may have all memory: when that is not enough the wall ends it, and says why.
+    # The compiler's heap may use all memory: if that is not enough, the wall ends the compiler and reports why.
     compiler = (*_machine(found, project, project.memory), "-XX:TieredStopAtLevel=1", *builder, *words)
     build = Step("compile", compiler, cwd=found.prepared or scratch)
     archive = () if found.prepared is None else (f"-XX:SharedArchiveFile={found.prepared}/program.jsa",)
@@ -46,7 +46,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def _machine(found: FoundTools, project: Project, heap: int) -> tuple[str, ...]:
-    """How a JVM is to behave in a sandbox, whose limits it does not see."""
+    """Return the options of a JVM in a sandbox, whose limits it cannot see."""
     return (
         found["java"],
         *_QUICK,
@@ -58,9 +58,9 @@ def _machine(found: FoundTools, project: Project, heap: int) -> tuple[str, ...]:
 
 
 def _builder(found: FoundTools) -> tuple[tuple[str, ...], tuple[Step, ...], tuple[tuple[str, str], ...]]:
-    """What starts the builder; without a prepared one it is compiled first."""
+    """Return the command of the builder; if it is not prepared, it is compiled first."""
     if found.prepared is not None:
-        # By names relative to where it lies: an archive holds for the class path that it was made with.
+        # Relative paths, because an archive is valid only for the class path that it was made with.
         return ("-XX:SharedArchiveFile=builder.jsa", "-jar", "builder.jar"), (), ()
     folder = f"{SCRATCH}/builder"
     files = tuple((f"{folder}/{name}", text) for name, text in _sources())
@@ -78,12 +78,12 @@ def _sources() -> list[tuple[str, str]]:
 
 
 def prepare(found: FoundTools, folder: str) -> None:
-    """Compile the builder, and make two archives of loaded classes: for it, and for programs."""
+    """Compile the builder, and make two archives of loaded classes: for the builder, and for programs."""
     import subprocess
     from tempfile import TemporaryDirectory
 
     java, javac = found.on_host, os.path.join(os.path.dirname(found.on_host), "javac")
-    heap = "-Xmx336m"  # as in a usual sandbox
+    heap = "-Xmx336m"  # the heap in a sandbox with default limits
 
     def run(*words: str, cwd: str = folder) -> None:
         done = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
@@ -98,14 +98,14 @@ def prepare(found: FoundTools, folder: str) -> None:
         loaded: list[str] = []
 
         def load(*words: str) -> None:
-            """Have a JVM note which classes it loads."""
+            """Run a JVM that records which classes it loads."""
             listing = f"{scratch}/loaded"
             run(java, "-Xshare:off", f"-XX:DumpLoadedClassList={listing}", *words)
             with open(listing) as file:
                 loaded.extend(_unnumbered(file))
 
         def dump(archive: str, *words: str, cwd: str = folder) -> None:
-            """Make an archive of them."""
+            """Make an archive of the recorded classes."""
             with open(f"{scratch}/classes.list", "w") as file:
                 file.writelines(dict.fromkeys(loaded))
             listing = f"-XX:SharedClassListFile={scratch}/classes.list"
@@ -117,7 +117,7 @@ def prepare(found: FoundTools, folder: str) -> None:
         dump("builder.jsa", "-jar", "builder.jar")
         loaded.clear()
         load("-cp", "builder.jar", "Exercise")
-        # An archive without classes of a class path holds for any.
+        # An archive that contains no classes of a class path is valid for every class path.
         loaded[:] = [line for line in loaded if "Exercise" not in line]
         dump(f"{folder}/program.jsa", cwd=f"{scratch}/empty")
         for number, text in enumerate(_CELLS, 1):
@@ -129,13 +129,13 @@ def prepare(found: FoundTools, folder: str) -> None:
         load("-cp", "builder.jar", "Kernel", f"{scratch}/session")
         loaded[:] = [line for line in loaded if "Kernel" not in line and "REPL" not in line]
         dump(f"{folder}/kernel.jsa", cwd=f"{scratch}/empty")
-    _write(os.path.join(folder, "jdk"), os.path.realpath(found.first))  # whose archives these are
+    _write(os.path.join(folder, "jdk"), os.path.realpath(found.first))  # the JDK that these archives belong to
 
 
 def _unnumbered(listing: Iterable[str]) -> Iterator[str]:
-    """The classes without the numbers that JVMs since 21 give them, and by which they would not take two lists as one.
+    """Remove the class numbers that JVMs since 21 write, which would prevent joining two lists.
 
-    Only classes of a loader of somebody's own need the numbers, and those could not be found again anyway.
+    Only classes of custom loaders need the numbers, and those could not be found again anyway.
     """
     return (line.partition(" id: ")[0].rstrip() + "\n" for line in listing if " source: " not in line)
 
@@ -157,12 +157,12 @@ def _pack(classes: str, jar: str) -> None:
 
 
 def _folded(line: str) -> str:
-    """A line of a manifest has 72 bytes at most; a space begins what belongs to the one before."""
+    """Fold a line of a manifest, which may have 72 bytes at most; continuation lines begin with a space."""
     rest = range(72, len(line), 71)
     return "\n ".join([line[:72], *(line[start : start + 71] for start in rest)])
 
 
-# What the compiler is tried on, so that it has loaded what most programs need.
+# The compiler runs on these sources, so that it loads the classes that most programs need.
 _SAMPLES = {
     "Snippet": """\
 record Point(int x, int y) {}
@@ -211,8 +211,8 @@ _CELLS = (
 )
 
 
-def begins(_manifest: str, text: str) -> list[str]:
-    """Where a pom.xml says that the program begins."""
+def manifest_entries(_manifest: str, text: str) -> list[str]:
+    """Find the main class in a pom.xml."""
     from re import search
 
     said = search(r"<(?:mainClass|exec\.mainClass|main\.class|start-class)>\s*([\w.]+)\s*</", text)
@@ -220,7 +220,7 @@ def begins(_manifest: str, text: str) -> list[str]:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the compiler says; the column is that of the caret below the line."""
+    """Read the compiler's errors; the column is that of the caret below the line."""
     from re import MULTILINE, finditer
 
     found = []
@@ -236,14 +236,14 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 
 def explain(stderr: str) -> Failure | None:
-    """An exception that nobody caught; those of other threads do not end a program."""
+    """Find the uncaught exception of the main thread; those of other threads do not end a program."""
     from re import MULTILINE, search
 
     raised = search(_UNCAUGHT, stderr, MULTILINE)
     if raised is None:
         return None
     message = (raised["message"] or "").strip()
-    name = _NO_THREAD if _NO_THREAD in message else raised["name"]  # no want of memory, whatever its class says
+    name = _NO_THREAD if _NO_THREAD in message else raised["name"]  # not a lack of memory, whatever the class is called
     return Failure("runtime", name, message, stderr[raised.start() :])
 
 
@@ -278,7 +278,7 @@ LANGUAGE = Language(
     plan=plan,
     entries=("App.java", "Application.java", "Program.java", "Solution.java"),
     manifests=("pom.xml",),
-    manifest_entries=begins,
+    manifest_entries=manifest_entries,
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "java", "needs": "javac"},

@@ -1,4 +1,4 @@
-"""Java."""
+"""Marks of Java."""
 
 MARKS: dict[str, float] = {
     "public static void main": 6,

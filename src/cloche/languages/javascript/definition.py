@@ -34,7 +34,7 @@ TOOLCHAIN = Toolchain(
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry; a snippet that is plainly an ES module gets the name of one, since older Nodes go by the name."""
+    """Run the entry; a snippet that is clearly an ES module is named `.mjs`, because older Nodes decide by the name."""
     source = project.text or ""
     entry = project.entry
     files: tuple[tuple[str, str], ...] = ()

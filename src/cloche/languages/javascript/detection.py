@@ -1,4 +1,4 @@
-"""JavaScript; what TypeScript shares with it is here, too."""
+"""Marks of JavaScript, including those that TypeScript shares."""
 
 MARKS: dict[str, float] = {
     "console . log (": 4,

@@ -1,4 +1,4 @@
-"""What JavaScript and TypeScript have in common: Node, its modules, its manifest, its errors."""
+"""Chooses Node's heap size."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.languages.language import Project
 
-_ROOM = 128 << 20  # for what is not on the heap of old objects
-_AMPLE = 512 << 20  # where garbage piles up to what is in use, it takes a good hundred megabytes in use to fill this
+_ROOM = 128 << 20  # bytes for everything that is not on the heap of old objects
+_AMPLE = 512 << 20  # garbage grows to the size of the data in use, so a program needs over 100 MB of data to fill this
 _LONG = 8 << 10
 _MUCH = re.compile(r"\d[\d_]{3}|\de\d|<<|\*\*|stdin|readFile|createReadStream")
 
 
 def heap(project: Project) -> tuple[str, ...]:
-    """The option that has Node collect its garbage before it meets the sandbox's limit, which it does not know of.
+    """Return the option that makes Node collect garbage before it reaches the sandbox's limit, which it cannot see.
 
-    With it, Node cannot use its cache of its own code, and takes a sixth longer to start.  So it is left out where
-    there is ample memory and a source names neither large numbers nor input.
+    With the option, Node cannot use its code cache, and takes a sixth longer to start.  So it is left out if there is
+    ample memory and the source mentions neither large numbers nor input.
     """
     source = project.text if len(project.files) <= 1 else None
     if project.memory >= _AMPLE and source is not None and len(source) <= _LONG and not _MUCH.search(source):

@@ -1,4 +1,4 @@
-"""`package.json` and `tsconfig.json`: what they say of where a project begins and how it is checked."""
+"""Reads `package.json` and `tsconfig.json`: the entry of a project, and how it is checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_LONGEST = 256 << 10  # characters of a manifest that is read at all
+_LONGEST = 256 << 10  # characters; longer manifests are ignored
 _COMMENT = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 _LAST_COMMA = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|,(?=\s*[}\]])")
 _BUILT = re.compile(r"^(?:dist|build|lib|out)/")
@@ -17,7 +17,7 @@ _RUNNERS = re.compile(r"^(?:npx )?(?:node|ts-node|tsx|tsm|bun|deno run|nodemon)(
 
 
 def read(text: str) -> dict[str, Any]:
-    """JSON as people write it there, with comments and commas too many; nothing when it cannot be read."""
+    """Parse JSON with comments and trailing commas; empty if it cannot be parsed."""
     from json import loads
 
     if len(text) > _LONGEST:
@@ -31,7 +31,7 @@ def read(text: str) -> dict[str, Any]:
 
 
 def manifest_entries(manifest: str, text: str) -> list[str]:
-    """Files where the project may begin, the likeliest first; not all of them need be there."""
+    """List the files that may be the project's entry, the likeliest first; some may not exist."""
     if manifest != "package.json":
         return []
     package = read(text)
@@ -44,7 +44,7 @@ def manifest_entries(manifest: str, text: str) -> list[str]:
 
 
 def _files(name: str) -> Iterator[str]:
-    """The names that a file may have which a manifest names: as it is, with its suffix, or before it was compiled."""
+    """List the names that a file in a manifest may stand for: itself, with an extension, or before compilation."""
     name = name.removeprefix("./")
     for path in (name, _BUILT.sub("src/", name), _BUILT.sub("", name)):
         stem = re.sub(r"\.[cm]?js$", "", path)

@@ -1,16 +1,16 @@
-"""What can be told of a source before it is run: whether it is an ES module, and whether it waits outside functions.
+"""Finds out whether a source is an ES module, and whether it awaits outside of functions, without running it.
 
-Sources are anybody's, and are looked at outside of the sandbox: everything here is bounded.
+Sources are untrusted and are read outside of the sandbox, so everything here is bounded.
 """
 
 from __future__ import annotations
 
 import re
 
-LONGEST = 64 << 10  # characters of a source that are looked at
+LONGEST = 64 << 10  # characters of a source that are read
 _MOST_BRACES = 4096
 _REGEX = r"/(?![/*])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.){0,100}\]){1,300}/[a-z]*"
-# A string, by its quotation mark and what is in it.  A long one need not end: otherwise each mark in it is tried anew.
+# A string: its quotation mark and its contents.  A long one need not end, or each mark in it would be tried again.
 _STRING = r"{0}(?:{1}|\\.){{0,400}}{0}|{0}(?:{1}|\\.){{400}}(?:{1}|\\.)*+{0}?"
 _STRINGS = "|".join(_STRING.format(*each) for each in (('"', r'[^"\\\n]'), ("'", r"[^'\\\n]"), ("`", r"[^`\\]")))
 _NOT_CODE = re.compile(
@@ -30,7 +30,7 @@ _BLOCK_WORD = re.compile(r"(?:\b(?:try|else|finally|do|return)|[;{}(\[,=:?&|]|^)
 
 
 def code_of(source: str) -> str:
-    """The source without comments, and with strings that say nothing: what looks like code in it is code."""
+    """Remove comments and empty the strings: what looks like code in the result is code."""
     return _NOT_CODE.sub(_placeholder, source[:LONGEST])
 
 
@@ -41,13 +41,13 @@ def _placeholder(found: re.Match[str]) -> str:
 
 
 def is_module(code: str) -> bool:
-    """Does it import or export as ES modules do?"""
+    """Does the code import or export as ES modules do?"""
     return _MODULE.search(code) is not None
 
 
 def waits(code: str) -> bool:
-    """Is there an `await` outside of all functions?  When in doubt there is."""
-    inside = 0  # so many functions
+    """Is there an `await` outside of all functions?  When in doubt, yes."""
+    inside = 0  # depth of nested functions
     stack: list[int] = []
     for count, found in enumerate(_BRACES.finditer(code)):
         if count > _MOST_BRACES or (found["await"] and inside == 0):
@@ -64,7 +64,7 @@ def waits(code: str) -> bool:
 
 
 def _is_block(code: str, brace: int) -> bool:
-    """A block or an object, of which an `await` is its surroundings'; else the body of a function, or of a class."""
+    """Is this the brace of a block or an object, and not of the body of a function or a class?"""
     before = code[max(0, brace - 500) : brace].rstrip()
     if before.endswith("=>"):
         return False

@@ -8,7 +8,7 @@ from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _HEAD = "ERROR: "
-_NESTED = "LoadError: "  # a program is a file that is loaded
+_NESTED = "LoadError: "  # Julia loads a program as a file
 _NAMED = r"(?P<name>[A-Z]\w*(?:\.\w+)*)(?:: |(?= with |\(|$))"  # `KeyError: …`, `DomainError with …`, `MyError(3)`
 _PARSED = (
     r"(?m)^# Error @ .*?(?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+)\n(?:.*\n)*?#[^\n]*?(?:── |─ )(?P<message>.*)$"
@@ -17,7 +17,7 @@ _LOADED = r"(?ms)syntax: (?P<message>[^\n]*)\n.*^in expression starting at (?P<f
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry in its project's environment; what Julia compiles on the way goes to a folder for that."""
+    """Run the entry in its project's environment; files that Julia compiles go to a folder of their own."""
     options = ["--startup-file=no", "--history-file=no", "--color=no", "--threads=1"]
     if project.has("Project.toml"):
         options.append(f"--project={project.root}")
@@ -26,12 +26,12 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the parser says: since 1.10 with a picture of the place, before in one line."""
+    """Read the parser's errors: since 1.10 with a picture of the place, before in one line."""
     return by_lines(output, _PARSED, project) or by_lines(output, _LOADED, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """The exception that nobody caught."""
+    """Find the uncaught exception."""
     from re import match
 
     start = 0 if stderr.startswith(_HEAD) else stderr.rfind(f"\n{_HEAD}") + 1

@@ -1,4 +1,4 @@
-"""Julia."""
+"""Marks of Julia."""
 
 MARKS: dict[str, float] = {
     "println (": 2.5,

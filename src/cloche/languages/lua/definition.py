@@ -1,4 +1,4 @@
-"""Lua, or LuaJIT where that is all there is."""
+"""Lua, or LuaJIT where Lua is not installed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from cloche.languages.language import Failure, Language, Plan, Project
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
-_SAID = r"(?m)^(?:\S*/)?lua(?:jit)?[\d.-]*: "  # before what ended a program: how the interpreter was called
+_SAID = r"(?m)^(?:\S*/)?lua(?:jit)?[\d.-]*: "  # the name of the interpreter, which precedes the error
 _PLACED = r"^(?:(?:\S*/)?lua(?:jit)?[\d.-]*: )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<message>.*)$"
 _TRACE = "\nstack traceback:\n"
-# What its parser says; anything else comes with a stack traceback.
+# The parser's errors; all others come with a stack traceback.
 _PARSER = (" near ", "no visible label", "break outside", "attempt to assign to const", "too many local variables")
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry; modules are looked for beside it and in the project's root, then where Lua always does."""
+    """Run the entry; modules are searched beside it and in the project's root, then in Lua's usual places."""
     if project.snippet:
         return Plan(run=(found.first, project.entry))
     folders = dict.fromkeys((project.folder, project.root, f"{project.root}/lib"))
@@ -24,12 +24,12 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the parser says."""
+    """Read the parser's errors."""
     return by_lines(output, _PLACED, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """The error that nobody caught."""
+    """Find the uncaught error."""
     from re import finditer, match
 
     said = [found.end() for found in finditer(_SAID, stderr)]
@@ -63,7 +63,7 @@ LANGUAGE = Language(
             "/home/linuxbrew/.linuxbrew/opt/lua/bin",
         ),
         version=("-v",),
-        least="2.1",  # LuaJIT counts by itself
+        least="2.1",  # LuaJIT has version numbers of its own
         apt=("lua5.4",),
         otherwise="Install Lua 5.1 or later, or LuaJIT.",
     ),

@@ -1,4 +1,4 @@
-"""Lua."""
+"""Marks of Lua."""
 
 MARKS: dict[str, float] = {
     "BOL local NAME =": 3.5,

@@ -11,13 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Match
 
-# What comes behind ` at main.pl`: of what a program died of, and of what the compiler complains about.
+# The text after ` at main.pl`: in the error that ended a program, and in the compiler's errors.
 _DIED = r" line (?P<line>\d+)(?:, <\w+> (?:line|chunk) \d+)?\.$"
 _COMPLAINT = r" line (?P<line>\d+)(?P<near>\.$|, (?:near|at) .*$)"
-_GUESS = " found where operator expected"  # comes before the error that it belongs to, which has its turn below
+_GUESS = " found where operator expected"  # precedes the error that it belongs to, which is matched below
 _NOT_COMPILED = ("aborted due to compilation errors.", "had compilation errors.", "had too many errors.")
 _NEVER_PARSED = ("Can't find string terminator", "Unmatched right", "Unrecognized character", "Missing right")
-# What it says of itself and then goes on: a program that ends with another code than 0 afterwards did not end by it.
+# Warnings: a program that prints one and later exits with another code than 0 did not end because of it.
 _WARNINGS = (
     "Use of uninitialized value",
     "Argument ",
@@ -39,7 +39,7 @@ _WARNINGS = (
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry; modules are looked for in a project's `lib`, and beside the entry."""
+    """Run the entry; modules are searched in a project's `lib`, and beside the entry."""
     if project.snippet:
         return Plan(run=(found["perl"], project.entry))
     places = dict.fromkeys((f"{project.root}/lib", f"{project.root}/local/lib/perl5", project.folder))
@@ -47,7 +47,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the compiler says."""
+    """Read the compiler's errors."""
     complaints = [complaint for line in output.split("\n") if (complaint := _complaint(line)) is not None]
     return tuple(
         Diagnostic(shown_name(file, project), line, 0, message) for message, file, line in complaints[:MAX_DIAGNOSTICS]
@@ -55,7 +55,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 
 def _complaint(line: str) -> tuple[str, str, int] | None:
-    """What the compiler says in a line, of which file, and of which of its lines."""
+    """Parse a line of the compiler's errors: message, file and line number."""
     said, found = _placed(_COMPLAINT, line)
     if found is None or _GUESS in said:
         return None
@@ -64,7 +64,7 @@ def _complaint(line: str) -> tuple[str, str, int] | None:
 
 
 def _placed(pattern: str, line: str) -> tuple[str, Match[str] | None]:
-    """A line up to its place, and the rest, if it has one."""
+    """Split a line into the text before its place and the rest, if it has a place."""
     from re import search
 
     found = search(pattern, line)
@@ -73,10 +73,10 @@ def _placed(pattern: str, line: str) -> tuple[str, Match[str] | None]:
 
 
 def explain(stderr: str) -> Failure | None:
-    """What the program died of, which is the last that it said."""
+    """Find the error that ended the program, which is the last thing that it printed."""
     lines = stderr.rstrip("\n").split("\n")
     last = len(lines) - 1
-    while last > 0 and lines[last].startswith("\t"):  # where it came through, if it was told with a trace
+    while last > 0 and lines[last].startswith("\t"):  # the stack trace, if there is one
         last -= 1
     if lines[last].endswith(_NOT_COMPILED) or lines[last].startswith("BEGIN not safe after errors"):
         return _broken(lines, last)
@@ -88,7 +88,7 @@ def explain(stderr: str) -> Failure | None:
 
 
 def _broken(lines: list[str], last: int) -> Failure:
-    """A program that could not be compiled; its first complaint is the message."""
+    """Describe a program that could not be compiled; the message is its first error."""
     first = last
     while first and (lines[first - 1].startswith("  (") or _complaint(lines[first - 1]) is not None):
         first -= 1

@@ -1,4 +1,4 @@
-"""Perl."""
+"""Marks of Perl."""
 
 MARKS: dict[str, float] = {
     "use strict": 6,

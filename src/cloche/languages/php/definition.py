@@ -11,8 +11,11 @@ from cloche.languages.source_words import mentions, names_in, without_comments
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
-_NAMES, _SETTINGS = "names", "settings"  # what was prepared: what the extensions bring, and where they are named
-# What shows which extensions there are, or can call for one by a name that is not in the source.
+_NAMES, _SETTINGS = (
+    "names",
+    "settings",
+)  # prepared files: the names that extensions add, and the configuration files that load them
+# Names that reveal which extensions there are, or that can call an extension by a name that is not in the source.
 _NEEDS_EXTENSIONS = frozenset(
     """
     include include_once require require_once eval assert call_user_func call_user_func_array
@@ -24,10 +27,10 @@ _NEEDS_EXTENSIONS = frozenset(
     reflectionnamedtype
     """.split()  # noqa: SIM905
 )
-_COMPUTED = r"`|\$\w+\s*\(|[\]})]\s*\(|new\s+\$|::\s*\$|\$\$|\$\{"  # calls whose names are values
+_COMPUTED = r"`|\$\w+\s*\(|[\]})]\s*\(|new\s+\$|::\s*\$|\$\$|\$\{"  # calls by a name that is computed
 _UNCAUGHT = r"^(?:PHP )?Fatal error: +Uncaught (?P<rest>.*)"
 _STACK, _LED_TO = "\nStack trace:", "\n\nNext "
-# Bounded: a program may say what takes for ever to match.
+# Bounded: a program may print text that would take forever to match.
 _PARSE = (
     r"^(?:PHP )?(?:Parse|Fatal) error: {1,2}(?P<message>.{0,3999}) in (?P<file>/\S.{0,999}?) on line (?P<line>\d{1,9})$"
 )
@@ -35,7 +38,7 @@ _OUT_OF_MEMORY = ("Out of memory", "Allowed memory size of")
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry; code that lacks the opening tag gets one, on its first line."""
+    """Run the entry; code without the opening tag gets one on its first line."""
     run = (found.first, project.entry)
     env = {} if _needs_extensions(project, found) else {"PHP_INI_SCAN_DIR": f"{found.prepared}/none"}
     if project.text is None or not _lacks_tag(project.text, project.snippet):
@@ -44,7 +47,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def _needs_extensions(project: Project, found: FoundTools) -> bool:
-    """Can it be that it would notice if there were none?"""
+    """Could the program notice that there are no extensions?"""
     from re import search
 
     folder = preparation.on_host(found)
@@ -58,7 +61,7 @@ def _needs_extensions(project: Project, found: FoundTools) -> bool:
 
 
 def _is_changed(folder: str) -> bool:
-    """Was an extension added or taken away since?"""
+    """Were extensions added or removed since the preparation?"""
     try:
         with open(os.path.join(folder, _SETTINGS), encoding="utf-8") as file:
             settings = file.read()
@@ -68,11 +71,11 @@ def _is_changed(folder: str) -> bool:
 
 
 def prepare(found: FoundTools, folder: str) -> None:
-    """Ask PHP what its extensions bring: all that it knows, but for what it knows without them."""
+    """Ask PHP for the names that its extensions add: all names it knows, without those it knows on its own."""
     none = os.path.join(folder, "none")
     os.mkdir(none)
     settings, known = _known(found, None)
-    if known:  # else there is more in its settings than extensions
+    if known:  # otherwise its configuration contains more than extensions
         brought = "\n".join(sorted(known - _known(found, none)[1]))
         for name, text in ((_SETTINGS, settings), (_NAMES, brought)):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
@@ -84,13 +87,13 @@ def _known(found: FoundTools, settings: str | None) -> tuple[str, set[str]]:
 
     env = {**os.environ, **({} if settings is None else {"PHP_INI_SCAN_DIR": settings})}
     command = [found.on_host, "-r", resources.read("languages/php/extension_names.php")]
-    told = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
-    place, _, names = told.stdout.decode().partition("\n")
+    listing = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
+    place, _, names = listing.stdout.decode().partition("\n")
     return place, set(names.lower().split())
 
 
 def _lacks_tag(text: str, is_snippet: bool) -> bool:
-    """Is it code, rather than a page that PHP would print as it is?"""
+    """Is the text code, rather than a page that PHP would print as it is?"""
     from re import IGNORECASE, search
 
     body = text.strip()
@@ -100,12 +103,12 @@ def _lacks_tag(text: str, is_snippet: bool) -> bool:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the compiler says."""
+    """Read the compiler's errors."""
     return by_lines(output, _PARSE, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """The error that ended the program: PHP names it in its log, which is standard error."""
+    """Find the error that ended the program; PHP writes it to its log, which is standard error."""
     from re import DOTALL, MULTILINE, search
 
     start = max(stderr.rfind(f"{prefix}{kind} error:  ") for prefix in ("PHP ", "") for kind in ("Fatal", "Parse"))
@@ -125,7 +128,7 @@ def explain(stderr: str) -> Failure | None:
 
 
 def _raised(text: str) -> tuple[str, str]:
-    """The class and the message of an exception; the last one, which is what the others led to."""
+    """Parse the class and the message of the last exception, which the earlier ones led to."""
     from re import match
 
     before, stack, _ = text.rpartition(_STACK)

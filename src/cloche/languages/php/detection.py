@@ -1,4 +1,4 @@
-"""PHP."""
+"""Marks of PHP."""
 
 MARKS: dict[str, float] = {
     "<?php": 12,

@@ -1,4 +1,4 @@
-// Its folder of settings, and all that PHP knows by name; none of that when there is more than extensions in the folder.
+// Prints PHP's configuration folder and all names that PHP knows; no names if the folder configures more than extensions.
 echo PHP_CONFIG_FILE_SCAN_DIR, "\n";
 foreach (array_filter(array_map('trim', explode(',', (string) php_ini_scanned_files()))) as $file) {
     foreach (file($file) as $line) {

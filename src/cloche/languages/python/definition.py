@@ -1,4 +1,4 @@
-"""Python: run in a fork of a warm interpreter."""
+"""Python, run in a fork of a warm interpreter."""
 
 from cloche.languages.language import Language
 from cloche.languages.toolchain import Toolchain

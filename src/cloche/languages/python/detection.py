@@ -1,4 +1,4 @@
-"""Python."""
+"""Marks of Python."""
 
 MARKS: dict[str, float] = {
     "def … : EOL": 4,

@@ -1,7 +1,7 @@
-# Started without the packages that R always has; one's own profile may need them.
+# The profile of a program that starts without R's default packages; the user's own profile may need them.
 local({
   Sys.unsetenv(c("R_DEFAULT_PACKAGES", "R_PROFILE_USER"))
-  # Asked for the time zone, R would ask systemd first, which is not there, and complain of that.
+  # To find the time zone, R would ask systemd first, which does not run here, and print a warning.
   zone <- sub(".*/zoneinfo/", "", Sys.readlink("/etc/localtime"))
   if (nzchar(zone) && !nzchar(Sys.getenv("TZ"))) Sys.setenv(TZ = zone)
   own <- Filter(file.exists, c(".Rprofile", "~/.Rprofile"))

@@ -1,4 +1,4 @@
-"""R; what it plots comes back as pictures, and a program that uses base alone starts without the other packages."""
+"""R; plots come back as pictures, and a program that uses only the package base starts without the others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from cloche.languages.source_words import mentions, names_in, without_comments
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
-_NAMES, _LEAN = "names", "lean.R"  # what was prepared: what the packages bring, and how to start without them
+_NAMES, _BASE_ONLY = "names", "lean.R"  # prepared files: the names that packages add, and a profile without them
 _WORD = r"\.*[^\W\d][\w.]*"
-# What shows which packages there are, has methods in them, or can call for one by a name that is not in the source.
+# Names that reveal which packages there are, have methods in them, or can call one by a name that is not in the
+# source.
 _NEEDS_PACKAGES = frozenset(
     """
     library require requireNamespace loadNamespace attachNamespace loadedNamespaces isNamespaceLoaded
@@ -22,11 +23,11 @@ _NEEDS_PACKAGES = frozenset(
     Sys.setenv quit.save mclapply
     """.split()  # noqa: SIM905
 )
-_LIBRARIES = ("lib/R", "lib64/R", "local/lib/R")  # below a prefix: where R itself is
+_LIBRARIES = ("lib/R", "lib64/R", "local/lib/R")  # R's home folder, relative to its prefix
 _DEBIAN_SHARE = "/usr/share/R"
 _HALTED = "\nExecution halted"
 _OUT_OF_MEMORY = "cannot allocate "
-# What its parser says: what was unexpected, and the end of what it had read by then.
+# The parser's error: the unexpected token, and the end of the text that was read.
 _UNEXPECTED = r'(?s)^Error: (?P<message>unexpected [^\n]*?)(?: in(?P<many>:)?[ \n]"(?P<text>.*)")?$'
 _NOT_PARSED = ("unexpected ", "invalid ", "unrecognized escape", "malformed raw string", "nul character not allowed")
 
@@ -38,12 +39,12 @@ def plan(project: Project, found: FoundTools) -> Plan:
     if home is None:
         run: tuple[str, ...] = (found["Rscript"], project.entry)
     else:
-        entry = project.entry.replace(" ", "~+~")  # R's own way to have spaces in it
+        entry = project.entry.replace(" ", "~+~")  # R's escape for spaces in this option
         run = (f"{home}/bin/exec/R", "--no-echo", "--no-restore", f"--file={entry}", "--args")
         env.update(_environment(home, found))
     if not _needs_packages(project, found):
-        lean = {"R_DEFAULT_PACKAGES": "NULL", "R_PROFILE_USER": f"{found.prepared}/{_LEAN}"}
-        return Plan(run=run, env={**env, **lean})
+        base_only = {"R_DEFAULT_PACKAGES": "NULL", "R_PROFILE_USER": f"{found.prepared}/{_BASE_ONLY}"}
+        return Plan(run=run, env={**env, **base_only})
     folder = new_display_folder()
     profile = f"{folder}/profile.R"
     env.update(R_PROFILE_USER=profile, CLOCHE_SHOWN=folder)
@@ -51,7 +52,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def _needs_packages(project: Project, found: FoundTools) -> bool:
-    """Can it be that it would notice if there were none but base?"""
+    """Could the program notice that only the package base is attached?"""
     folder = preparation.on_host(found)
     if folder is None or not project.snippet or not project.text:
         return True
@@ -63,18 +64,18 @@ def _needs_packages(project: Project, found: FoundTools) -> bool:
 
 
 def prepare(found: FoundTools, folder: str) -> None:
-    """Ask R what the packages bring that it always has."""
+    """Ask R for the names that its default packages add."""
     import subprocess
 
     command = [found.on_host, "--vanilla", "-e", resources.read("languages/r/package_names.R")]
-    told = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
-    for name, text in ((_NAMES, told.stdout.decode()), (_LEAN, resources.read("languages/r/base_only.R"))):
+    listing = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
+    for name, text in ((_NAMES, listing.stdout.decode()), (_BASE_ONLY, resources.read("languages/r/base_only.R"))):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)
 
 
 def _home(found: FoundTools) -> str | None:
-    """Where R is, as sandboxes see it; None when it is laid out as we do not know it."""
+    """Return R's home folder inside sandboxes; None if its layout is unknown."""
     on_host, inside = (os.path.dirname(os.path.dirname(path)) for path in (found.on_host, found.first))
     for library in _LIBRARIES:
         if os.path.exists(f"{on_host}/{library}/bin/exec/R"):
@@ -83,7 +84,7 @@ def _home(found: FoundTools) -> str | None:
 
 
 def _environment(home: str, found: FoundTools) -> dict[str, str]:
-    """What R's shell script would set."""
+    """Return the variables that R's shell script would set."""
     apart = found.mount is None and os.path.isdir(f"{_DEBIAN_SHARE}/share")
     share = _DEBIAN_SHARE if apart else home
     return {
@@ -98,7 +99,7 @@ def _environment(home: str, found: FoundTools) -> dict[str, str]:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the parser says; it tells no line, so what it quotes is looked for in the source."""
+    """Read the parser's error; it names no line, so the quoted text is searched in the source."""
     from re import match
 
     said = match(_UNEXPECTED, output.partition(_HALTED)[0])
@@ -117,7 +118,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 
 def explain(stderr: str) -> Failure | None:
-    """The error that halted the program."""
+    """Find the error that halted the program."""
     end = stderr.rfind(_HALTED)
     start = max(stderr.rfind(f"\n{sign}", 0, end) + 1 if end > 0 else 0 for sign in ("Error in ", "Error: "))
     if end < 0 or not stderr.startswith(("Error in ", "Error: "), start):
@@ -132,7 +133,7 @@ def explain(stderr: str) -> Failure | None:
 
 
 def _message(said: str) -> str:
-    """What went wrong, without the call it went wrong in and those that led there."""
+    """Extract the message, without the call that failed and the calls that led to it."""
     said = said.split("\nCalls: ", 1)[0]
     if said.startswith("Error: "):
         return said.removeprefix("Error: ")
@@ -161,7 +162,7 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "r", "needs": "Rscript"},
-    preparation=Preparation("a quick start for programs that need base alone", prepare, version=2),
+    preparation=Preparation("a fast start for programs that need only the package base", prepare, version=2),
     ahead="files",
     hello='cat("Hello from R\\n")\n',
 )

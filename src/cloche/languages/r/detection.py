@@ -1,4 +1,4 @@
-"""R."""
+"""Marks of R."""
 
 MARKS: dict[str, float] = {
     "NAME <- NAME": 2.5,

@@ -1,4 +1,4 @@
-"""Ruby; a program that cannot notice starts without RubyGems, which takes most of the time."""
+"""Ruby; a program that cannot notice starts without RubyGems, which takes most of the start."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cloche.languages.source_words import mentions, without_comments
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
-# What RubyGems brings or changes, what shows that, and what can call for it by a name that is not in the source.  The
-# message of an exception that is rescued has a suggestion, which comes with RubyGems, too.
+# Names that RubyGems adds or changes, that reveal this, or that can call it by a name that is not in the source.  The
+# message of a rescued exception contains a suggestion, which comes with RubyGems, too.
 _NEEDS_GEMS = frozenset(
     """
     require require_relative load autoload gem gem_original_require Gem Bundler Monitor MonitorMixin RbConfig
@@ -24,12 +24,12 @@ _NEEDS_GEMS = frozenset(
     """.split()  # noqa: SIM905
 )
 _RAISED = r"^.+?:\d+:in [`'].*?': (?P<message>.*?)(?: \((?P<name>[A-Z]\w*(?:::\w+)*)\))?$"
-# Since 3.3 the name of the file comes a second time, before all else.
+# Since 3.3 the file's name is printed a second time, at the beginning.
 _SYNTAX = r"^(?:[^\s:][^:\n]*: )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<message>.*)$"
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry; a project's `lib` is where Ruby looks for what it requires."""
+    """Run the entry; Ruby searches a project's `lib` for required files."""
     if project.snippet and found.prepared is not None and not _needs_gems(project.text or ""):
         return Plan(
             run=(found["ruby"], "--disable=gems", f"-r{found.prepared}/lean.rb", project.entry), env=_moved(found)
@@ -44,20 +44,20 @@ def _needs_gems(text: str) -> bool:
 
 
 def prepare(_: FoundTools, folder: str) -> None:
-    """Write what a program without RubyGems is started with."""
+    """Write the file that a program without RubyGems is started with."""
     with open(os.path.join(folder, "lean.rb"), "w", encoding="utf-8") as file:
         file.write(resources.read("languages/ruby/without_gems.rb"))
 
 
 def _bundle(project: Project) -> dict[str, str]:
-    """Where Bundler finds a project's own gems."""
+    """Return where Bundler finds a project's own gems."""
     if not project.has("Gemfile"):
         return {}
     return {"BUNDLE_GEMFILE": f"{project.root}/Gemfile", "BUNDLE_PATH": f"{project.root}/vendor/bundle"}
 
 
 def _moved(found: FoundTools) -> dict[str, str]:
-    """A Ruby that was built for another place than where sandboxes see it has to be told where its library is."""
+    """Return the library paths of a Ruby that sandboxes see at another path than it was built for."""
     if found.mount is None:
         return {}
     home, inside = found.mount
@@ -72,12 +72,12 @@ def _moved(found: FoundTools) -> dict[str, str]:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the parser says."""
+    """Read the parser's errors."""
     return by_lines(output, _SYNTAX, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """The exception that nobody rescued; those that led to it come after it."""
+    """Find the unrescued exception; the exceptions that caused it are printed after it."""
     from re import match
 
     lines = stderr.rstrip("\n").split("\n")
@@ -97,7 +97,7 @@ def explain(stderr: str) -> Failure | None:
 
 
 def _broken(lines: list[str], number: int) -> Failure:
-    """A program that could not be parsed; its first complaint is the message."""
+    """Describe a program that could not be parsed; the message is its first error."""
     from re import match
 
     while number and "syntax error" in lines[number - 1]:
@@ -108,7 +108,7 @@ def _broken(lines: list[str], number: int) -> Failure:
 
 
 def _before(lines: list[str], number: int) -> int | None:
-    """Where the exception begins that this one led to: straight above it, behind the places it came through."""
+    """Find where the exception begins that this one caused: directly above it, after its stack trace."""
     from re import match
 
     start = number - 1
@@ -116,7 +116,7 @@ def _before(lines: list[str], number: int) -> int | None:
         start -= 1
     if start == number - 1:
         return None
-    while start >= 0 and not lines[start].startswith("\tfrom "):  # behind the rest of its message, or a marked line
+    while start >= 0 and not lines[start].startswith("\tfrom "):  # skip the rest of its message, or a marked line
         raised = match(_RAISED, lines[start])
         if raised and raised["name"]:
             return start
@@ -153,7 +153,7 @@ LANGUAGE = Language(
     manifests=("Gemfile",),
     diagnose=diagnose,
     explain=explain,
-    preparation=Preparation("a quick start for programs that need no gems", prepare),
+    preparation=Preparation("a fast start for programs that need no gems", prepare),
     ahead="files",
     hello='puts "Hello from Ruby"\n',
 )

@@ -1,4 +1,4 @@
-"""Ruby."""
+"""Marks of Ruby."""
 
 MARKS: dict[str, float] = {
     "BOL puts": 3,

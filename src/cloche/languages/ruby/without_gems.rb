@@ -1,4 +1,4 @@
-# Started without RubyGems: an exception that ends the program is shown as Ruby always shows it, with suggestions.
+# For a start without RubyGems: loads what Ruby needs to print an uncaught exception as usual, with suggestions.
 at_exit do
   if $! && !$!.is_a?(SystemExit) && !$!.is_a?(SignalException)
     %w[rubygems error_highlight did_you_mean].each do |name|

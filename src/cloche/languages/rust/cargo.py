@@ -1,4 +1,4 @@
-"""Cargo's projects: what a manifest asks of the compiler, where that can be said without Cargo."""
+"""Reads Cargo manifests, to compile simple packages without Cargo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cloche.languages.language import Project
 
 _DEPENDENCIES = ("dependencies", "build-dependencies")
-# What can be said to the compiler itself, in a third of the time; whoever says more is served by Cargo.
+# Sections that can be passed to the compiler directly, which takes a third of the time; anything else needs Cargo.
 _SIMPLE = {"package", "bin", "lib", "dependencies", "dev-dependencies", "features", "profile", "badges"}
 _SIMPLE_PACKAGE = (
     "name version edition authors description license license-file repository homepage readme keywords categories"
@@ -21,41 +21,41 @@ _SIMPLE_PACKAGE = (
 
 
 class Manifest(Plain):
-    """What a Cargo.toml says, as far as it matters here."""
+    """The parts of a Cargo.toml that matter here."""
 
     name: str
     version: str
     edition: str
-    features: tuple[str, ...]  # that are on
-    library: str  # where the library begins; "" when there is none
+    features: tuple[str, ...]  # the enabled ones
+    library: str  # path of the library's root; "" if there is none
     library_name: str
     foreign: tuple[str, ...]  # crates that are not part of the project
-    simple: bool  # no need for Cargo
-    binaries: Mapping[str, str]  # where programs begin, and their names
+    simple: bool  # can be compiled without Cargo
+    binaries: Mapping[str, str]  # path of each program's root, and its name
     package: Mapping[str, Any]
 
 
 def read(project: Project) -> Manifest | None:
-    """The project's manifest; None when it has none that says what to build (Cargo tells what it thinks of it)."""
+    """Read the project's manifest; None if it does not describe a package (then Cargo reports what is wrong)."""
     from tomllib import TOMLDecodeError, loads
 
     try:
-        told = loads(project.texts.get("Cargo.toml", ""))
-        return _understood(told, project)
+        manifest = loads(project.texts.get("Cargo.toml", ""))
+        return _understood(manifest, project)
     except (TOMLDecodeError, KeyError, TypeError, AttributeError, ValueError):
         return None
 
 
-def _understood(told: dict[str, Any], project: Project) -> Manifest:
-    package = told["package"]
+def _understood(manifest: dict[str, Any], project: Project) -> Manifest:
+    package = manifest["package"]
     name = str(package["name"])
-    library = str(told.get("lib", {}).get("path", "src/lib.rs"))
+    library = str(manifest.get("lib", {}).get("path", "src/lib.rs"))
     simple = (
-        set(told) <= _SIMPLE
+        set(manifest) <= _SIMPLE
         and set(package) <= set(_SIMPLE_PACKAGE.split())
-        and set(told.get("lib", {})) <= {"name", "path"}
-        and not set(told.get("profile", {})) - {"release", "bench"}
-        and not any(told.get(kind) for kind in _DEPENDENCIES)
+        and set(manifest.get("lib", {})) <= {"name", "path"}
+        and not set(manifest.get("profile", {})) - {"release", "bench"}
+        and not any(manifest.get(kind) for kind in _DEPENDENCIES)
         and not project.has("build.rs")
         and all(isinstance(package.get(key, ""), str) for key in ("version", "edition"))
     )
@@ -63,31 +63,31 @@ def _understood(told: dict[str, Any], project: Project) -> Manifest:
         name,
         str(package.get("version", "0.0.0")),
         str(package.get("edition", "2015")),
-        tuple(_features(told.get("features", {}))),
+        tuple(_features(manifest.get("features", {}))),
         library if project.has(library) else "",
-        str(told.get("lib", {}).get("name", name)).replace("-", "_"),
-        tuple(_foreign(told)),
+        str(manifest.get("lib", {}).get("name", name)).replace("-", "_"),
+        tuple(_foreign(manifest)),
         simple,
-        {str(each["path"]): str(each["name"]) for each in told.get("bin", ()) if "path" in each},
+        {str(each["path"]): str(each["name"]) for each in manifest.get("bin", ()) if "path" in each},
         package,
     )
 
 
-def _features(told: dict[str, list[str]]) -> list[str]:
-    """The default ones, with what they bring."""
+def _features(features: dict[str, list[str]]) -> list[str]:
+    """List the default features, and those that they enable."""
     on: list[str] = []
-    waiting = ["default"] if "default" in told else []
+    waiting = ["default"] if "default" in features else []
     while waiting:
         feature = waiting.pop()
         if feature not in on:
             on.append(feature)
-            waiting += [name for name in told.get(feature, ()) if name in told]
+            waiting += [name for name in features.get(feature, ()) if name in features]
     return on
 
 
-def _foreign(told: dict[str, Any]) -> list[str]:
-    """Crates that would have to be fetched."""
-    places = [told, *told.get("target", {}).values()]
+def _foreign(manifest: dict[str, Any]) -> list[str]:
+    """List the crates that would have to be downloaded."""
+    places = [manifest, *manifest.get("target", {}).values()]
     wanted = {name: given for place in places for kind in _DEPENDENCIES for name, given in place.get(kind, {}).items()}
     return sorted(
         name
@@ -97,7 +97,7 @@ def _foreign(told: dict[str, Any]) -> list[str]:
 
 
 def environment(manifest: Manifest, root: str, crate: str) -> dict[str, str]:
-    """What Cargo lets a crate know of itself."""
+    """Return the variables by which Cargo describes a crate to itself."""
     number = manifest.version.partition("-")[0].partition("+")[0].split(".")
     major, minor, patch = (*number, "0", "0", "0")[:3]
     package = manifest.package

@@ -1,4 +1,4 @@
-"""Rust: rustc for files and for projects that need no more; Cargo for the others, offline."""
+"""Rust: rustc compiles files and simple projects; Cargo builds the others, offline."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from cloche.languages.rust.cargo import Manifest
 
 _EDITION = "2021"
-MAX_LOOKED_AT = 32 << 10  # characters of a source that are looked at, and others wait; what is longer is no snippet
-# Overflows and debug assertions are told as in a debug build, but loops run at a decent speed.
+MAX_LOOKED_AT = 32 << 10  # characters; other runs wait while a source is analysed, and longer ones are no snippets
+# Overflows and debug assertions are reported as in a debug build, but loops run at a decent speed.
 _FLAGS = ("-Copt-level=1", "-Cdebug-assertions=on", "-Cdebuginfo=0", "-Ccodegen-units=1")
-_SHARED = ("-Cprefer-dynamic", "-Crpath")  # linking the standard library takes longer than all the rest
-_NOT_SHARED = ("global_allocator", "no_std", "no_main")  # what the shared library does not know of
+_SHARED = ("-Cprefer-dynamic", "-Crpath")  # linking the standard library statically takes longer than the rest
+_NOT_SHARED = ("global_allocator", "no_std", "no_main")  # do not work with the shared library
 
 _SAID = re.compile(
     r"^(?P<severity>error|warning)(?:\[(?P<code>E\d+)\])?: (?P<message>[^\n]*)\n"
@@ -28,7 +28,7 @@ _SAID = re.compile(
 )
 _SUMMARY = re.compile(r"aborting due to|could not compile|\d+ warnings? emitted|`.*` \(.*\) generated")
 _LINT = re.compile(r"#\[(?:warn|deny)\((\w+)\)\]")
-# Bounded, as all that is read of what a program says: it may say what takes for ever to match.
+# Bounded: a program may print text that would take forever to match.
 _PANIC = re.compile(
     r"^thread '[^\n]{0,99}?'(?: \(\d+\))? panicked at (?:'(?P<old>.{0,999}?)', )?(?P<place>[^\n]{1,999}:\d+:\d+):?\n"
     r"(?P<message>.*?)(?=^note: |^stack backtrace:|\Z)",
@@ -39,7 +39,7 @@ _RETURNED = re.compile(r"^Error: (?P<message>.*)\Z", re.DOTALL | re.MULTILINE)
 
 
 def home(rustc: str) -> str:
-    """The toolchain's folder: rustup's programs only choose one, so the same is chosen here."""
+    """Return the toolchain's folder: rustup's programs only choose a toolchain, so the same one is chosen here."""
     real = os.path.realpath(rustc)
     if os.path.basename(real) != "rustup" and not os.path.exists(os.path.join(os.path.dirname(rustc), "rustup")):
         return os.path.dirname(os.path.dirname(real))
@@ -68,7 +68,7 @@ def _installed(place: str) -> list[str]:
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Compile a file, or what a manifest says."""
+    """Compile a file, or the package of a manifest."""
     if project.has("Cargo.toml"):
         from cloche.languages.rust import cargo
 
@@ -86,12 +86,12 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def _is_tests_alone(text: str) -> bool:
-    """Are tests all that there is to run?"""
+    """Does the source contain tests and no `main`?"""
     return re.search(r"(?:^|[{};])[ \t]*#\[test\]", text, re.MULTILINE) is not None and "fn main" not in text
 
 
 def _completed(project: Project) -> tuple[str, int, int] | None:
-    """A snippet in the `main` that it lacks, and in which line how much was put in front of it."""
+    """Wrap a snippet in the `main` that it lacks; also return in which line how many characters were inserted."""
     if not project.snippet or project.text is None or len(project.text) > MAX_LOOKED_AT:
         return None
     from cloche.languages.rust.snippet import wrapped
@@ -102,7 +102,7 @@ def _completed(project: Project) -> tuple[str, int, int] | None:
 def _compiled(
     project: Project, found: FoundTools, source: str, edition: str, crate: str = "", *options: str
 ) -> tuple[Step, str]:
-    """How a program comes of a source, and where it is then."""
+    """Return the step that compiles a source, and the path of the program."""
     stem = os.path.basename(source).removesuffix(".rs")
     program = f"{SCRATCH}/{crate or stem or 'main'}"
     crate = re.sub(r"\W", "_", crate or stem, flags=re.ASCII)
@@ -115,7 +115,7 @@ def _compiled(
 
 
 def _by_manifest(project: Project, found: FoundTools, manifest: Manifest) -> Plan:
-    """What Cargo would do for a package without dependencies: the library, if there is one, and the program."""
+    """Do what Cargo would for a package without dependencies: compile its library, if any, and its program."""
     from cloche.languages.rust.cargo import environment
 
     entry = project.entry.removeprefix(f"{project.root}/")
@@ -137,7 +137,7 @@ def _by_manifest(project: Project, found: FoundTools, manifest: Manifest) -> Pla
 
 
 def _by_cargo(project: Project, found: FoundTools, manifest: Manifest | None) -> Plan:
-    """Have Cargo build it from what is there."""
+    """Let Cargo build the project from the files that are there."""
     cargo = f"{os.path.dirname(found['rustc'])}/cargo"
     if not os.path.exists(f"{os.path.dirname(found.on_host)}/cargo"):
         return Plan(run=(), missing="This project needs Cargo, which is not installed on this host.")
@@ -154,7 +154,7 @@ def _by_cargo(project: Project, found: FoundTools, manifest: Manifest | None) ->
 
 
 def _binary(manifest: Manifest, entry: str) -> str:
-    """What the program that begins there is called."""
+    """Return the name of the program with this entry."""
     if entry in manifest.binaries:
         return manifest.binaries[entry]
     if entry.startswith("src/bin/"):
@@ -168,11 +168,11 @@ def _is_vendored(project: Project) -> bool:
 
 def _what_is_missing(manifest: Manifest) -> str:
     crates = ", ".join(manifest.foreign[:20])
-    return f"This project needs crates that are not among its files, and a sandbox does not fetch any: {crates}."
+    return f"This project needs crates that are not among its files, and sandboxes do not download any: {crates}."
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the compiler says; where a snippet was wrapped, columns are those of what its author wrote."""
+    """Read the compiler's errors; columns in a wrapped snippet are those of the author's text."""
     _, line, shift = _completed(project) or ("", 0, 0)
     found = []
     for match in _SAID.finditer(output):
@@ -181,7 +181,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
         lint = _LINT.search(match["rest"])
         row, column = number(match["line"]), number(match["column"])
         if line and row > (project.text or "").count("\n") + 1:
-            continue  # of what was put behind it
+            continue  # an error in the lines that were appended
         if row == line and column > shift:
             column -= shift
         code = match["code"] or (lint[1] if lint is not None else "")
@@ -191,7 +191,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 
 def explain(stderr: str) -> Failure | None:
-    """A panic, an error that `main` returned, or what the runtime could not go on with."""
+    """Find a panic, an error that `main` returned, or a fatal error of the runtime."""
     panics = list(_PANIC.finditer(stderr))
     fatal = _FATAL.search(stderr)
     if fatal is not None:

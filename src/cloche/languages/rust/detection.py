@@ -1,4 +1,4 @@
-"""Rust."""
+"""Marks of Rust."""
 
 MARKS: dict[str, float] = {
     "fn NAME (": 4,

@@ -1,10 +1,10 @@
-"""Rust as people write it in chats: statements without `fn main`."""
+"""Completes Rust as people write it in chats: statements without `fn main`."""
 
 from __future__ import annotations
 
 import re
 
-_COMMENT = r"/\*(?s:(?:(?!/\*|\*/).)*)\*/"  # those in blocks may be in one another
+_COMMENT = r"/\*(?s:(?:(?!/\*|\*/).)*)\*/"  # block comments may be nested
 _QUIET = re.compile(
     rf"""b?r(?P<marks>\#*)"(?s:.*?)(?:"(?P=marks)|\Z)
     |b?"(?:\\(?s:.)|[^"\\])*"?
@@ -18,18 +18,18 @@ _ITEM = re.compile(
     r"(?:fn|struct|enum|union|trait|impl|use|mod|type|static|const|macro_rules|extern)\b"
 )
 _ATTRIBUTE = re.compile(r"\#!?\[[^\]]*(?:\[[^\]]*\][^\]]*)*\]\s*")
-_AT_THE_TOP = re.compile(r"(?:\s*(?:\#!\[[^\]]*\]|extern\s+crate\s+[^;]+;))+")  # what may not be in a function
+_AT_THE_TOP = re.compile(r"(?:\s*(?:\#!\[[^\]]*\]|extern\s+crate\s+[^;]+;))+")  # may not be in a function
 _ENDS_AT_SEMICOLON = re.compile(
     r"(?:pub(?:\s*\([^)]*\))?\s+)?(?:use|type|static|const)\b(?!\s+(?:unsafe|async|extern|fn)\b)"
 )
-_MOST_BLOCKS = 100  # of one piece: each time all of it is looked at
+_MOST_BLOCKS = 100  # of one piece: each block looks at the whole piece again
 _FUNCTION = re.compile(r"\bfn\s+\w+[^;{]*\{")
 _FALLIBLE = "fn main() -> Result<(), Box<dyn std::error::Error>> { "
 _PLAIN = "fn main() { "
 
 
 def blanked(text: str) -> str:
-    """The same without comments and what is in quotes: spaces instead, so that every place stays where it is."""
+    """Replace comments and quoted text by spaces, so that every other character keeps its position."""
 
     def blank(match: re.Match[str]) -> str:
         inner = re.sub(r"[^\n]", " ", match[0])
@@ -39,10 +39,10 @@ def blanked(text: str) -> str:
 
 
 def wrapped(text: str) -> tuple[str, int, int] | None:
-    """The same in a `main`, and in which line how many characters were put in front; None when that is not called for.
+    """Wrap a source in a `main`; also return in which line how many characters were inserted.  None if not needed.
 
-    It begins with the first statement, so that modules find the items before it; when more items follow it has all of
-    them: they may be in a function as well as outside, and everything stays in its place.
+    The `main` begins with the first statement, so that modules find the items before it.  If items follow, it contains
+    them: items may be in a function as well as outside, and everything keeps its position.
     """
     quiet = blanked(text)
     first = None if re.search(r"\bfn\s+main\b", quiet) else _beginning(quiet)
@@ -52,14 +52,14 @@ def wrapped(text: str) -> tuple[str, int, int] | None:
     start = max(first, top.end() if top is not None else 0)
     start += len(quiet[start:]) - len(quiet[start:].lstrip())
     fallible = _gives_up_early(quiet)
-    end = "" if quiet.rstrip().endswith(";") else ";"  # what a last expression gives is nobody's
+    end = "" if quiet.rstrip().endswith(";") else ";"  # nobody uses the value of the last expression
     before, after = (_FALLIBLE, f"\n{end} Ok(()) }}\n") if fallible else (_PLAIN, f"\n{end}}}\n")
     line_start = text.rfind("\n", 0, start) + 1
     return f"{text[:start]}{before}{text[start:]}{after}", text.count("\n", 0, line_start) + 1, len(before)
 
 
 def _beginning(quiet: str) -> int | None:
-    """Where the first thing at its top level is that is no item; at 0 if items follow it; nowhere if there is none."""
+    """Return where the first statement at the top level begins; 0 if items follow it; None if there is none."""
     start = depth = blocks = 0
     first: int | None = None
     for match in re.finditer(r"[{}()\[\];]|\Z", quiet):
@@ -82,7 +82,7 @@ def _beginning(quiet: str) -> int | None:
 
 
 def _gives_up_early(quiet: str) -> bool:
-    """Is there a `?` outside of its functions?"""
+    """Is there a `?` outside of all functions?"""
     rest, end = [], 0
     for match in _FUNCTION.finditer(quiet):
         if match.start() < end:

@@ -1,4 +1,4 @@
-"""SQL, run by DuckDB: results come back as tables, and data files can be queried where they lie."""
+"""SQL, run by DuckDB: results come back as tables, and data files can be queried in place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_PARSED = ("Parser", "Syntax")
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Hand it to our own script, in the sandbox's Python."""
+    """Run the program with our own script (runner.py) in the sandbox's Python."""
     folder = new_display_folder()
     files = (
         (f"{folder}/sql.py", resources.read("languages/sql/runner.py")),
@@ -26,7 +26,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """Where DuckDB points at."""
+    """Find the place that DuckDB reports."""
     from re import search
 
     said, place = search(_SAID, output), search(_PLACE, output)
@@ -38,7 +38,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 
 def explain(stderr: str) -> Failure | None:
-    """Why a statement failed."""
+    """Find the error of the statement that failed."""
     from re import search
 
     said = search(_SAID, stderr)

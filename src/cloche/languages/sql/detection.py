@@ -1,4 +1,4 @@
-"""SQL: told by how statements start, in capitals or without."""
+"""Marks of SQL: how statements start, in capitals or lower case."""
 
 _MARKS: dict[str, float] = {
     "SELECT * FROM": 5,

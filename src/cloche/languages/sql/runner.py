@@ -1,4 +1,4 @@
-"""Runs SQL: one statement after the other, each result printed as a table and left to be displayed.
+"""Runs SQL: executes one statement after the other, prints each result as a table, and saves it for display.
 
 Started inside the sandbox as `sql.py PROGRAM FOLDER CORES MEMORY ARGUMENTS…`, with a copy of kernels/tables.py beside
 it: nothing of `cloche` can be imported here.
@@ -11,7 +11,7 @@ import re
 import sys
 from decimal import Decimal
 
-import duckdb  # type: ignore[import-not-found]  # which sandboxes have
+import duckdb  # type: ignore[import-not-found]  # sandboxes have it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 DATA = "/sandbox/data"
 PRINTED_ROWS = 100
-KEPT_CELLS = 500_000  # of a result, for its statistics
+KEPT_CELLS = 500_000  # of a result, kept for its statistics
 MOST_DISPLAYS = 100
-WIDEST = 100  # characters of a cell that are printed
+WIDEST = 100  # characters of a cell that are printed at most
 READERS = {
     ".csv": "read_csv",
     ".tsv": "read_csv",
@@ -38,7 +38,7 @@ _MISSING = r'^Catalog Error: Table with name "?(?P<name>[^"\n]+?)"? does not exi
 
 
 def main() -> int:
-    """Run the program; 1 when one of its statements fails."""
+    """Run the program; return 1 if one of its statements fails."""
     source, folder, cores, memory, *arguments = sys.argv[1:]
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     with open(source, encoding="utf-8", errors="replace") as file:
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def connect(cores: int, memory: int) -> Any:
-    """An empty database in memory, which spills to disk before the sandbox's memory is used up."""
+    """Open an empty database in memory, which spills to disk before the sandbox's memory is used up."""
     return duckdb.connect(
         config={
             "threads": cores,
@@ -73,7 +73,7 @@ def connect(cores: int, memory: int) -> Any:
 
 
 def located(text: str) -> Iterator[tuple[Any, int]]:
-    """The statements, each with the number of lines before it."""
+    """Yield the statements, each with the number of lines before it."""
     place = 0
     for statement in duckdb.extract_statements(text):
         found = text.find(statement.query, place)
@@ -83,13 +83,13 @@ def located(text: str) -> Iterator[tuple[Any, int]]:
 
 
 def execute(database: Any, statement: Any, arguments: list[str]) -> None:
-    """Run a statement; a table that is not there, but a data file of that name is, becomes a view of the file."""
+    """Run a statement; if a table is missing and a data file has its name, make a view of the file."""
     wanted = sorted(statement.named_parameters, key=lambda name: (len(name), name))
     given = {name: arguments[int(name) - 1] for name in wanted if name.isdigit() and int(name) <= len(arguments)}
     tried: set[str] = set()
     while True:
         try:
-            database.execute(statement.query, given or None)  # as a text: then errors tell the place
+            database.execute(statement.query, given or None)  # as text, so that errors name the place
             return
         except duckdb.CatalogException as problem:
             missing = re.match(_MISSING, str(problem))
@@ -99,7 +99,7 @@ def execute(database: Any, statement: Any, arguments: list[str]) -> None:
 
 
 def offer(database: Any, table: str) -> bool:
-    """Make a view of the one data file that is called like the table."""
+    """Make a view of the only data file with the name of the table."""
     found = [
         (os.path.join(folder, name), reader)
         for folder in dict.fromkeys((DATA, os.getcwd()))
@@ -116,12 +116,11 @@ def offer(database: Any, table: str) -> bool:
 
 
 def quoted(text: str, mark: str) -> str:
-    """A name or a text of SQL."""
     return f"{mark}{text.replace(mark, mark * 2)}{mark}"
 
 
 def answer(database: Any, statement: Any, shown: Displays) -> None:
-    """Say what a statement has done, or print and show what it has found."""
+    """Print what a statement has done, or print and save its result."""
     kind = statement.type.name
     columns = [(str(name), str(what)) for name, what, *_ in database.description or ()]
     if columns == [("Success", "BOOLEAN")]:
@@ -139,19 +138,18 @@ def answer(database: Any, statement: Any, shown: Displays) -> None:
 
 
 def verb(query: str) -> str:
-    """What kind of statement it is: `CREATE TABLE`, `INSERT`."""
+    """Return the kind of a statement: `CREATE TABLE`, `INSERT`."""
     words = re.sub(r"(?s)/\*.*?\*/|--[^\n]*", " ", query).upper().replace(";", " ").split()
     words = [word for word in words[:6] if word not in ("OR", "REPLACE", "TEMP", "TEMPORARY", "UNIQUE", "IF")]
     return " ".join(words[: 2 if words[0] in ("CREATE", "DROP", "ALTER") else 1])
 
 
 def rows_of(count: int) -> str:
-    """So many rows."""
     return "1 row" if count == 1 else f"{count} rows"
 
 
 class QueryResult:
-    """What a query has found: its first rows, and how many there are."""
+    """The first rows of a query's result, and how many there are."""
 
     def __init__(self, database: Any, columns: list[tuple[str, str]]) -> None:
         self.columns = columns
@@ -162,7 +160,7 @@ class QueryResult:
             self.count += more
 
     def text(self) -> str:
-        """The table as one reads it."""
+        """Format the table for people."""
         head = [plain(name) for name, _ in self.columns]
         body = [[plain(value) for value in row] for row in self.rows[:PRINTED_ROWS]]
         widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
@@ -178,7 +176,6 @@ class QueryResult:
         return "\n".join(lines) + f"\n({rows_of(self.count)}{f', {left} of them not shown' if left else ''})\n"
 
     def html(self) -> str:
-        """The same as a page shows it."""
         from html import escape
 
         head = "".join(f"<th>{escape(plain(name))}</th>" for name, _ in self.columns)
@@ -190,7 +187,7 @@ class QueryResult:
 
 
 class Column:
-    """One column of a result, as tables.py asks for it."""
+    """One column of a result, in the form that tables.py expects."""
 
     def __init__(self, result: QueryResult, number: int) -> None:
         self.name, self.type = result.columns[number]
@@ -199,11 +196,10 @@ class Column:
         self.kind = "number" if is_number(self.type) else "time" if is_time else "other"
 
     def head(self, count: int) -> list[Any]:
-        """Its first values."""
         return self._values[:count]
 
     def extremes(self, count: int) -> dict[str, Any]:
-        """Of the first values: how many are missing, the least, the greatest, and of numbers the mean."""
+        """Summarise the first values: how many are missing, the least, the greatest, and the mean of numbers."""
         values = self._values[:count]
         known = [value for value in values if value is not None and value == value]
         found = {"nulls": len(values) - len(known), "min": min(known, default=None), "max": max(known, default=None)}
@@ -211,13 +207,12 @@ class Column:
 
 
 class Displays:
-    """What is left to be displayed: each result as data, as text and as HTML."""
+    """Saves results to be displayed: as data, as text and as HTML."""
 
     def __init__(self, folder: str) -> None:
         self._folder, self._count = folder, 0
 
     def add(self, result: QueryResult, text: str) -> None:
-        """One more result."""
         self._count += 1
         if self._count > MOST_DISPLAYS:
             return
@@ -236,17 +231,16 @@ class Displays:
 
 
 def is_number(what: str) -> bool:
-    """Is a column of this type one of numbers?"""
     return what in _NUMBERS or what.startswith(("DECIMAL", "FLOAT", "DOUBLE", "UHUGEINT", "BIGNUM"))
 
 
 def simple(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Convert a value to one that JSON has."""
     return float(value) if isinstance(value, Decimal) else value
 
 
 def plain(value: Any) -> str:
-    """A value on one line."""
+    """Write a value on one line."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -256,14 +250,14 @@ def plain(value: Any) -> str:
 
 
 def fail(problem: str, line: int) -> int:
-    """Tell what went wrong, where in the whole program."""
+    """Print the error with its place in the whole program."""
     sys.stdout.flush()
     print(re.sub(r"(?m)^LINE (\d+)(:.*\n)", lambda found: moved(found, line), problem, count=1), file=sys.stderr)
     return 1
 
 
 def moved(place: re.Match[str], lines: int) -> str:
-    """`LINE 2: …` with the lines before its statement counted; the marks below stay in place."""
+    """Add the lines before the statement to `LINE 2: …`; the mark below keeps its column."""
     number = str(int(place[1]) + lines)
     return f"LINE {number}{place[2]}{' ' * (len(number) - len(place[1]))}"
 

@@ -12,27 +12,26 @@ from cloche.model.result import Diagnostic
 _VERSION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "version.tcl")
 _TRACE = ("\n    while executing\n", "\n    (parsing expression ", "\n    while compiling\n")
 _PLACED = r"(?s)\A(?P<message>[^\n]*)\n(?:.*\n)?    \(file \"(?P<file>[^\n\"]*)\" line (?P<line>\d+)\)$"
-# Tcl parses as it goes: these are what it says of text that cannot be a command, whenever it comes to it.
+# Tcl parses while it runs: these are its errors for text that cannot be a command.
 _PARSER = ("missing ", "extra characters after close-", "unmatched open ", "invalid bareword", "unbalanced ")
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Run the entry."""
     return Plan(run=(found.first, project.entry))
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the parser says."""
+    """Read the parser's errors."""
     return by_lines(output, _PLACED, project)
 
 
 def explain(stderr: str) -> Failure | None:
-    """The error that nobody caught: its message, and the commands that it came through."""
+    """Find the uncaught error: its message, and its stack trace."""
     starts = [place for place in (stderr.rfind(sign) for sign in _TRACE) if place >= 0]
     if not starts or '\n    (file "' not in stderr:
         return None
     start = stderr.rfind("\n", 0, min(starts)) + 1
-    if stderr.startswith("in expression ", start):  # its second line
+    if stderr.startswith("in expression ", start):  # the error's second line
         start = stderr.rfind("\n", 0, max(start - 1, 0)) + 1
     text = stderr[start:].rstrip("\n")
     message = text.split("\n", 1)[0]
@@ -50,7 +49,7 @@ LANGUAGE = Language(
     toolchain=Toolchain(
         programs=("tclsh",),
         instead=(("tclsh9.0",), ("tclsh8.7",), ("tclsh8.6",)),
-        version=(_VERSION,),  # it has no option for that
+        version=(_VERSION,),  # tclsh has no option for its version
         least="8.5",
         apt=("tcl",),
         otherwise="Install Tcl 8.5 or later.",

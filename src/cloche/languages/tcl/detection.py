@@ -1,4 +1,4 @@
-"""Tcl."""
+"""Marks of Tcl."""
 
 MARKS: dict[str, float] = {
     "BOL proc NAME {": 9,

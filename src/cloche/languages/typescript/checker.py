@@ -1,4 +1,4 @@
-"""How a TypeScript program is checked: by the real compiler, against as few declarations as will do."""
+"""Checks a TypeScript program with the real compiler, against as few declarations as possible."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ COMPILER = "/opt/env/bin/tsc"
 _TYPES = "/opt/env/lib/node_modules/@types"
 ESSENTIALS = "/opt/env/share/typescript/essentials.d.ts"
 _COMMON = "/opt/env/share/typescript/node/index.d.ts"
-# It is over before there is much to collect; where there is more, the collector sets in.
+# The check is over before there is much garbage; the collector starts only for large programs.
 _ENVIRONMENT = {"GOGC": "off", "GOMEMLIMIT": "160MiB"}
 
-# What a program without tsconfig.json is checked with: the compiler's own defaults, which are strict, and what this
-# runner allows beyond them.
+# Options for a program without tsconfig.json: the compiler's own defaults, which are strict, and what this runner
+# allows in addition.
 _DEFAULTS = {
     "target": "es2022",
-    "lib": ["es2025", "esnext.array", "esnext.disposable"],  # no Temporal: it is large, and Node has it not yet
-    "module": "preserve",  # imports of both kinds, as the bundler takes them
+    "lib": ["es2025", "esnext.array", "esnext.disposable"],  # no Temporal: it is large, and Node does not have it yet
+    "module": "preserve",  # both kinds of imports, as the bundler accepts them
     "moduleResolution": "bundler",
     "moduleDetection": "force",
     "strict": True,
@@ -32,8 +32,8 @@ _DEFAULTS = {
 }
 _ALWAYS = {"noEmit": True, "skipLibCheck": True, "allowImportingTsExtensions": True, "resolveJsonModule": True}
 
-# Options that projects have and the compiler has no more, or that are of no use to a check: they are left out.
-_LEFT_OUT = (
+# Options that the compiler no longer has, or that a check does not need; they are dropped.
+_DROPPED = (
     "alwaysStrict allowSyntheticDefaultImports baseUrl charset composite declaration declarationMap downlevelIteration "
     "emitDeclarationOnly esModuleInterop ignoreDeprecations importsNotUsedAsValues incremental isolatedDeclarations "
     "keyofStringsOnly noImplicitUseStrict noStrictGenericChecks out outFile preserveValueImports "
@@ -43,14 +43,14 @@ _OLD_TARGETS = ("es3", "es5")
 _OLD_MODULES = ("amd", "umd", "system", "none")
 _OLD_RESOLUTIONS = ("node", "node10", "classic")
 
-# What only the whole of @types/node declares: modules, as they are imported, and globals.
+# Modules and globals that only the whole of @types/node declares.
 _RARE = (
     "cluster dgram domain http2 inspector punycode repl sea sqlite test trace_events v8 wasi "
     "fetch BodyInit CloseEvent CloseEventInit EventSource EventSourceInit FormData Headers HeadersInit MessageEvent "
     "MessageEventInit Navigator Request RequestInfo RequestInit Response ResponseInit Storage WebSocket WebSocketInit "
     "localStorage navigator sessionStorage"
 )
-# And what is in the smaller copy of it, and not among the essentials.
+# Names that the smaller copy declares, and the essentials do not.
 _OF_NODE = (
     "import require module exports process Buffer NodeJS __dirname __filename gc AbortController AbortSignal "
     "AddEventListenerOptions AllowSharedBuffer Architecture ArrayBufferView Blob BroadcastChannel BufferConstructor "
@@ -71,16 +71,16 @@ _OF_NODE = (
 
 
 def declarations(source: str) -> str:
-    """The smallest file that declares all of Node that a source can mean; none when only the whole does."""
+    """Return the smallest file that declares every name of Node that a source can use; empty if only the whole does."""
     words = set(re.findall(r"[A-Za-z_$][\w$]*", source))
     if not words.isdisjoint(_RARE.split()) or "///" in source:
         return ""
     return ESSENTIALS if words.isdisjoint(_OF_NODE.split()) else _COMMON
 
 
-# Missing types are no mistake in a program that has no configuration: "implicitly has an 'any' type" is a warning.  The
-# compiler does not know that, so what blocks a run is not how it ends but what else it says.  (Without `noImplicitAny`
-# it would take the elements of `let list = []` for `never`.)
+# In a program without configuration, missing types are no mistake: "implicitly has an 'any' type" is a warning.  The
+# compiler exits with an error all the same, so its other messages decide whether the run is blocked.  (Without
+# `noImplicitAny` it would take the elements of `let list = []` for `never`.)
 IMPLICIT = re.compile(r"TS70(?!2[789]|30)\d\d")
 _JUDGED = r"""said=$("$@") && exit
 printf '%s\n' "$said"
@@ -88,7 +88,7 @@ printf '%s\n' "$said"
 
 
 def check(project: Project, legacy_decorators: bool) -> tuple[Step, tuple[tuple[str, str], ...]]:
-    """The step that checks a project, and the file that it needs."""
+    """Return the step that checks a project, and the file that it needs."""
     threads = ("--singleThreaded",) if project.cpu < 2 else ()
     options: dict[str, Any] = {**_DEFAULTS, **_ALWAYS}
     if legacy_decorators:
@@ -111,19 +111,19 @@ def check(project: Project, legacy_decorators: bool) -> tuple[Step, tuple[tuple[
 
 
 def configuration(project: Project) -> dict[str, Any]:
-    """What a project's own tsconfig.json says, for this compiler, and for what is run of it."""
+    """Adapt a project's own tsconfig.json to this compiler, and to the part of the project that is run."""
     own = manifest.read(project.texts.get("tsconfig.json", "")).get("compilerOptions")
-    said: dict[str, Any] = own if isinstance(own, dict) else {}
-    options: dict[str, Any] = {**dict.fromkeys(_LEFT_OUT.split()), **_ALWAYS, "rootDir": "/"}
-    if str(said.get("target", "")).lower() in _OLD_TARGETS:
+    own_options: dict[str, Any] = own if isinstance(own, dict) else {}
+    options: dict[str, Any] = {**dict.fromkeys(_DROPPED.split()), **_ALWAYS, "rootDir": "/"}
+    if str(own_options.get("target", "")).lower() in _OLD_TARGETS:
         options["target"] = "es2022"
-    if str(said.get("module", "")).lower() in _OLD_MODULES:
+    if str(own_options.get("module", "")).lower() in _OLD_MODULES:
         options["module"] = "esnext"
-    if str(said.get("moduleResolution", "")).lower() in _OLD_RESOLUTIONS:
+    if str(own_options.get("moduleResolution", "")).lower() in _OLD_RESOLUTIONS:
         options["moduleResolution"] = "bundler"
-    base = said.get("baseUrl")
+    base = own_options.get("baseUrl")
     folder = _join(project.root, base) if isinstance(base, str) else project.root
-    paths = said.get("paths")
+    paths = own_options.get("paths")
     if isinstance(paths, dict) or isinstance(base, str):
         options["paths"] = {
             str(name): [_join(folder, place) for place in places if isinstance(place, str)]
@@ -143,7 +143,7 @@ def configuration(project: Project) -> dict[str, Any]:
 
 
 def _ambient(project: Project) -> list[str]:
-    """Declarations that belong to the project without being imported."""
+    """List the declarations that belong to the project without being imported."""
     return sorted(
         f"{project.root}/{name}"
         for name in project.files

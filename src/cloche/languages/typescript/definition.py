@@ -1,4 +1,4 @@
-"""TypeScript: bundled by esbuild, run by Node, and checked by its own compiler meanwhile."""
+"""TypeScript: bundled by esbuild, run by Node, and checked by its own compiler at the same time."""
 
 import re
 from json import dumps
@@ -15,12 +15,12 @@ from cloche.model.result import Diagnostic
 _BUNDLER = "/opt/env/bin/esbuild"
 _PLACE = "/opt/env/share/typescript/place.js"
 _SOURCES = (".ts", ".mts", ".cts", ".tsx")
-# Decorators as they were before the standard: nothing else has descriptors and property keys for parameters.
+# Decorators from before the standard: only they have parameters for descriptors and property keys.
 _LEGACY_DECORATOR = re.compile(
     r"\b(?:PropertyDescriptor|propertyKey|parameterIndex|target: (?:any|Object|Function),(?!\s*(?:_?context|ctx|\{)))"
 )
 _STANDARD_DECORATOR = "DecoratorContext"
-# main.ts(3,7): error TS2322: …, and the same without a place; further lines are indented
+# main.ts(3,7): error TS2322: …, or the same without a place; continuation lines are indented
 _CHECKED = re.compile(
     r"^(?:(?P<file>[^\n]+?)\((?P<line>\d+),(?P<column>\d+)\): )?(?P<severity>error|warning|message) "
     r"(?P<code>TS\d+): (?P<message>[^\n]*(?:\n[ \t]+[^\n]*)*)",
@@ -35,7 +35,7 @@ _BUNDLED = re.compile(
 
 
 def plan(project: Project, found: FoundTools) -> Plan:
-    """Bundle it, then run it; the check goes along with that, or comes first if it is to block."""
+    """Bundle the program, then run it; the check runs at the same time, or first if it is to block."""
     source = project.text or ""
     legacy = "@" in source and _STANDARD_DECORATOR not in source and _LEGACY_DECORATOR.search(source) is not None
     bundled, bundle = _bundle(project, source, legacy)
@@ -49,7 +49,7 @@ def plan(project: Project, found: FoundTools) -> Plan:
 
 
 def _bundle(project: Project, source: str, legacy: bool) -> tuple[str, Step]:
-    """The file that is run, and the step that makes it."""
+    """Return the file to run, and the step that makes it."""
     alone = sum(name.endswith(_SOURCES) for name in project.files) <= 1 and project.text is not None
     code = modules.code_of(source)
     esm = not alone or len(source) > modules.LONGEST or modules.waits(code)
@@ -68,7 +68,7 @@ def _bundle(project: Project, source: str, legacy: bool) -> tuple[str, Step]:
 
 
 def _banner(project: Project, esm: bool) -> str:
-    """What makes the bundle believe that it is the entry."""
+    """Return code that makes the bundle believe that it is the entry."""
     name = f"process.argv[1]={dumps(project.entry)};"
     if not esm:
         return name
@@ -77,14 +77,14 @@ def _banner(project: Project, esm: bool) -> str:
 
 
 def _places(project: Project, alone: bool) -> list[str]:
-    """Where a module is, in all the ways it can ask: known beforehand if there is but one."""
-    asked = {"__filename": "filename", "__dirname": "dirname"}
-    asked |= {"import.meta.url": "url", "import.meta.filename": "filename", "import.meta.dirname": "dirname"}
+    """Return the options that tell a module its path, in all forms; known in advance if there is only one module."""
+    expressions = {"__filename": "filename", "__dirname": "dirname"}
+    expressions |= {"import.meta.url": "url", "import.meta.filename": "filename", "import.meta.dirname": "dirname"}
     if not alone:
-        defined = [f"--define:{name}=clochePlace.{place}" for name, place in asked.items()]
+        defined = [f"--define:{name}=clochePlace.{place}" for name, place in expressions.items()]
         return [*defined, "--define:require.main=clochePlace.main", f"--inject:{_PLACE}"]
     known = {"filename": project.entry, "dirname": project.folder, "url": _url(project.entry)}
-    return [f"--define:{name}={dumps(known[place])}" for name, place in asked.items()]
+    return [f"--define:{name}={dumps(known[place])}" for name, place in expressions.items()]
 
 
 def _url(path: str) -> str:
@@ -94,7 +94,7 @@ def _url(path: str) -> str:
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
-    """What the checker, the bundler or Node say."""
+    """Read the errors of the checker, the bundler or Node."""
     found = [_checked(match, project) for match in _CHECKED.finditer(output)]
     found += [_bundled(match, project) for match in _BUNDLED.finditer(output)]
     return tuple(found[:MAX_DIAGNOSTICS]) or errors.diagnose(output, project)
@@ -111,7 +111,7 @@ def _checked(match: re.Match[str], project: Project) -> Diagnostic:
 def _bundled(match: re.Match[str], project: Project) -> Diagnostic:
     message, severity = match["message"], match["severity"].lower()
     if missing := re.fullmatch(r'Could not resolve "([^."/].*)"', message):
-        message = f"The package {missing[1]!r} is not there: put it into node_modules among the project's files."
+        message = f"The package {missing[1]!r} was not found: add it to the project's files, in node_modules."
     file, line = shown_name(match["file"] or "", project), number(match["line"])
     column = number(match["column"]) + 1 if match["column"] else 0
     return Diagnostic(file, line, column, message, severity, match["code"] or "")

@@ -1,4 +1,4 @@
-"""TypeScript: what tells it from JavaScript, that is, its types."""
+"""Marks that tell TypeScript from JavaScript: its types."""
 
 MARKS: dict[str, float] = {
     ": string": 3.5,

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// Packages whose name is the end of one path alone, or nearly always meant so.
+// Packages whose name is the end of only one path, or nearly always stands for this one.
 const standardPackages = `
 archive/tar archive/zip bufio bytes cmp compress/bzip2 compress/flate compress/gzip compress/zlib container/heap
 container/list container/ring context crypto/aes crypto/cipher crypto/ecdsa crypto/ed25519 crypto/elliptic crypto/hmac
@@ -15,7 +15,7 @@ net/mail net/netip net/smtp net/textproto net/url os os/exec os/signal os/user p
 runtime/debug slices sort strconv strings sync sync/atomic syscall testing text/tabwriter time unicode unicode/utf16
 unicode/utf8 unique unsafe`
 
-// packageNamed finds the package that is meant by a name and what is used of it; empty, if that is not plain.
+// packageNamed finds the package for a name and the members that are used; empty if it is not clear.
 func packageNamed(name, used string) string {
 	if name == "rand" {
 		switch used {

@@ -1,11 +1,11 @@
-// Builds a Go program inside a sandbox from what lies there, by calling the compiler and the linker itself.
+// Builds a Go program inside a sandbox from the files there, by calling the compiler and the linker itself.
 //
-// The go command does the same, but wants a module, a cache that it may write, and twice the time. It is asked only
-// for what is rare: C code, embedded files, assembly, modules that are in its own cache, tests in files of their own.
+// The go command does the same, but needs a module, a writable cache, and twice the time. It is used only in rare
+// cases: C code, embedded files, assembly, modules in its own cache, tests in files of their own.
 //
-// main.go is the journey, packages.go finds what belongs to the program, snippet.go completes code that lacks a
+// main.go controls the build, packages.go finds the packages of the program, snippet.go completes code without a
 // package clause, imports.go knows the names of the standard library.
-// Whoever changes any of them counts up the preparation's version in definitions/go.py.
+// After a change to any of them, raise the version of the preparation in ../definition.py.
 package main
 
 import (
@@ -20,24 +20,24 @@ import (
 	"strings"
 )
 
-// builder holds what was asked for and what is known of the program so far.
+// builder holds the request and what is known about the program so far.
 type builder struct {
 	entry    string // the file to run
 	root     string // the folder of the project
-	alone    bool   // the entry is all there is: its folder is not looked into
-	program  string // where the result goes
-	scratch  string // and everything on the way there
-	prepared string // the standard library, compiled; empty: it is compiled now
+	alone    bool   // the entry is the whole program: its folder is ignored
+	program  string // path of the result
+	scratch  string // folder for intermediate files
+	prepared string // the compiled standard library; empty: compile it now
 	usesC    bool
 	goTool   string // the go command
 	goRoot   string
 	module   module
 	units    map[string]*unit // by folder
-	order    []*unit          // in which they are compiled
+	order    []*unit          // order of compilation
 	problems []string
 }
 
-// errRare says that this is nothing for us, but for the go command.
+// errRare means that the go command has to build this program.
 var errRare = errors.New("rare")
 
 func main() {
@@ -63,7 +63,7 @@ func (b *builder) build() error {
 		return err
 	}
 	b.goRoot = filepath.Dir(filepath.Dir(real))
-	os.Setenv("GOROOT", b.goRoot) // what the linker puts in place of $GOROOT
+	os.Setenv("GOROOT", b.goRoot) // the linker replaces $GOROOT by it
 	b.module = readModule(b.root)
 	if strings.HasSuffix(b.entry, "_test.go") {
 		return b.askGo("test", "-c", "-vet=off")
@@ -85,12 +85,12 @@ func (b *builder) build() error {
 	return b.compileAndLink(library)
 }
 
-// complain notes what is wrong with the program; building goes on to find more of it.
+// complain records an error of the program; the build goes on to find more of them.
 func (b *builder) complain(place, format string, arguments ...any) {
 	b.problems = append(b.problems, place+": "+fmt.Sprintf(format, arguments...))
 }
 
-// library is the file that says where the compiled standard library is.
+// library returns the file that lists the packages of the compiled standard library.
 func (b *builder) library() (string, error) {
 	if b.prepared != "" {
 		return filepath.Join(b.prepared, "importcfg"), nil
@@ -152,7 +152,7 @@ func (b *builder) compileAndLink(library string) error {
 		program.archive)
 }
 
-// writeConfiguration tells the compiler where the packages are, and by what names one imports them.
+// writeConfiguration lists the packages and their import names for the compiler.
 func writeConfiguration(path string, known []byte, reached map[*unit]bool, names map[string]*unit) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func writeConfiguration(path string, known []byte, reached map[*unit]bool, names
 	return writer.Flush()
 }
 
-// askGo has the go command build it.
+// askGo lets the go command build the program.
 func (b *builder) askGo(arguments ...string) error {
 	if b.prepared != "" {
 		if err := shareCache(filepath.Join(b.prepared, "cache"), b.cache()); err != nil {
@@ -196,7 +196,7 @@ func (b *builder) goCommand(arguments ...string) *exec.Cmd {
 	command := exec.Command(b.goTool, arguments...)
 	command.Env = append(os.Environ(), "GOCACHE="+b.cache(), "GOTOOLCHAIN=local")
 	if !b.usesC {
-		command.Env = append(command.Env, "CGO_ENABLED=0") // as the standard library was compiled
+		command.Env = append(command.Env, "CGO_ENABLED=0") // as when the standard library was compiled
 	}
 	for name, value := range map[string]string{"GOFLAGS": "-buildvcs=false", "GOPROXY": "off"} {
 		if _, isSet := os.LookupEnv(name); !isSet {
@@ -207,7 +207,7 @@ func (b *builder) goCommand(arguments ...string) *exec.Cmd {
 	return command
 }
 
-// shareCache makes a cache that the go command may write from one that it may not.
+// shareCache makes a writable cache for the go command from a read-only one.
 func shareCache(from, to string) error {
 	folders, err := os.ReadDir(from)
 	if err != nil {
@@ -241,7 +241,7 @@ func run(program string, arguments ...string) error {
 	return quiet(command.Run())
 }
 
-// quiet is for commands that have said themselves what is wrong.
+// quiet drops the error of a command that has already printed what is wrong.
 func quiet(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {

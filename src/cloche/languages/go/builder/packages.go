@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// module is what a go.mod says.
+// module is the contents of a go.mod.
 type module struct {
 	path     string
 	language string            // "1.22"
@@ -26,16 +26,16 @@ type module struct {
 
 // unit is a package of the program that is compiled here.
 type unit struct {
-	path     string // by which it is known to the compiler
+	path     string // the compiler's name for it
 	files    []string
-	local    map[string]*unit // what it imports of the program, by the names that it uses
-	standard []string         // what it imports of the standard library
+	local    map[string]*unit // packages of the program that it imports, by import name
+	standard []string         // packages of the standard library that it imports
 	language string
 	archive  string
 	loading  bool
 }
 
-// imported is an import, and where it stands.
+// imported is an import and its position.
 type imported struct{ path, place string }
 
 var (
@@ -45,7 +45,7 @@ var (
 		ReleaseTags: build.Default.ReleaseTags, ToolTags: build.Default.ToolTags}
 )
 
-// reached are all packages of the program that this one needs.
+// reached returns all packages of the program that this one needs.
 func (u *unit) reached() map[*unit]bool {
 	found := map[*unit]bool{}
 	var visit func(*unit)
@@ -61,7 +61,7 @@ func (u *unit) reached() map[*unit]bool {
 	return found
 }
 
-// load finds the program's packages, those that others need first.
+// load finds the program's packages, dependencies first.
 func (b *builder) load() error {
 	main := &unit{path: "main", language: b.module.language, loading: true}
 	b.units[filepath.Dir(b.entry)] = main
@@ -110,7 +110,7 @@ func (b *builder) load() error {
 	return b.follow(main)
 }
 
-// rename makes tests of any package a part of package main; their lines stay where they were.
+// rename moves tests of any package into package main; line numbers stay the same.
 func (b *builder) rename(text []byte, name *ast.Ident) (string, error) {
 	path := filepath.Join(b.scratch, "renamed.go")
 	start := int(name.Pos()) - 1 // positions of the only file of its set
@@ -118,7 +118,7 @@ func (b *builder) rename(text []byte, name *ast.Ident) (string, error) {
 	return path, os.WriteFile(path, []byte(renamed), 0o644)
 }
 
-// writeTestMain runs the tests of code that has nothing else to run.
+// writeTestMain writes a main that runs the tests of code that has nothing else to run.
 func (b *builder) writeTestMain(tests [][][]byte) (string, error) {
 	var list strings.Builder
 	for _, test := range tests {
@@ -139,7 +139,7 @@ func main() {
 `, list.String())), 0o644)
 }
 
-// siblings are the files of the program's own package: those in the entry's folder that are not programs themselves.
+// siblings returns the files of the program's own package: those beside the entry that are not programs themselves.
 func (b *builder) siblings() []string {
 	folder, found := filepath.Dir(b.entry), []string{b.entry}
 	if b.alone {
@@ -163,7 +163,7 @@ func (b *builder) siblings() []string {
 	return found
 }
 
-// follow looks at a package's files, and loads what they import.
+// follow reads a package's files, and loads the packages that they import.
 func (b *builder) follow(u *unit) error {
 	var wanted []imported
 	set := token.NewFileSet()
@@ -177,7 +177,7 @@ func (b *builder) follow(u *unit) error {
 		}
 		parsed, err := parser.ParseFile(set, file, text, parser.ImportsOnly)
 		if parsed == nil || err != nil {
-			continue // the compiler says it better
+			continue // the compiler's message is better
 		}
 		for _, each := range parsed.Imports {
 			if value, err := strconv.Unquote(each.Path.Value); err == nil {
@@ -196,7 +196,7 @@ func (b *builder) follow(u *unit) error {
 	return nil
 }
 
-// resolve finds what an import means.
+// resolve finds the package of an import.
 func (b *builder) resolve(u *unit, wanted imported) error {
 	if wanted.path == "C" {
 		b.usesC = true
@@ -259,7 +259,7 @@ func (b *builder) loadFolder(folder, canonical string, wanted imported) (*unit, 
 	return u, b.follow(u)
 }
 
-// locate says which folder an import means, and the package's own name; nothing, if it is none of the project's.
+// locate returns the folder of an import and the package's own name; empty if it is not in the project.
 func (b *builder) locate(u *unit, name string) (folder, canonical string) {
 	if strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") {
 		folder = filepath.Join(filepath.Dir(u.files[0]), name)
@@ -284,7 +284,7 @@ func (b *builder) locate(u *unit, name string) (folder, canonical string) {
 	if b.module.path != "" || b.isStandard(name) {
 		return "", ""
 	}
-	// Without a go.mod nobody has said what the module is called: whatever the imports call it.
+	// Without a go.mod the module has no name: any name that the imports use is accepted.
 	for rest := name; ; {
 		folder = filepath.Join(b.root, rest)
 		if folder, canonical = onlyWithCode(folder, b.inProject(folder)); folder != "" {
@@ -312,7 +312,7 @@ func (b *builder) isStandard(name string) bool {
 	return err == nil && status.IsDir()
 }
 
-// miss is for an import that leads nowhere.
+// miss reports an import that was not found.
 func (b *builder) miss(wanted imported) error {
 	if b.goHasModules() {
 		return errRare
@@ -327,7 +327,7 @@ func (b *builder) miss(wanted imported) error {
 	return nil
 }
 
-// goHasModules: somebody has downloaded modules, or has told the go command where to.
+// goHasModules tells whether modules were downloaded, or the go command is configured to.
 func (b *builder) goHasModules() bool {
 	if b.module.path == "" {
 		return false
@@ -340,7 +340,7 @@ func (b *builder) goHasModules() bool {
 	return err == nil
 }
 
-// goFiles are the names of a folder's files that are meant for this system, tests left out.
+// goFiles returns the names of a folder's files for this system, without tests.
 func goFiles(folder string) []string {
 	var found []string
 	entries, _ := os.ReadDir(folder)
@@ -368,7 +368,7 @@ func onlyWithCode(folder, canonical string) (string, string) {
 	return folder, canonical
 }
 
-// below cuts a module's name off an import.
+// below removes a module's name from an import.
 func below(name, module string) (string, bool) {
 	if name == module {
 		return "", true
@@ -396,7 +396,7 @@ func isInternal(name string) bool {
 	return false
 }
 
-// readModule reads what matters here of a go.mod.
+// readModule reads the parts of a go.mod that matter here.
 func readModule(root string) module {
 	found := module{replaced: map[string]string{}}
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
@@ -432,7 +432,7 @@ func (m *module) take(words []string) {
 		m.path = strings.Trim(words[1], "\"`")
 	case "go":
 		parts := strings.SplitN(words[1], ".", 3)
-		// A newer language than this compiler's is compiled as its own, as the go command does.
+		// A newer version than this compiler's is treated as the compiler's own, as the go command does.
 		if len(parts) >= 2 && isKnown("go"+parts[0]+"."+parts[1]) {
 			m.language = parts[0] + "." + parts[1]
 		}

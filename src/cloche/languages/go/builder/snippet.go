@@ -18,10 +18,10 @@ type piece struct {
 	name       string // of a function
 }
 
-// complete makes a program from code that has no package clause, and says where it is.
+// complete makes a program from code without a package clause, and returns its path.
 //
-// Statements become `func main`, packages of the standard library that are used and not imported are imported. The
-// compiler is told where each piece was, so that it speaks of the lines and columns that the author knows.
+// Statements become `func main`, and packages of the standard library that are used are imported. Line directives tell
+// the compiler where each piece was, so that errors name the lines and columns that the author knows.
 func (b *builder) complete(text []byte, others []string) (string, error) {
 	pieces := split(text)
 	var statements, declarations, imports []piece
@@ -38,7 +38,7 @@ func (b *builder) complete(text []byte, others []string) (string, error) {
 		}
 	}
 	if hasMain {
-		statements, declarations, imports = nil, nil, pieces // as it is: what does not belong is the author's to see
+		statements, declarations, imports = nil, nil, pieces // unchanged: the author should see what does not belong
 	}
 	render := func(missing []string) string {
 		var out strings.Builder
@@ -70,14 +70,14 @@ func (b *builder) writePieces(out *strings.Builder, text []byte, pieces []piece)
 	}
 }
 
-// split cuts a text where a declaration or a statement ends.
+// split splits a text where a declaration or a statement ends.
 func split(text []byte) []piece {
 	set := token.NewFileSet()
 	file := set.AddFile("", set.Base(), len(text))
 	var scan scanner.Scanner
-	scan.Init(file, text, func(token.Position, string) {}, 0) // what is wrong, the compiler says
+	scan.Init(file, text, func(token.Position, string) {}, 0) // the compiler reports errors
 	var pieces []piece
-	var inside []token.Token // of the piece at hand
+	var inside []token.Token // of the current piece
 	var names []string
 	depth, start := 0, 0
 	for {
@@ -123,7 +123,7 @@ func describe(inside []token.Token, names []string, start, end int) piece {
 	return made
 }
 
-// isMethod: `func (r T) Name(` declares a method, `func(a int) {` is a function that is called at once.
+// isMethod tells `func (r T) Name(`, a method, from `func(a int) {`, a function that is called at once.
 func isMethod(inside []token.Token) bool {
 	depth := 0
 	for index, kind := range inside[1:] {
@@ -141,7 +141,7 @@ func isMethod(inside []token.Token) bool {
 	return false
 }
 
-// missingImports are the packages of the standard library that a file uses without a word.
+// missingImports returns the packages of the standard library that a file uses and does not import.
 func missingImports(text string, others []string) []string {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", text, 0)
@@ -184,7 +184,7 @@ func missingImports(text string, others []string) []string {
 	return missing
 }
 
-// hasPackageClause: is the first thing that is no comment the word `package`?
+// hasPackageClause tells whether the first word that is not a comment is `package`.
 func hasPackageClause(text []byte) bool {
 	set := token.NewFileSet()
 	var scan scanner.Scanner

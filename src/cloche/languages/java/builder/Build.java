@@ -23,11 +23,11 @@ import javax.tools.StandardJavaFileManager;
 import javax.tools.ToolProvider;
 
 /**
- * Builds a Java program inside a sandbox, by the JDK's own compiler in this process: code that lacks a class is
- * completed, and what is to be started is found out on the way.
+ * Builds a Java program inside a sandbox with the JDK's own compiler, in this process: completes code that lacks a
+ * class, and finds the class to start.
  *
- * <p>This file is the journey; Snippet completes, Source knows where each line was, Entrance finds the main class,
- * Pom reads a Maven project. Whoever changes any of them counts up the preparation's version in definitions/java.py.
+ * <p>This file controls the build; Snippet completes code, Source knows where each line was, Entrance finds the main
+ * class, Pom reads a Maven project. After a change to any of them, raise the preparation's version in ../definition.py.
  */
 final class Build {
     private static final int MAX_FILES = 5000;
@@ -46,7 +46,7 @@ final class Build {
         this.alone = alone;
     }
 
-    /** Arguments: the project's folder, the entry, where the result goes, and "alone" if the entry is all there is. */
+    /** Arguments: the project's folder, the entry, where the result goes, and "alone" if the entry is the whole program. */
     public static void main(String[] words) throws IOException {
         Build build = new Build(Path.of(words[0]), Path.of(words[1]), Path.of(words[2]), words.length > 3);
         boolean good = false;
@@ -59,7 +59,7 @@ final class Build {
         System.exit(good ? 0 : 1);
     }
 
-    /** The compiler has given up, and wraps its reason. */
+    /** Unwraps the reason why the compiler gave up. */
     private void fail(Throwable problem) {
         Throwable reason = problem;
         while (reason.getCause() != null) {
@@ -83,7 +83,7 @@ final class Build {
             Path sources = pom.sources != null ? pom.sources : sourceRoot(source);
             List<Path> jars = alone ? List.of() : below(root, ".jar");
             Attempt attempt = null;
-            if (pom.sources == null) {  // what the entry needs, found by its name
+            if (pom.sources == null) {  // files that the entry needs are found by name
                 attempt = new Attempt(files, List.of(source), sources, jars, pom);
             }
             if (!alone && (attempt == null || attempt.misses())) {
@@ -94,7 +94,7 @@ final class Build {
         }
     }
 
-    /** Says what is to be started, in a file of arguments for `java`. */
+    /** Writes a file of arguments for `java` that names the class to start. */
     private boolean enter(Attempt attempt, List<Path> jars, Pom pom) throws IOException {
         String main = attempt.mainClass != null ? attempt.mainClass : pom.mainClass;
         if (main == null) {
@@ -114,13 +114,13 @@ final class Build {
         return scratch.resolve("classes");
     }
 
-    /** The folder that the entry's package is below. */
+    /** Returns the folder that contains the entry's package. */
     private Path sourceRoot(Source source) {
         Path folder = entry.getParent();
         String[] parts = source.packageName.isEmpty() ? new String[0] : source.packageName.split("\\.");
         for (int index = parts.length - 1; index >= 0; index--) {
             if (folder.getFileName() == null || !folder.getFileName().toString().equals(parts[index])) {
-                return root;  // it does not lie where its package says: let the compiler find what it can
+                return root;  // its folder does not match its package: let the compiler find what it can
             }
             folder = folder.getParent();
         }
@@ -144,17 +144,17 @@ final class Build {
         }
     }
 
-    /** A file's text, without the mark that Windows' editors begin it with: the compiler would not have it. */
+    /** Returns a file's text without the byte order mark of Windows' editors, which the compiler rejects. */
     private static String read(Path path) throws IOException {
         String text = new String(Files.readAllBytes(path), StandardCharsets.UTF_8);
         return text.startsWith("\ufeff") ? text.substring(1) : text;
     }
 
-    /** One go at compiling. */
+    /** One attempt to compile. */
     private final class Attempt {
         final DiagnosticCollector<JavaFileObject> said = new DiagnosticCollector<>();
         final String mainClass;
-        final Map<URI, Source> known = new HashMap<>(); // the compiler shows files in a wrapping of its own
+        final Map<URI, Source> known = new HashMap<>(); // the compiler wraps files in objects of its own
         final boolean good;
         private final Context context;
 
@@ -162,7 +162,7 @@ final class Build {
                 throws IOException {
             Files.createDirectories(classes());
             List<String> options = new ArrayList<>(List.of("-d", classes().toString(), "-g", "-proc:none",
-                    // Plain string concatenation: what is linked at run time would take a program's first 20 ms.
+                    // Plain string concatenation: linking it at run time would take a program's first 20 ms.
                     "-XDstringConcat=inline", "-implicit:class"));
             if (!alone) {
                 options.addAll(List.of("-sourcepath", sourcePath.toString()));
@@ -174,7 +174,7 @@ final class Build {
             context = ((BasicJavacTask) task).getContext();
             sources.forEach(source -> known.put(source.toUri(), source));
             Iterable<? extends CompilationUnitTree> units = task.parse();
-            mainClass = Entrance.find(units, sources.get(0)); // now: the compiler takes its trees apart later
+            mainClass = Entrance.find(units, sources.get(0)); // now, because the compiler modifies its trees later
             for (CompilationUnitTree unit : units) {
                 known.get(unit.getSourceFile().toUri()).keepLines(unit);
             }
@@ -191,7 +191,7 @@ final class Build {
             return said.getDiagnostics().stream().anyMatch(each -> each.getKind() == Diagnostic.Kind.ERROR);
         }
 
-        /** Is it only that names are unknown? They may be in files whose name says nothing of them. */
+        /** Are unknown names the only errors? They may be defined in files with other names. */
         boolean misses() {
             return said.getDiagnostics().stream().anyMatch(
                     each -> each.getKind() == Diagnostic.Kind.ERROR

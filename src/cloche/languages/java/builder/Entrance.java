@@ -6,13 +6,13 @@ import java.util.ArrayList;
 import java.util.List;
 import javax.lang.model.element.Modifier;
 
-/** Which class is started. */
+/** Finds the class to start. */
 final class Entrance {
-    private static final int FIRST_WITHOUT_STATIC = 25; // Java from which on `void main()` does
+    private static final int FIRST_WITHOUT_STATIC = 25; // the first Java that accepts `void main()`
 
     private Entrance() {}
 
-    /** The entry's class with a main method, best the one called as its file, else the public one; null without any. */
+    /** Returns the entry's class with a main method: preferably named like its file, else public; null if none. */
     static String find(Iterable<? extends CompilationUnitTree> units, Source entry) {
         if (entry.mainClass != null) {
             return entry.mainClass;

@@ -13,7 +13,7 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** Uses what many programs use, so that those classes are put into the archive that programs start from. */
+/** Uses classes that many programs use, so that the archive that programs start from contains them. */
 final class Exercise {
     private record Pair(String name, int number) {}
 

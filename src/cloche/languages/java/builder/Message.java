@@ -6,7 +6,7 @@ import java.util.Locale;
 import javax.tools.Diagnostic;
 import javax.tools.JavaFileObject;
 
-/** What the compiler says, written as javac writes it, but of the lines that the author knows. */
+/** A message of the compiler, in javac's format, with the line numbers that the author knows. */
 final class Message {
     private Message() {}
 
@@ -36,7 +36,7 @@ final class Message {
         }
     }
 
-    /** As javac says it: `String`, not `java.lang.String`. */
+    /** Shortens names as javac does: `String`, not `java.lang.String`. */
     private static String text(Diagnostic<? extends JavaFileObject> said, Context context) {
         if (said instanceof ClientCodeWrapper.DiagnosticSourceUnwrapper wrapped) {
             return Log.instance(context).getDiagnosticFormatter().formatMessage(wrapped.d, Locale.ENGLISH);

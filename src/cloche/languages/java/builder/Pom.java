@@ -8,7 +8,7 @@ import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** What matters here of a Maven project of one module. */
+/** The parts of a Maven project with one module that matter here. */
 final class Pom {
     final List<String> problems = new ArrayList<>();
     final List<String> options = new ArrayList<>();
@@ -46,7 +46,7 @@ final class Pom {
         refuse(text, path, root);
     }
 
-    /** There is no network: what is not here as a jar is missing. */
+    /** There is no network: dependencies without a jar in the project are missing. */
     private void refuse(String text, Path path, Path root) throws IOException {
         String without = text.replaceAll("(?s)<(dependencyManagement|build|profiles)>.*?</\\1>", "");
         Matcher dependency = Pattern.compile("(?s)<dependency>(.*?)</dependency>").matcher(without);

@@ -17,11 +17,11 @@ import javax.tools.JavaCompiler;
 import javax.tools.JavaFileManager;
 
 /**
- * Code without a class, as people write it in a chat: statements become `main`, methods and fields become static
- * members of a class around it. A file that has nothing but types is left as it is.
+ * Completes code without a class, as people write it in chats: statements become `main`, methods and fields become
+ * static members of a class around them. A file that contains only types stays as it is.
  */
 final class Snippet {
-    /** What JShell imports by itself, and what else code in chats takes for granted. */
+    /** Imports that JShell adds, and others that code in chats takes for granted. */
     private static final String IMPORTS = "import java.io.*; import java.math.*; import java.net.*; "
             + "import java.nio.charset.*; import java.nio.file.*; import java.time.*; import java.util.*; "
             + "import java.util.concurrent.*; import java.util.concurrent.atomic.*; import java.util.function.*; "
@@ -35,7 +35,7 @@ final class Snippet {
 
     private enum Kind { PACKAGE, IMPORT, TYPE, METHOD, FIELD, VARIABLE, STATEMENT }
 
-    /** From where to where in the text; the names are those of a type, of a method, or of fields or variables. */
+    /** A range of the text; the names are those of a type, a method, or fields or variables. */
     private record Piece(Kind kind, int start, int end, boolean isStatic, List<String> names) {}
 
     private final String text;
@@ -44,10 +44,10 @@ final class Snippet {
 
     private Snippet(Path path, String text, JavaCompiler compiler, JavaFileManager files) {
         this.text = text;
-        // Only for its scanner; it compiles nothing, and what it would say is said later.
+        // Only for its scanner: it compiles nothing, and errors are reported later.
         JavacTask task = (JavacTask) compiler.getTask(Writer.nullWriter(), files, said -> {}, null, null, List.of());
         Context context = ((BasicJavacTask) task).getContext();
-        Log.instance(context).useSource(new Source(path, text)); // it cannot complain of a character of no file
+        Log.instance(context).useSource(new Source(path, text)); // the scanner needs a file to report bad characters
         Scanner scanner = ScannerFactory.instance(context).newScanner(text, false);
         for (scanner.nextToken(); scanner.token().kind != TokenKind.EOF; scanner.nextToken()) {
             tokens.add(scanner.token());
@@ -55,7 +55,7 @@ final class Snippet {
         split();
     }
 
-    /** The entry as the compiler is to see it. */
+    /** Returns the entry as the compiler shall see it. */
     static Source complete(Path path, String text, JavaCompiler compiler, JavaFileManager files) {
         Snippet snippet = new Snippet(path, text, compiler, files);
         Source made = snippet.isWhole() ? new Source(path, text) : snippet.wrap(path);
@@ -101,7 +101,7 @@ final class Snippet {
         if (main == null) {
             made.add("public static void main(String[] args) throws Throwable {\n");
         }
-        // Beside a main method they are wrong, and the author is to hear of it.
+        // Beside a main method they are errors, and the author should see them.
         pieces.stream().filter(piece -> piece.kind.compareTo(Kind.METHOD) >= 0 && !members.contains(piece))
                 .forEach(piece -> copy(made, piece));
         if (main == null) {
@@ -114,7 +114,7 @@ final class Snippet {
         return made;
     }
 
-    /** What becomes part of the class; variables only if something there needs them and no statement comes before. */
+    /** Finds the members of the class; variables only if a member needs them and no statement precedes them. */
     private List<Piece> members() {
         Set<String> used = new HashSet<>();
         pieces.stream().filter(Snippet::isMember).forEach(piece -> addIdentifiers(piece, used));
@@ -123,7 +123,7 @@ final class Snippet {
             statements++;
         }
         Set<Piece> shared = new HashSet<>();
-        for (int index = statements - 1; index >= 0; index--) { // backwards: what one begins with is declared before it
+        for (int index = statements - 1; index >= 0; index--) { // backwards: a variable may use those declared before it
             Piece piece = pieces.get(index);
             if (piece.kind == Kind.VARIABLE && piece.names.stream().anyMatch(used::contains)) {
                 shared.add(piece);
@@ -176,11 +176,11 @@ final class Snippet {
         made.add("\n");
     }
 
-    /** Cuts the text where a declaration or a statement ends. */
+    /** Splits the text where a declaration or a statement ends. */
     private void split() {
         int depth = 0;
         int start = 0;
-        boolean isAssigned = false; // then a brace ends no more than an array, a lambda or a nameless class
+        boolean isAssigned = false; // then a brace ends only an array, a lambda or an anonymous class
         for (int index = 0; index < tokens.size(); index++) {
             TokenKind kind = tokens.get(index).kind;
             switch (kind) {
@@ -199,12 +199,12 @@ final class Snippet {
         }
     }
 
-    /** What the tokens from one to another are. */
+    /** Describes the tokens of a range: a type, a method, a field or a statement. */
     private Piece describe(int from, int to) {
         int first = tokens.get(from).pos;
         int end = tokens.get(to).endPos;
         boolean isStatic = false;
-        boolean isMarked = false; // by a modifier that no local variable has
+        boolean isMarked = false; // has a modifier that local variables cannot have
         int at = from;
         while (at <= to) {
             TokenKind kind = kind(at);
@@ -253,7 +253,7 @@ final class Snippet {
         };
     }
 
-    /** The token behind the type and the name that a declaration begins with. */
+    /** Returns the token after the type and the name at the beginning of a declaration. */
     private int afterHead(int from, int to) {
         int at = from;
         for (int angles = 0; at <= to; at++) {
@@ -271,7 +271,7 @@ final class Snippet {
         return at;
     }
 
-    /** The names of `int a = 1, b[], c;`, of which the first is at a place. */
+    /** Returns the names in `int a = 1, b[], c;`, given the position of the first. */
     private List<String> declared(int name, int to) {
         List<String> names = new ArrayList<>(List.of(nameAt(name)));
         int depth = 0;
@@ -303,7 +303,7 @@ final class Snippet {
         return kind(at) == TokenKind.LPAREN ? afterGroup(at) : at;
     }
 
-    /** The token behind what a parenthesis encloses. */
+    /** Returns the token after the closing parenthesis. */
     private int afterGroup(int open) {
         int depth = 0;
         for (int at = open; at < tokens.size(); at++) {

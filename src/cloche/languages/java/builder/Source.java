@@ -6,9 +6,9 @@ import java.util.ArrayList;
 import java.util.List;
 import javax.tools.SimpleJavaFileObject;
 
-/** A file for the compiler: its text as it is, or rearranged; then it knows where everything was. */
+/** A file for the compiler: its text as it is, or rearranged with a record of where everything was. */
 final class Source extends SimpleJavaFileObject {
-    /** A part of the text that was copied from somewhere. */
+    /** A part of the text that was copied from the author's text. */
     private record Part(int start, int end, int original) {}
 
     final Path path;
@@ -16,13 +16,13 @@ final class Source extends SimpleJavaFileObject {
     private final StringBuilder text = new StringBuilder();
     private final List<Part> parts = new ArrayList<>();
     String packageName = "";
-    String mainClass; // of code that was completed
+    String mainClass; // set for code that was completed
 
     Source(Path path, String author) {
         this(path, author, true);
     }
 
-    /** A file whose text is yet to be put together, by `add` and `copy`. */
+    /** A file whose text is built by `add` and `copy`. */
     Source(Path path, String author, boolean whole) {
         super(path.toUri(), Kind.SOURCE);
         this.path = path;
@@ -46,7 +46,7 @@ final class Source extends SimpleJavaFileObject {
         return text;
     }
 
-    /** A public class may have any name: people paste classes, not files. */
+    /** Accepts a public class with any name: people paste classes, not files. */
     @Override
     public boolean isNameCompatible(String simpleName, Kind kind) {
         return kind == Kind.SOURCE && !simpleName.endsWith("-info");
@@ -57,7 +57,7 @@ final class Source extends SimpleJavaFileObject {
         return path.toString();
     }
 
-    /** Where what is now at a position was; the nearest place before it, for what we have added. */
+    /** Returns the author's position of a character; for added text, the nearest position before it. */
     int original(int position) {
         int found = 0;
         for (Part part : parts) {
@@ -86,7 +86,7 @@ final class Source extends SimpleJavaFileObject {
         return author.substring(start, end < 0 ? author.length() : end).replace("\r", "");
     }
 
-    /** Has stack traces speak of the author's lines. */
+    /** Makes stack traces name the author's lines. */
     void keepLines(CompilationUnitTree unit) {
         if (parts.size() == 1 && parts.get(0).original == 0 && parts.get(0).start == 0) {
             return;
