@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cloche
-from bench import languages as spoken
-from bench import machine, neighbours, work
+from bench import languages, machine, neighbours, work
 from bench.clients import Clients
 from bench.engine import REPOSITORY, Engine
 from bench.server import Served
@@ -122,7 +121,7 @@ class Lab:
         self._sessions = Sessions(self._bare.libraries)
         self._served = Served(scratch)
         self._clients = Clients(self._served)
-        self._hellos = spoken.Hellos(scratch)
+        self._hellos = languages.Hellos(scratch)
 
     def close(self) -> None:
         """End the second engine and the sessions; the first engine ends with this process."""
@@ -154,7 +153,10 @@ class Lab:
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._served.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._clients.sides().items()),
-            *(Contest(spoken.contest(name), self._hellos.sides(name), spoken.every(name)) for name in spoken.NAMES),
+            *(
+                Contest(languages.contest(name), self._hellos.sides(name), languages.every(name))
+                for name in languages.NAMES
+            ),
         ]
 
     def _both(self, code: str, times_itself: bool = False) -> dict[str, Sample]:
@@ -245,7 +247,7 @@ def _memory_pandas() -> list[float]:
     return _memory(one_more, boxes)
 
 
-def _memory(one_more: Callable[[], None], held: list[cloche.Sandbox]) -> list[float]:
+def _memory(one_more: Callable[[], None], sandboxes: list[cloche.Sandbox]) -> list[float]:
     try:
         one_more()
         one = _settled_pss()
@@ -253,7 +255,7 @@ def _memory(one_more: Callable[[], None], held: list[cloche.Sandbox]) -> list[fl
             one_more()
         return [(_settled_pss() - one) / MORE_SANDBOXES]
     finally:
-        for each in held:
+        for each in sandboxes:
             each.close()
 
 

@@ -125,10 +125,10 @@ class Served:
             assert self._socket is not None
             self._socket.send(message)
             while True:
-                told = json.loads(self._socket.recv())
-                if told["type"] == "error":
-                    raise work.WrongOutput(told["message"])
-                if told["type"] == "result":
+                answer = json.loads(self._socket.recv())
+                if answer["type"] == "error":
+                    raise work.WrongOutput(answer["message"])
+                if answer["type"] == "result":
                     return
 
         return [_timed(turn) for _ in range(TURNS)]

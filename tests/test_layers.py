@@ -149,6 +149,14 @@ def test_languages_know_neither_engine_nor_walls(module: str) -> None:
         assert is_standard(name) or within(name, "cloche.languages", "cloche.errors", "cloche.model")
 
 
+def test_the_modules_of_languages_import_each_other_in_no_circle() -> None:
+    imported = {module: set(imports(module)) - {module} for module in of("cloche.languages")}
+    while free := [module for module, names in imported.items() if not names & imported.keys()]:
+        for module in free:
+            del imported[module]
+    assert not imported
+
+
 @pytest.mark.parametrize("module", of("cloche.engine"))
 def test_the_engine_knows_walls_by_their_interface(module: str) -> None:
     for name in imports(module):

@@ -1,4 +1,4 @@
-"""Templates: each one runs as it is, is listed, can be had by HTTP, and overwrites nothing."""
+"""Templates: each one runs as it is, is listed, is available over HTTP, and overwrites nothing."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def test_they_come_by_http(http: httpx2.Client) -> None:
     assert [each["name"] for each in listed] == templates.names()
     assert listed[2]["files"] == sorted(templates.find("go-cli").files)
 
-    told = http.get("/v1/templates/python-cli").json()
-    assert told == templates.find("python-cli").as_dict()
-    body = {"files": told["files"], "entry": told["entry"], "args": ["top", "-n", "1", "README.md"]}
+    answer = http.get("/v1/templates/python-cli").json()
+    assert answer == templates.find("python-cli").as_dict()
+    body = {"files": answer["files"], "entry": answer["entry"], "args": ["top", "-n", "1", "README.md"]}
     assert http.post("/v1/run", json=body).json()["stdout"] == "     3  py\n"
     assert http.get("/v1/templates/nothing").status_code == 404
     assert http.get("/v1/templates/..%2F..").status_code == 404

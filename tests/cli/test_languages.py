@@ -41,11 +41,11 @@ def test_every_language_has_a_row() -> None:
 
 
 def test_json_has_the_same_for_programs() -> None:
-    told = {row["name"]: row for row in json.loads(run("languages", "--json").stdout)}
-    assert list(told) == languages.names()
-    assert {row["state"] for row in told.values()} <= STATES
-    assert told["python"]["version"].startswith("3.")
-    for row in told.values():
+    rows = {row["name"]: row for row in json.loads(run("languages", "--json").stdout)}
+    assert list(rows) == languages.names()
+    assert {row["state"] for row in rows.values()} <= STATES
+    assert rows["python"]["version"].startswith("3.")
+    for row in rows.values():
         assert bool(row["version"]) == (row["state"] in ("ready", "old"))
         assert bool(row["why"]) == bool(row["remedy"])
         assert row["state"] == "ready" or row["why"]
@@ -69,12 +69,12 @@ def test_a_terminal_gets_a_table() -> None:
 
 
 def test_the_server_says_the_same(http: httpx2.Client) -> None:
-    told = {row["name"]: row for row in http.get("/v1/languages").json()["items"]}
-    assert list(told) == languages.names()
-    assert told["bash"]["state"] == "ready"
-    assert told["bash"]["version"] == json.loads(run("languages", "--json").stdout)[0]["version"]
-    assert told["bash"]["extensions"][0] == ".sh"
-    assert told["bash"]["hello"] == languages.find("bash").hello
+    rows = {row["name"]: row for row in http.get("/v1/languages").json()["items"]}
+    assert list(rows) == languages.names()
+    assert rows["bash"]["state"] == "ready"
+    assert rows["bash"]["version"] == json.loads(run("languages", "--json").stdout)[0]["version"]
+    assert rows["bash"]["extensions"][0] == ".sh"
+    assert rows["bash"]["hello"] == languages.find("bash").hello
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_is_here_is_not_installed_again() -> None:
     assert done.returncode == 0
 
 
-def test_what_apt_does_not_have_is_told() -> None:
+def test_a_language_that_apt_does_not_have_is_reported() -> None:
     if is_here("julia"):
         pytest.skip("Julia is on this host")
     done = run("languages", "install", "julia")
@@ -211,16 +211,16 @@ def test_one_file_is_a_language_and_install_brings_its_tools(jail: None, quine: 
 
 
 @as_root
-def test_who_has_looked_before_it_came_is_told_to_start_anew(jail: None, quine: dict[str, str], tmp_path: Path) -> None:
+def test_a_process_that_looked_too_early_is_asked_to_restart(jail: None, quine: dict[str, str], tmp_path: Path) -> None:
     code = f"""
 import cloche, os, shutil
-def told():
+def error():
     return cloche.run("hello", language="quine_test").error
-print(told().message)
+print(error().message)
 os.makedirs("{tmp_path}/tools/bin")
 shutil.copy("{tmp_path}/quine", "{tmp_path}/tools/bin/quine")
 os.chmod("{tmp_path}/tools/bin/quine", 0o755)
-print(told().kind, told().message, told().hint)
+print(error().kind, error().message, error().hint)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=quine, timeout=60)
     assert done.stdout.splitlines() == [
@@ -248,7 +248,7 @@ def test_a_language_that_cannot_be_prepared_is_only_slower(quine: dict[str, str]
 
 
 @as_root
-def test_progress_goes_forward_and_a_failure_is_told(
+def test_progress_goes_forward_and_a_failure_is_reported(
     quine: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PATH", "QUINE_HOME"):
@@ -264,7 +264,7 @@ def test_progress_goes_forward_and_a_failure_is_told(
         install.install(["broken"])
 
 
-def test_who_may_not_install_is_told_the_command() -> None:
+def test_without_permission_the_command_is_printed() -> None:
     code = """if True:
         import os, shutil, subprocess
         from cloche.errors import ClocheError

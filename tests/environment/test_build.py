@@ -9,7 +9,7 @@ from cloche.environment import MANIFEST, build, fingerprint, is_built
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Replaces the minute of pip by a moment, and counts the builds."""
+    """Replaces pip, which takes a minute, by a stand-in, and counts the builds."""
     built: list[Path] = []
 
     def build_into(env, base, report):
@@ -23,7 +23,7 @@ def quick(monkeypatch):
 
 
 def ignore(step: str) -> None:
-    """Nobody watches."""
+    """Ignores progress reports."""
 
 
 def names(directory: Path) -> set[str]:

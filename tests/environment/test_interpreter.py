@@ -11,7 +11,7 @@ from cloche.environment import interpreter
 
 
 def elf_with_runpath(runpath: bytes) -> bytes:
-    """A 64-bit ELF file with nothing but a dynamic section and its strings; they lie at 0x1000 above the file's."""
+    """Makes a 64-bit ELF file with only a dynamic section and its strings, loaded 0x1000 above their file offset."""
     strings = b"\0libpython.so\0" + runpath + b"\0tail\0"
     strings_at = 64 + 2 * 56 + 4 * 16
     dynamic = struct.pack("<qQqQqQqQ", 1, 1, 29, strings.index(runpath), 5, 0x1000 + strings_at, 0, 0)

@@ -1,7 +1,7 @@
 """The same few programs in every language, for test_every_language.py.
 
-`everything` prints each argument followed by a bar, then how many bytes standard input has, then the bytes FF 00 0D 0A;
-says "oops" on standard error, and exits with 3.  What a language cannot do is left empty.
+`everything` prints each argument followed by a bar, then the number of bytes on standard input, then the bytes FF 00 0D
+0A; writes "oops" to standard error, and exits with 3.  Programs that a language cannot express are left empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ RAW = b"\xff\x00\r\n"
 
 @dataclass(frozen=True)
 class Programs:
-    """A language's; `broken` is wrong in its line 3, and `project` prints 5."""
+    """The programs of a language; `broken` has an error in line 3, and `project` prints 5."""
 
     everything: str = ""
     terminated: str = ""  # sends itself SIGTERM

@@ -1,4 +1,4 @@
-"""Interpreters that are started ahead: used when they can be, and a program cannot tell the difference."""
+"""Interpreters that are started in advance: they are used when possible, and a program cannot tell the difference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("jail")
 
 AHEAD = [language.name for language in languages.everything() if language.ahead]
 
-# Each prints what the kernel knows of its own process, a file after the other.
+# Each prints what the kernel knows about its process, one file after the other.
 FILES = ("stat", "cmdline", "environ", "status")
 LOOKS = {
     "bash": "\n".join(f"mapfile -t lines < /proc/$$/{name}; echo; printf '%s\\n' \"${{lines[@]}}\"" for name in FILES),
@@ -51,7 +51,7 @@ STATUS = (
 
 
 def seen(result: Result) -> tuple[float, list[str]]:
-    """When the process began, as the clock since boot has it, and all else that it sees of itself."""
+    """Return when the process began, on the clock since boot, and everything else that it sees of itself."""
     assert result.error is None, result
     stat, _, rest = result.stdout.lstrip("\n").partition("\n")
     fields = stat.rpartition(")")[2].split()
@@ -61,34 +61,34 @@ def seen(result: Result) -> tuple[float, list[str]]:
 
 
 def without_libc(line: str) -> str:
-    """A mask of signals without the two that belong to the C library, and depend on how it started our nursery."""
+    """Remove the two signals of the C library from a mask; they depend on how it started our nursery."""
     name, _, mask = line.partition(":\t")
     return f"{name} {int(mask, 16) & ~(3 << 31):x}" if name.startswith("Sig") else line
 
 
 def run_until_ahead(code: str, language: str) -> Result:
-    """Run it, again and again, until it is given a process that was there before it was asked for."""
+    """Run a program again and again until it gets a process that was started before the request."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+        requested = time.clock_gettime(time.CLOCK_BOOTTIME)
         result = cloche.run(code, language=language, check="off")
-        if seen(result)[0] < asked - 0.02:
+        if seen(result)[0] < requested - 0.02:
             return result
-        time.sleep(0.05)  # nothing announces that the next one waits
+        time.sleep(0.05)  # no event announces that the next one waits
     raise AssertionError(f"{language} was never started ahead")
 
 
 @pytest.mark.parametrize("name", AHEAD)
 def test_a_program_sees_the_same_in_a_process_that_was_started_ahead(name: str) -> None:
     needs(name)
-    with cloche.Sandbox() as box:  # in a sandbox that is there already nothing is started ahead
+    with cloche.Sandbox() as box:  # nothing is started in advance in an existing sandbox
         usual = box.run_program(LOOKS[name], language=name, check="off")
     assert seen(run_until_ahead(LOOKS[name], name))[1] == seen(usual)[1]
 
 
 def test_bash_counts_its_seconds_from_the_program_on(jail: None) -> None:
     run_until_ahead(LOOKS["bash"], "bash")
-    time.sleep(1.1)  # what it may count is time
+    time.sleep(1.1)  # the only difference that it may notice is time
     result = cloche.run(f"echo $SECONDS\n{LOOKS['bash']}", language="bash")
     assert result.stdout.startswith("0\n")
     assert seen(result.replace(stdout=result.stdout[2:]))[0] < time.clock_gettime(time.CLOCK_BOOTTIME) - 1
@@ -97,15 +97,15 @@ def test_bash_counts_its_seconds_from_the_program_on(jail: None) -> None:
 @pytest.mark.parametrize("options", [{"args": ["a"]}, {"env": {"A": "b"}}, {"files": {"a": "b"}, "entry": "x.sh"}])
 def test_what_is_asked_for_otherwise_is_started_otherwise(options: dict[str, Any]) -> None:
     run_until_ahead(LOOKS["bash"], "bash")
-    asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+    requested = time.clock_gettime(time.CLOCK_BOOTTIME)
     result = cloche.run(f'echo "$@$A"\n{LOOKS["bash"]}', language="bash", **options)
     assert result.stdout.startswith(("a\n", "b\n", "\n"))
-    assert seen(result.replace(stdout=result.stdout.partition("\n")[2]))[0] >= asked - 0.02
+    assert seen(result.replace(stdout=result.stdout.partition("\n")[2]))[0] >= requested - 0.02
 
 
 def test_one_that_turns_out_not_to_fit_is_not_used() -> None:
     run_until_ahead(LOOKS["bash"], "bash")
-    asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+    requested = time.clock_gettime(time.CLOCK_BOOTTIME)
     box = one_shot("", "bash", Limits(), {}, ())
     bash = needs("bash")
     found = languages.tools(bash)
@@ -118,22 +118,22 @@ def test_one_that_turns_out_not_to_fit_is_not_used() -> None:
     finally:
         box.close()
     assert result.stdout.startswith("word\n")
-    assert seen(result.replace(stdout=result.stdout.partition("\n")[2]))[0] >= asked - 0.02
+    assert seen(result.replace(stdout=result.stdout.partition("\n")[2]))[0] >= requested - 0.02
 
 
-def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> None:
+def test_one_that_is_refused_a_call_before_it_waits_gets_the_refusal_and_goes_on() -> None:
     program = (
         "import ctypes, os; began = open('/proc/self/stat').read().split()[21]; "
         "print(ctypes.CDLL(None).unshare(1 << 28), began, os.listdir('/sandbox/code'))"
     )
     argv = ("/opt/env/bin/python3", "-I", "-c", program)  # -I: imports do not look into the workspace
     deadline = time.monotonic() + 20
-    asked = began = 0.0
-    while began >= asked - 0.02:  # until it was there before it was asked for
+    requested = began = 0.0
+    while began >= requested - 0.02:  # until the process was started before the request
         assert time.monotonic() < deadline
         box = one_shot("", "bash", Limits(), {}, ())
         box._order = box._order.replace(first_command=FirstCommand(argv, {}, "files"))
-        asked = time.clock_gettime(time.CLOCK_BOOTTIME)
+        requested = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
             result = box.commands.run(list(argv), timeout=10)
         finally:
@@ -141,7 +141,7 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
         assert result.stdout.startswith("-1 "), result
         assert result.error is None
         began = int(result.stdout.split()[1]) / 100
-        time.sleep(0.05)  # nothing announces that the next one waits
+        time.sleep(0.05)  # no event announces that the next one waits
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
     ids=["a refused call on the way", "no way there at all"],
 )
 def test_a_command_that_cannot_come_to_where_it_should_wait_holds_up_nobody(command: tuple[str, ...]) -> None:
-    for _ in range(3):  # the first makes it known, a later one is given the sandbox in which it was started
+    for _ in range(3):  # the first run makes the command known; a later one gets the sandbox where it was started
         box = one_shot("", "bash", Limits(), {}, ())
         box._order = box._order.replace(first_command=FirstCommand(command, {}, "files"))
         try:
             assert box.commands.run(["echo", "here"], timeout=20).stdout == "here\n"
         finally:
             box.close()
-        time.sleep(0.1)  # nothing announces that the next one is being made
+        time.sleep(0.1)  # no event announces that the next one is being made
 
 
 def test_no_more_are_kept_ready_than_were_asked_for_of_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Bash: what its parser says; test_every_language.py has the rest."""
+"""Bash: its parser's errors; test_every_language.py has the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("jail")
         ("if true; then\necho one\n", 3, "syntax error: unexpected end of file"),
     ],
 )
-def test_what_cannot_be_parsed_is_told_with_its_line(code: str, line: int, message: str) -> None:
+def test_a_syntax_error_is_reported_with_its_line(code: str, line: int, message: str) -> None:
     result = cloche.run(code, language="bash")
     assert (result.error.kind, result.error.name, result.exit_code) == ("syntax", "SyntaxError", 2)
     assert result.diagnostics == (Diagnostic("main.sh", line, 0, message),)

@@ -1,4 +1,4 @@
-"""C: what is added to snippets, which files are a program, how compiler and programs fail, bombs for the compiler."""
+"""C: completed snippets, files of a program, errors of the compiler and of programs, hostile sources."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_such_a_variable_begins_with_stays_outside_too():
 
 
 @pytest.mark.parametrize("unit", ["int v{0};\nvoid f{0}(void) {{}}\n", "int v{0}=v{0}1;", "{{}}", "A::", ";", "a<"])
-@pytest.mark.timeout(60)  # it was minutes for most of them
+@pytest.mark.timeout(60)  # most of them took minutes once
 def test_what_is_long_and_odd_is_soon_looked_at(unit):
     code = "".join(unit.format(number) for number in range(compiler.MAX_LOOKED_AT // len(unit)))[
         : compiler.MAX_LOOKED_AT
@@ -84,7 +84,7 @@ def test_an_error_is_where_its_author_made_it():
     "code",
     [
         "int main(void) { return 0; }",
-        "int twice(int x) { return 2 * x; }",  # nothing to run, and the linker says so
+        "int twice(int x) { return 2 * x; }",  # nothing to run, as the linker reports
         "#ifdef A\nputs(A);\n#endif",
         "puts(1;",
     ],
@@ -116,7 +116,7 @@ def test_programs_side_by_side_are_not_mixed_up():
         box.files.write("include/say.h", "void say(const char *);")
         box.files.write("broken.c", "int f(")
         assert box.run_program(entry="two.c").stdout == "two\n"
-        assert "broken.c" in box.run_program(entry="one.c").stderr  # it may belong to it
+        assert "broken.c" in box.run_program(entry="one.c").stderr  # the file may belong to the program
         box.files.remove("broken.c")
         assert box.run_program(entry="one.c").stdout == "one\n"
 
@@ -128,7 +128,7 @@ def test_what_the_linker_misses_is_a_diagnostic():
     assert "undefined reference to" in result.diagnostics[-1].message
 
 
-def test_how_programs_fail_is_told():
+def test_failures_of_programs_are_reported():
     asserted = cloche.run("#include <assert.h>\nint main(void) {\n    assert(1 == 2);\n}", language="c")
     assert (asserted.error.kind, asserted.error.name) == ("runtime", "assertion")
     assert asserted.error.message == "1 == 2 (main.c, line 3)"

@@ -1,4 +1,4 @@
-"""C++: what is added to snippets, headers that are compiled ahead, exceptions, and bombs for the compiler."""
+"""C++: completed snippets, precompiled headers, exceptions, and hostile sources."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_is_used_decides_what_stays_outside():
     assert whole is not None
     outside, inside = whole.split("int main()")
     assert "int base = 1;" in outside
-    assert "int x = 2;" in inside  # a parameter of that name is another
+    assert "int x = 2;" in inside  # a parameter of that name is another variable
 
 
 def test_headers_are_added_for_what_is_said_with_its_namespace():
@@ -124,9 +124,9 @@ def test_headers_compiled_ahead_are_taken():
     with cloche.Sandbox() as box:
         box.files.write("main.cpp", "#include <iostream>\nint main() {}\n")
         box.commands.run(["mkdir", "/tmp/build"])
-        told = box.commands.run([*command, "-H", "-Winvalid-pch"]).stderr
-    assert told.startswith("! ")  # which is how GCC says that it was
-    assert "x " not in told
+        output = box.commands.run([*command, "-H", "-Winvalid-pch"]).stderr
+    assert output.startswith("! ")  # GCC's mark for a precompiled header that was used
+    assert "x " not in output
 
 
 def test_an_exception_that_nobody_catches_is_explained():

@@ -1,8 +1,8 @@
-"""Detection: labels, file names, shebangs, and what is left when there is only text.
+"""Detection by labels, file names, shebang lines, and by content alone.
 
-The snippets in `snippets/tuning` were there while the marks were weighed.  Those in `snippets/held_out` were written
+The snippets in `snippets/tuning` existed while the marks were weighed.  Those in `snippets/held_out` were written
 afterwards, and nothing was changed for them: a failure there is no reason to change a mark.  All are called `.txt`, so
-that no tool takes them for programs of ours.
+that no tool mistakes them for programs of ours.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def language(code: str, **more: str) -> str:
 
 
 def bare(code: str) -> str:
-    """The code without a shebang, which would say it all."""
+    """Remove the shebang line, which would give the language away."""
     return code.partition("\n")[2] if code.startswith("#!/") else code
 
 
 @cache
 def guessed(part: str, name: str) -> tuple[str, ...]:
-    """What each snippet of a language is taken for."""
+    """Return the guess for each snippet of a language."""
     paths = sorted((HERE / "snippets" / part / name).glob("*.txt"))
     return tuple(language(bare(path.read_text())) or "none" for path in paths)
 
 
-# What is said by name
+# Detection by name
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_file_name_that_says_nothing_decides_nothing(file: str) -> None:
     assert language("local x = nil\nprint(x)", file=file) == "lua"
 
 
-def test_a_header_is_told_by_its_content() -> None:
+def test_a_header_is_recognised_by_its_content() -> None:
     assert language("int add(int a, int b);", file="add.h") == "c"
     assert language("", file="add.h") == "c"
     assert language("namespace a { class B { public: virtual ~B() = default; }; }", file="add.h") == "cpp"
@@ -207,7 +207,7 @@ def test_the_order_is_label_file_shebang_content() -> None:
     assert language(code.partition("\n")[2]) == "javascript"
 
 
-# What is told by content
+# Detection by content
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -218,17 +218,17 @@ def test_there_are_enough_snippets(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_snippets_that_it_was_tuned_with_are_told(name: str) -> None:
+def test_the_snippets_that_it_was_tuned_with_are_recognised(name: str) -> None:
     found = guessed("tuning", name)
     assert found.count(name) >= 0.98 * len(found), found
 
 
-def test_the_held_out_snippets_are_told() -> None:
+def test_the_held_out_snippets_are_recognised() -> None:
     right = sum(guessed("held_out", name).count(name) for name in ALL)
     assert right >= 0.95 * sum(len(guessed("held_out", name)) for name in ALL)
 
 
-def test_the_page_says_how_well_the_held_out_snippets_are_told() -> None:
+def test_the_page_says_how_well_the_held_out_snippets_are_recognised() -> None:
     rows = ["| language | right | taken for |", "|---|---|---|"]
     for name in ALL:
         found = guessed("held_out", name)
@@ -249,14 +249,14 @@ def test_the_page_says_how_well_the_held_out_snippets_are_told() -> None:
         ("int x = 5;", "c"),
     ],
 )
-def test_what_could_be_many_things_is_told_with_doubt(code: str, expected: str) -> None:
+def test_what_could_be_many_things_is_recognised_with_doubt(code: str, expected: str) -> None:
     guess = detect(code)
     assert guess.language == expected
     assert 0.1 < guess.confidence < 0.6
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_long_program_is_told_without_doubt(name: str) -> None:
+def test_a_long_program_is_recognised_without_doubt(name: str) -> None:
     paths = (HERE / "snippets" / "tuning" / name).glob("*.txt")
     longest = max((path.read_text() for path in paths), key=len)
     assert detect(longest).confidence > 0.9
@@ -303,7 +303,7 @@ def test_a_guess_says_why() -> None:
     assert "`console . log (`" in detect("console.log(1)").why
 
 
-# Any text, in little time
+# Any text is read in little time
 
 HOSTILE = {
     "zeros": "\0" * 10**7,
@@ -336,7 +336,7 @@ def test_hostile_text_takes_no_longer_than_other_text(code: str) -> None:
     detect("warm up")
     start = time.process_time()
     guess = detect(code)
-    assert time.process_time() - start < 5  # quadratic time would be minutes
+    assert time.process_time() - start < 5  # quadratic time would take minutes
     assert 0 <= guess.confidence <= 1
 
 
@@ -408,7 +408,7 @@ needs_corpora = pytest.mark.skipif(not CORPORA.exists(), reason="no corpora: set
 
 
 def tasks(path: str) -> list[dict[str, str]]:
-    """Up to a hundred tasks of a corpus."""
+    """Return up to a hundred tasks of a corpus."""
     with gzip.open(CORPORA / f"{path}.jsonl.gz", "rt") as lines:
         found = [json.loads(line) for line in lines]
     random.Random(1).shuffle(found)
@@ -417,10 +417,10 @@ def tasks(path: str) -> list[dict[str, str]]:
 
 @needs_corpora
 @pytest.mark.parametrize(("path", "name"), PROGRAMS.items(), ids=PROGRAMS)
-def test_programs_of_other_people_are_told(path: str, name: str) -> None:
+def test_programs_of_other_people_are_recognised(path: str, name: str) -> None:
     found: Counter[str] = Counter()
     for task in tasks(path):
-        head = task["declaration"] if name == "rust" else ""  # elsewhere it is part of the prompt
+        head = task["declaration"] if name == "rust" else ""  # in other languages it is part of the prompt
         found[language(bare(f"{task['prompt']}\n{head}{task['canonical_solution']}"))] += 1
     assert found[name] >= 0.98 * found.total(), found
 
@@ -429,7 +429,7 @@ def test_programs_of_other_people_are_told(path: str, name: str) -> None:
 def test_confidence_is_how_often_it_is_right() -> None:
     right: dict[int, list[bool]] = {5: [], 7: [], 9: []}
     for path, name in PROGRAMS.items():
-        if name != "typescript":  # whose functions' bodies mostly are JavaScript
+        if name != "typescript":  # the bodies of its functions are mostly JavaScript
             for task in tasks(path):
                 body = task["canonical_solution"].strip()
                 for part in (body, "\n".join(body.split("\n")[:2]), body.partition("\n")[0]):

@@ -1,4 +1,4 @@
-"""What holds in every language: the same programs, with the same outcome.  tests/languages/test_*.py have the rest."""
+"""Runs the same programs in every language, with the same outcome.  Other test files are about one language each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_its_hello_says_hello(name: str) -> None:
     result = cloche.run(language.hello, language=name)
     assert result.error is None
     assert f"Hello from {language.title}" in result.stdout
-    if name != "sql":  # which answers with a table
+    if name != "sql":  # SQL prints a table
         assert result.stdout == f"Hello from {language.title}\n"
     assert (result.stderr, result.exit_code, result.diagnostics) == ("", 0, ())
 
@@ -55,7 +55,7 @@ def test_whatever_a_program_says_is_soon_read(name: str) -> None:
             language.explain(text)
         if language.diagnose is not None:
             language.diagnose(text, project)
-        assert time.process_time() - begin < 1  # it was minutes, in which a server answered nobody
+        assert time.process_time() - begin < 1  # this once took minutes, in which a server answered nobody
 
 
 SOURCES = (
@@ -88,7 +88,7 @@ def test_whatever_a_program_consists_of_is_soon_looked_at(name: str) -> None:
     for part in SOURCES:
         begin = time.process_time()
         language.plan_for(Project(f"/sandbox/code/{language.main}", text=part * (60_000 // len(part)) + "\n"), found)
-        assert time.process_time() - begin < 2, part  # it was minutes, in which a server answered nobody
+        assert time.process_time() - begin < 2, part  # this once took minutes, in which a server answered nobody
 
 
 @pytest.mark.parametrize("name", having("everything"))
@@ -104,7 +104,7 @@ def test_arguments_input_output_and_exit_code_are_exact(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", having("terminated"))
-def test_a_signal_is_told(name: str) -> None:
+def test_a_signal_is_reported(name: str) -> None:
     needs(name)
     result = cloche.run(PROGRAMS[name].terminated, language=name)
     assert result.exit_code == 128 + 15
@@ -112,7 +112,7 @@ def test_a_signal_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", having("fails"))
-def test_an_uncaught_error_is_told(name: str) -> None:
+def test_an_uncaught_error_is_reported(name: str) -> None:
     needs(name)
     result = cloche.run(PROGRAMS[name].fails, language=name)
     assert result.error.kind == PROGRAMS[name].failure
@@ -145,13 +145,13 @@ def test_a_project_of_several_files_runs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("python", "sql")])
-def test_a_language_is_told_by_its_files(name: str) -> None:
+def test_a_language_is_recognised_by_its_files(name: str) -> None:
     files = list(PROGRAMS[name].project)
     entry = next(file for file in files if file.rpartition("/")[2].lower().startswith("main."))
     assert choose_entry(None, None, files) == (name, entry)
 
 
-# What the definitions, the detection and the documentation say
+# Definitions, detection and documentation agree
 
 
 def test_every_language_has_its_programs() -> None:
@@ -182,12 +182,12 @@ def test_the_detection_knows_what_the_definition_says(name: str) -> None:
     for alias in language.aliases:
         assert detect("", label=alias).language == name
     for ending in language.extensions:
-        told = detect("", file=f"program{ending}").language
-        assert told == name or name in known_names.UNDECIDED.get(ending[1:], ())
+        detected = detect("", file=f"program{ending}").language
+        assert detected == name or name in known_names.UNDECIDED.get(ending[1:], ())
 
 
 def table() -> str:
-    """The table of languages, as the definitions tell it."""
+    """Make the table of languages from the definitions."""
     rows = ["| language | names | files | needs | on Debian | sessions |", "|---|---|---|---|---|---|"]
     for language in languages.everything():
         chain = language.toolchain
@@ -205,11 +205,11 @@ def table() -> str:
 
 
 def anchor(title: str) -> str:
-    return "c-1" if title == "C++" else title.lower()  # the second heading that is `c` without its signs
+    return "c-1" if title == "C++" else title.lower()  # the second heading whose anchor is `c`
 
 
 def test_the_table_in_the_documentation_is_that_of_the_definitions() -> None:
     text = PAGE.read_text()
     assert table() in text, f"docs/languages.md should have\n\n{table()}\n"
     for language in languages.everything():
-        assert f"\n## {language.title}\n" in text, f"docs/languages.md says nothing of {language.title}"
+        assert f"\n## {language.title}\n" in text, f"docs/languages.md has no section about {language.title}"

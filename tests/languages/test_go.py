@@ -1,4 +1,4 @@
-"""Go: whole programs, snippets, packages of several files, what the compiler says, and how programs fail."""
+"""Go: whole programs, snippets, packages of several files, errors of the compiler and of programs."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def test_statements_become_a_program():
 def test_errors_are_where_their_author_made_them():
     result = cloche.run('x := 1\nfmt.Println("a", y)\n\tfunc() { fmt.Println(z) }()\n', language="go")
     assert (result.error.kind, result.exit_code) == ("syntax", 1)
-    told = {str(each).replace("x declared but not used", "declared and not used: x") for each in result.diagnostics}
-    assert told == {  # older ones have other words for the first
+    diagnostics = {
+        str(each).replace("x declared but not used", "declared and not used: x") for each in result.diagnostics
+    }
+    assert diagnostics == {  # older versions word the first one differently
         "main.go:1:1: error: declared and not used: x",
         "main.go:2:18: error: undefined: y",
         "main.go:3:23: error: undefined: z",
@@ -115,7 +117,7 @@ def test_a_module_is_built_as_it_says():
         "near/deep/deep.go": "package deep\n\nconst B = 2\n",
     }
     result = cloche.run(files=files, language=None)
-    assert result.stdout == "221 2 3\n", result.stderr  # 22: in Go 1.21 a loop had one variable for all its turns
+    assert result.stdout == "221 2 3\n", result.stderr  # 22: before Go 1.22 a loop had one variable for all iterations
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Java: whole programs, snippets, projects, what the compiler says, and how programs fail."""
+"""Java: whole programs, snippets, projects, errors of the compiler and of programs."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_classes_are_found_by_name_or_among_all_files():
         '    var note = Main.class.getResourceAsStream("/note.txt");\n'
         "    System.out.println(Helper.NAME + new Hidden().x + note.read());\n  }\n}\n",
         "util/Helper.java": 'package util;\npublic class Helper { public static final String NAME = "helper"; }\n',
-        "Shapes.java": "class Hidden { int x = 5; }\n",  # its file does not say so
+        "Shapes.java": "class Hidden { int x = 5; }\n",  # its file has another name
         "note.txt": "A",
     }
     result = cloche.run(files=files, language="java")

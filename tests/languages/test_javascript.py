@@ -1,4 +1,4 @@
-"""JavaScript: which kind of module it is, where it begins, and how its errors look."""
+"""JavaScript: the kind of a module, the entry of a project, and errors."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def test_errors_point_at_the_source_that_a_map_names() -> None:
         ("class Odd extends Error {}\nthrow new Odd('two\\nlines')", "runtime", "Odd", "two\nlines"),
         ("async function f() { throw new RangeError('far') }\nf()", "runtime", "RangeError", "far"),
         ("throw { a: 1 }", "runtime", "Error", "{ a: 1 }"),
-        ("JSON.parse('{x')", "runtime", "SyntaxError", ""),  # Node's words are others from version to version
+        ("JSON.parse('{x')", "runtime", "SyntaxError", ""),  # Node's wording changes between versions
         ("import 'nowhere'", "runtime", "Error", "Cannot find package 'nowhere' imported from /sandbox/code/main.mjs"),
         ("console.error('Error: no'); process.exit(4)", "exit", None, "The program ended with exit code 4."),
     ],
 )
-def test_what_an_uncaught_error_was_is_told(code: str, kind: str, name: str | None, message: str) -> None:
+def test_an_uncaught_error_is_reported(code: str, kind: str, name: str | None, message: str) -> None:
     error = cloche.run(code, language="javascript").error
     assert error is not None
     assert (error.kind, error.name) == (kind, name)

@@ -1,4 +1,4 @@
-"""Julia: what its errors look like can be told without it, the rest where it is installed."""
+"""Julia: reading its errors is tested without it, the rest where it is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OLD = 'ERROR: LoadError: syntax: unexpected "="\n' + _STACK
 
 
 @pytest.mark.parametrize(
-    ("stderr", "told"),
+    ("stderr", "expected"),
     [
         (f"ERROR: LoadError: DomainError with -1.0:\nsqrt was called\n{_STACK}", ("runtime", "DomainError")),
         (f"noise\nERROR: LoadError: KeyError: key 1 not found\n{_STACK}", ("runtime", "KeyError")),
@@ -26,10 +26,10 @@ _OLD = 'ERROR: LoadError: syntax: unexpected "="\n' + _STACK
         (_OLD, ("syntax", "ParseError")),
     ],
 )
-def test_an_exception_is_told(stderr: str, told: tuple[str, str]) -> None:
+def test_an_exception_is_reported(stderr: str, expected: tuple[str, str]) -> None:
     failure = explain(stderr)
     assert failure is not None
-    assert (failure.kind, failure.name) == told
+    assert (failure.kind, failure.name) == expected
 
 
 def test_a_syntax_error_has_its_place() -> None:

@@ -33,7 +33,7 @@ def test_a_project_finds_its_modules_wherever_its_entry_is() -> None:
         ("local t\nprint(t.x)", "attempt to index"),
     ],
 )
-def test_an_error_is_told_without_its_place(code: str, message: str) -> None:
+def test_an_error_is_reported_without_its_place(code: str, message: str) -> None:
     error = cloche.run(code, language="lua").error
     assert error.kind == "runtime"
     assert error.message.startswith(message)

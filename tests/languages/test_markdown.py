@@ -1,4 +1,4 @@
-"""Code with its fence around it."""
+"""Code with a Markdown fence around it."""
 
 from __future__ import annotations
 

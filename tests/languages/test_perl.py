@@ -1,4 +1,4 @@
-"""Perl: modules of a project, and what it dies of."""
+"""Perl: modules of a project, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_project_finds_its_modules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         ('use strict;\ndie "boom";', ("runtime", "boom")),
         ('while (<STDIN>) { die "at the end" }', ("runtime", "at the end")),
@@ -39,9 +39,9 @@ def test_a_project_finds_its_modules() -> None:
         ('my $x = "abc;', ("syntax", "Can't find string terminator '\"' anywhere before EOF")),
     ],
 )
-def test_what_it_died_of_is_told(code: str, told: tuple[str, str]) -> None:
+def test_the_last_error_is_reported(code: str, expected: tuple[str, str]) -> None:
     error = cloche.run(code, language="perl", stdin="one\n").error
-    assert (error.kind, error.message) == told
+    assert (error.kind, error.message) == expected
 
 
 def test_syntax_errors_have_their_lines() -> None:
@@ -57,8 +57,8 @@ def test_syntax_errors_have_their_lines() -> None:
 )
 def test_what_perl_guesses_before_an_error_is_not_another_one(guess: str) -> None:  # until 5.36, and since 5.38
     error = 'syntax error at m.pl line 4, near "a"\nExecution of m.pl aborted due to compilation errors.\n'
-    told = f"String found where operator expected{guess}\n{error}"
-    failure = perl.explain(told)
+    stderr = f"String found where operator expected{guess}\n{error}"
+    failure = perl.explain(stderr)
     assert failure is not None
     assert failure.message == 'syntax error, near "a"'
-    assert [each.line for each in perl.diagnose(told, Project("/sandbox/code/m.pl"))] == [4]
+    assert [each.line for each in perl.diagnose(stderr, Project("/sandbox/code/m.pl"))] == [4]

@@ -1,4 +1,4 @@
-"""PHP: with and without its tag."""
+"""PHP: code with and without the opening tag."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_code_beside_files_needs_no_tag() -> None:
     assert (result.stdout, result.error) == ("5", None)
 
 
-def test_errors_are_told_with_the_lines_of_their_author() -> None:
+def test_errors_are_reported_with_the_lines_of_their_author() -> None:
     result = cloche.run("$x = 1;\n$y = ;\n", language="php")
     assert result.error.kind == "syntax"
     assert [(each.file, each.line) for each in result.diagnostics] == [("main.php", 2)]

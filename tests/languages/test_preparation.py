@@ -1,4 +1,4 @@
-"""What is made ahead for a toolchain: it stays as long as that does."""
+"""Prepared files stay as long as their toolchain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R: what it plots comes back, and its errors are told."""
+"""R: plots come back as pictures, and errors are reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _r() -> None:
 
 
 def sizes(result: cloche.Result) -> list[tuple[int, int]]:
-    """Width and height of each picture."""
+    """Return width and height of each picture."""
     heads = [display.data("image/png")[:24] for display in result.results]
     assert all(head.startswith(b"\x89PNG") for head in heads)
     return [(int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")) for head in heads]
@@ -42,7 +42,7 @@ stop("the last one comes, too")
 
 
 def test_a_run_shows_its_own_plots_alone(box: cloche.Sandbox) -> None:
-    box.files.write(".Rprofile", "side <- 7\n")  # which is read as always
+    box.files.write(".Rprofile", "side <- 7\n")  # R reads it as usual
     box.files.write("square.R", "plot(1)\nprint(Sys.getenv('R_PROFILE_USER'))\ncat(side * side)\n")
     first = box.run_program(entry="square.R")
     assert first.stdout == '[1] ""\n49'
@@ -57,15 +57,15 @@ def test_a_syntax_error_has_its_place() -> None:
     assert result.diagnostics == (Diagnostic("main.R", 4, 5, "unexpected numeric constant"),)
 
 
-def test_an_error_is_told_without_the_call() -> None:
+def test_an_error_is_reported_without_the_call() -> None:
     result = cloche.run("f <- function(x) stop('no ', x)\nwarning('w')\nf(1)\n", language="r")
     assert (result.error.kind, result.error.message) == ("runtime", "no 1")
     assert result.error.traceback.startswith("Error in f(1) : no 1")
     assert cloche.run("x <- rep(1, 1e10)", language="r").error.kind == "memory"
 
 
-@pytest.mark.parametrize("more", ["", "plot(1)\n"])  # without the packages that R always has, and with them
-def test_the_time_zone_is_told_without_a_complaint(more: str) -> None:
+@pytest.mark.parametrize("more", ["", "plot(1)\n"])  # without and with R's default packages
+def test_the_time_zone_is_found_without_a_warning(more: str) -> None:
     result = cloche.run(f"{more}cat(Sys.timezone())", language="r")
     assert (result.stdout != "", result.stderr) == (True, "")
     assert cloche.run(f"{more}cat(Sys.timezone())", language="r", env={"TZ": "Asia/Tokyo"}).stdout == "Asia/Tokyo"

@@ -1,4 +1,4 @@
-"""Ruby: its own library, projects, and errors."""
+"""Ruby: its standard library, projects, and errors."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def test_a_syntax_error_has_its_line() -> None:
     ],
     ids=["until 3.2", "since 3.3", "since 3.3, with a suggestion"],
 )
-def test_a_syntax_error_is_known_however_it_is_told(before: str) -> None:
-    told = f"{before}/sandbox/code/main.rb:1: syntax error, unexpected end-of-input (SyntaxError)\nf(\n  ^\n\n"
-    failure = ruby.explain(told)
+def test_a_syntax_error_is_known_however_it_is_worded(before: str) -> None:
+    stderr = f"{before}/sandbox/code/main.rb:1: syntax error, unexpected end-of-input (SyntaxError)\nf(\n  ^\n\n"
+    failure = ruby.explain(stderr)
     assert failure is not None
     assert (failure.kind, failure.message) == ("syntax", "syntax error, unexpected end-of-input")
 
 
 def test_what_an_exception_led_to_is_found_behind_the_line_that_is_marked() -> None:
-    told = (
+    stderr = (
         "main.rb:5:in `rescue in <main>': outer (ArgumentError)\n\n  raise ArgumentError\n        ^^^^^^^^^^^^^\n"
         "\tfrom main.rb:2:in `<main>'\nmain.rb:1:in `f': inner (KeyError)\n\tfrom main.rb:3:in `<main>'\n"
     )
-    failure = ruby.explain(told)
+    failure = ruby.explain(stderr)
     assert failure is not None
     assert (failure.name, failure.message) == ("ArgumentError", "outer")

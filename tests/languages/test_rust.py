@@ -1,4 +1,4 @@
-"""Rust: snippets, files, Cargo's projects, what the compiler says, and how programs fail."""
+"""Rust: snippets, files, Cargo's projects, errors of the compiler and of programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ number + 1
 def test_statements_become_a_program():
     result = cloche.run(SNIPPET, language="rust")
     assert result.stdout == '{"a": 2, "b": 1} 42\n12\n', result.stderr
-    assert all(each.line == 13 for each in result.diagnostics)  # of the value that nobody takes
+    assert all(each.line == 13 for each in result.diagnostics)  # the value that nobody uses
 
 
 def test_modules_of_a_snippet_see_what_is_around_them():
@@ -81,7 +81,7 @@ def test_tests_alone_are_run():
     assert result.exit_code == 101
 
 
-def test_how_programs_fail_is_told():
+def test_failures_of_programs_are_reported():
     with cloche.Sandbox() as box:
 
         def run(body: str) -> cloche.Result:
@@ -111,7 +111,7 @@ def test_a_package_is_built_as_its_manifest_says():
     assert result.stdout == "1 2 1.2.3\n", result.stderr
 
 
-def test_crates_that_are_among_the_files_are_built_and_others_are_told():
+def test_crates_that_are_among_the_files_are_built_and_missing_ones_are_reported():
     manifest = CARGO["Cargo.toml"] + '[dependencies]\nhelper = "0.1"\n'
     files = {**CARGO, "Cargo.toml": manifest, "src/parts.rs": "pub fn one() -> i32 { helper::three() }\n"}
     lacking = cloche.run(files=files, language="rust")

@@ -1,4 +1,4 @@
-"""Programs that start with less of their language: whether they may, and that they cannot notice."""
+"""Programs that start with less of their language: which ones may, and that they cannot notice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MORE = {
 
 @pytest.fixture
 def planned() -> Iterator[Planned]:
-    """How a snippet would be run, with what was prepared."""
+    """Plan the run of a snippet with the prepared files."""
 
     def plan(name: str, code: str) -> Plan:
         language = prepared_language(name)

@@ -89,7 +89,7 @@ def test_big_results_are_cut_but_counted() -> None:
         ("SELECT CAST('a' AS INT)", "runtime", "Conversion Error", None),
     ],
 )
-def test_errors_are_told_with_their_place(code: str, kind: str, name: str, place: tuple[int, int] | None) -> None:
+def test_errors_are_reported_with_their_place(code: str, kind: str, name: str, place: tuple[int, int] | None) -> None:
     result = cloche.run(code, language="sql")
     assert (result.exit_code, result.error.kind, result.error.name) == (1, kind, name)
     if place is not None:

@@ -1,4 +1,4 @@
-"""Tcl: its errors."""
+"""Tcl: errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cloche.model.result import Diagnostic
 
 
 @pytest.mark.usefixtures("jail")
-def test_errors_are_told() -> None:
+def test_errors_are_reported() -> None:
     needs("tcl")
     error = cloche.run('proc f {x} { error "boom $x" }\nf 1\n', language="tcl").error
     assert (error.kind, error.message) == ("runtime", "boom 1")

@@ -1,4 +1,4 @@
-"""TypeScript: it runs at once, is checked by its own compiler, and errors point at its lines."""
+"""TypeScript: it runs at once, is checked by its own compiler, and errors name the lines of its sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _node() -> None:
     needs("typescript")
 
 
-def test_wrong_types_are_told_and_the_program_runs() -> None:
+def test_wrong_types_are_reported_and_the_program_runs() -> None:
     result = cloche.run(WRONG, language="typescript")
     assert (result.stdout, result.error) == ("one\n", None)
     (found,) = result.diagnostics
@@ -45,7 +45,7 @@ def test_the_check_can_be_left_out() -> None:
     assert (result.stdout, result.diagnostics) == ("one\n", ())
 
 
-def test_what_is_no_mistake_in_a_snippet_is_not_told() -> None:
+def test_what_is_no_mistake_in_a_snippet_is_not_reported() -> None:
     code = """
     const name = "n", status = 1; // globals of browsers
     let list = []; list.push(1);
@@ -57,7 +57,7 @@ def test_what_is_no_mistake_in_a_snippet_is_not_told() -> None:
     assert (result.stdout, result.error, result.diagnostics) == ("a b n 1\n[ 1 ] true\n", None, ())
 
 
-def test_missing_types_are_told_and_never_block() -> None:
+def test_missing_types_are_reported_and_never_block() -> None:
     code = "function add(a, b) { return a + b }\nconsole.log(add(1, 2))\n"
     result = cloche.run(code, language="typescript", check="block")
     assert (result.stdout, result.error) == ("3\n", None)
@@ -154,13 +154,13 @@ def test_a_package_that_is_not_there_is_named() -> None:
 
 
 def test_the_smaller_declarations_are_given_to_those_only_whom_they_suffice() -> None:
-    """Every global that Node has is declared in the file that is chosen for a program which names it."""
+    """Every global of Node is declared in the file that is chosen for a program that names it."""
     listed = cloche.run("console.log(Object.getOwnPropertyNames(globalThis).join(' '))", language="javascript")
     chosen: dict[str, list[str]] = {}
     for name in set(listed.stdout.split()) - {
         "Performance",
         "WebAssembly",
-    }:  # of which @types/node does not know either
+    }:  # @types/node does not declare these either
         chosen.setdefault(checker.declarations(name), []).append(name)
     assert len(chosen) == 3
     assert {"console", "setTimeout"} <= set(chosen[checker.ESSENTIALS])

@@ -1,4 +1,4 @@
-"""Which languages can be tried here: tests of a language whose tools are missing are skipped, but fail on CI."""
+"""Skips the tests of languages whose tools are missing on this host; on CI they fail."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from cloche import languages
 from cloche.languages.language import Language
 
-NEVER_ON_CI = ("julia",)  # Debian does not have it
+NEVER_ON_CI = ("julia",)  # Debian has no package of it
 
 
 def needs(name: str) -> Language:
-    """The language; a test that cannot have its tools ends here, with the reason."""
+    """Return the language; skip the test if its tools are missing."""
     language = languages.find(name)
     if languages.tools(language) is None:
         reason = f"{language.title} is not installed on this host"
@@ -24,5 +24,4 @@ def needs(name: str) -> Language:
 
 
 def is_here(name: str) -> bool:
-    """Are its tools on this host?"""
     return name in languages.names() and languages.tools(languages.find(name)) is not None

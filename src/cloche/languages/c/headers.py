@@ -74,15 +74,15 @@ _CPP = {
 EVERYTHING = "bits/stdc++.h"  # GCC's header that includes the whole library
 _BUILT_IN = ("bool", "true", "false")  # keywords in C++
 # Names that are called, or that no variable would have: `time` alone may be anything.
-_SAID = r"(?<![\w.:>])(\w+)(?=\s*\()|\b([A-Z][A-Z0-9_]+|PRI\w+|\w+_t|bool|true|false|std(?:in|out|err)|errno|va_list)\b"
-_SAID_PLAINLY = r"(?<![\w.:>])(\w+)(?=\s*[(<])|\b(cout|cin|cerr|clog|endl|string|nullopt|chrono|views|hex|\w+stream)\b"
-_SAID_IN_FULL = r"\bstd\s*::\s*(\w+)()"
+_USED = r"(?<![\w.:>])(\w+)(?=\s*\()|\b([A-Z][A-Z0-9_]+|PRI\w+|\w+_t|bool|true|false|std(?:in|out|err)|errno|va_list)\b"
+_USED_PLAINLY = r"(?<![\w.:>])(\w+)(?=\s*[(<])|\b(cout|cin|cerr|clog|endl|string|nullopt|chrono|views|hex|\w+stream)\b"
+_USED_WITH_STD = r"\bstd\s*::\s*(\w+)()"
 _DECLARED = r"\b(?!return\b|case\b|else\b|goto\b|throw\b)\w+(?:[\s*&>]*[\s*&>])(\w+)\s*[=;,)\[{]"
 
 
 def missing_in_c(text: str) -> tuple[str, ...]:
     """List the headers whose names a C program uses and does not include."""
-    return _missing(text, _C, _SAID)
+    return _missing(text, _C, _USED)
 
 
 def missing_in_cpp(text: str) -> tuple[str, ...]:
@@ -90,10 +90,10 @@ def missing_in_cpp(text: str) -> tuple[str, ...]:
     included = {name for name, _ in includes(text)}
     if EVERYTHING in included:
         return ()
-    own = _missing(text, _CPP, _SAID_IN_FULL)
+    own = _missing(text, _CPP, _USED_WITH_STD)
     if re.search(r"\busing\s+namespace\s+std\b", blanked(text)):
-        own += _missing(text, _CPP, _SAID_PLAINLY)
-    plain = _missing(text, _C, _SAID, but=_BUILT_IN)
+        own += _missing(text, _CPP, _USED_PLAINLY)
+    plain = _missing(text, _C, _USED, but=_BUILT_IN)
     shared = (name if name in ("unistd.h", "pthread.h") else f"c{name.removesuffix('.h')}" for name in plain)
     return tuple(dict.fromkeys((*own, *(name for name in shared if name not in included))))
 
@@ -110,13 +110,13 @@ def _missing(text: str, table: dict[str, str], pattern: str, but: tuple[str, ...
         return ()  # the program's own header may include whatever it needs
     quiet = blanked(text)
     bare = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", quiet, flags=re.MULTILINE)
-    said = {word for words in re.findall(pattern, bare) for word in words}.difference(but)
+    used = {word for words in re.findall(pattern, bare) for word in words}.difference(but)
     own = {piece.function for piece in split(quiet) or ()}
     own.update(re.findall(r"#\s*define\s+(\w+)", quiet), re.findall(r"\b(?:struct|class|enum|union)\s+(\w+)", quiet))
-    own.update(re.findall(_DECLARED, bare) if pattern != _SAID_IN_FULL else ())
+    own.update(re.findall(_DECLARED, bare) if pattern != _USED_WITH_STD else ())
     included = {name for name, _ in named}
     return tuple(
         header
         for header, names in table.items()
-        if header not in included and not said.isdisjoint(set(names.split()) - own)
+        if header not in included and not used.isdisjoint(set(names.split()) - own)
     )

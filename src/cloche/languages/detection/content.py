@@ -107,12 +107,12 @@ def _marks_in(reading: TokenizedText) -> Iterator[Matches]:
 
 
 def _keys(token: Token) -> tuple[str, ...]:
-    said, kind = token
+    value, kind = token
     if kind in ("fSTRING", "TRIPLE"):
         return (f"\0{kind}", "\0STRING")
     if kind == "STRING":
         return ("\0STRING",)
-    return (said, f"\0{kind}") if kind and said else (said or f"\0{kind}",)
+    return (value, f"\0{kind}") if kind and value else (value or f"\0{kind}",)
 
 
 def _rows(node: dict[str, Any], keys: list[tuple[str, ...]], place: int) -> Iterator[Matches]:

@@ -86,25 +86,25 @@ class TokenizedText:
             found = _TOKEN.match(text, place)
             if found is None:
                 break
-            name, said = found.lastgroup or "", found[0]
+            name, value = found.lastgroup or "", found[0]
             place = found.end()
-            if name == "comment" or (said == "#" and not line and text[place : place + 1].isalnum()):
+            if name == "comment" or (value == "#" and not line and text[place : place + 1].isalnum()):
                 end = text.find("\n", place)
                 place = end if end >= 0 else len(text)
-                self._note(f"COMMENT{said}")
+                self._note(f"COMMENT{value}")
             elif name == "newline":
                 self._end(line)
                 line = []
             elif name == "block":
-                kind, place = self._block(text, said, place)
+                kind, place = self._block(text, value, place)
                 if kind.startswith("COMMENT"):
                     self._note(kind)
                 else:
-                    line.append((said, kind))
+                    line.append((value, kind))
             elif name in ("string", "template"):
-                line.append((said, self._string(said)))
+                line.append((value, self._string(value)))
             elif name in _KINDS:
-                line.append((said, _KINDS[name]))
+                line.append((value, _KINDS[name]))
         self._end(line)
 
     def _end(self, line: list[Token]) -> None:
@@ -125,16 +125,16 @@ class TokenizedText:
         self._unclosed.add(closing)
         return (kind if kind in ("HEREDOC", "TRIPLE") else ""), place
 
-    def _string(self, said: str) -> str:
+    def _string(self, value: str) -> str:
         """Return the kind of a string, and note what it contains."""
-        if said[0] == "`":
-            if "${" in said:
+        if value[0] == "`":
+            if "${" in value:
                 self._note("IN`${")
             return "TEMPLATE"
-        if said[0] == '"':
-            for found in _IN_STRING.finditer(said):
+        if value[0] == '"':
+            for found in _IN_STRING.finditer(value):
                 self._note(_IN_STRING_NAMES[(found.lastindex or 1) - 1])
-        return "fSTRING" if said[0] in "fF" or (said[1] in "fF" and said[0] in "rR") else "STRING"
+        return "fSTRING" if value[0] in "fF" or (value[1] in "fF" and value[0] in "rR") else "STRING"
 
     def _note(self, name: str) -> None:
         self.notes[name] = self.notes.get(name, 0) + 1

@@ -43,8 +43,8 @@ def about(reading: TokenizedText) -> Iterator[str]:
 def _json(lines: list[list[Token]]) -> bool:
     tokens = [token for line in lines for token in line]
     return tokens[0][0] in ("{", "[", "[[") and all(
-        kind in ("STRING", "NUMBER") or said in _JSON_WORDS or (not kind and set(said) <= _JSON_SIGNS)
-        for said, kind in tokens
+        kind in ("STRING", "NUMBER") or value in _JSON_WORDS or (not kind and set(value) <= _JSON_SIGNS)
+        for value, kind in tokens
     )
 
 
@@ -55,15 +55,15 @@ def _prose(lines: list[list[Token]]) -> bool:
         kinds = [kind for _, kind in line]
         words += kinds.count("NAME")
         pairs += sum(a == b == "NAME" for a, b in pairwise(kinds))
-        signs += sum(not kind and said not in _PROSE_SIGNS for said, kind in line)
+        signs += sum(not kind and value not in _PROSE_SIGNS for value, kind in line)
     return words >= 5 and pairs >= 0.6 * words and signs <= 0.05 * words
 
 
 def _table(lines: list[list[Token]]) -> bool:
     """Does each line have the same number of commas, and no other signs?"""
-    commas = {sum(said == "," for said, _ in line) for line in lines}
+    commas = {sum(value == "," for value, _ in line) for line in lines}
     tokens = (token for line in lines for token in line)
-    plain = all(kind in ("NAME", "NUMBER", "STRING") or said in (",", "-", ".", ":", "/") for said, kind in tokens)
+    plain = all(kind in ("NAME", "NUMBER", "STRING") or value in (",", "-", ".", ":", "/") for value, kind in tokens)
     return len(lines) > 1 and len(commas) == 1 and commas != {0} and plain
 
 
@@ -93,7 +93,7 @@ def _expression(lines: list[list[Token]]) -> bool:
             return False
         if line[0][0] == "-" or (len(line) > 1 and line[1][0] == ":"):
             return False
-        if not all(kind in _OPERANDS or said in _OPERATORS for said, kind in line):
+        if not all(kind in _OPERANDS or value in _OPERATORS for value, kind in line):
             return False
-        found = found or (any(kind for _, kind in line) and any(not kind and said != "," for said, kind in line))
+        found = found or (any(kind for _, kind in line) and any(not kind and value != "," for value, kind in line))
     return found

@@ -215,8 +215,8 @@ def manifest_entries(_manifest: str, text: str) -> list[str]:
     """Find the main class in a pom.xml."""
     from re import search
 
-    said = search(r"<(?:mainClass|exec\.mainClass|main\.class|start-class)>\s*([\w.]+)\s*</", text)
-    return [f"src/main/java/{said[1].replace('.', '/')}.java"] if said else []
+    main_class = search(r"<(?:mainClass|exec\.mainClass|main\.class|start-class)>\s*([\w.]+)\s*</", text)
+    return [f"src/main/java/{main_class[1].replace('.', '/')}.java"] if main_class else []
 
 
 def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:

@@ -38,10 +38,10 @@ def explain(stderr: str) -> Failure | None:
     if not stderr.startswith(_HEAD, start):
         return None
     text = stderr[start:].rstrip("\n")
-    said = text.removeprefix(_HEAD)
-    while said.startswith(_NESTED):
-        said = said.removeprefix(_NESTED)
-    message = said.split("\nStacktrace:", 1)[0].split("\nin expression starting at", 1)[0].strip()
+    error = text.removeprefix(_HEAD)
+    while error.startswith(_NESTED):
+        error = error.removeprefix(_NESTED)
+    message = error.split("\nStacktrace:", 1)[0].split("\nin expression starting at", 1)[0].strip()
     if message.startswith(("syntax:", "ParseError:")):
         return Failure("syntax", "ParseError", message.split(":", 1)[1].strip(), text)
     named = match(_NAMED, message)

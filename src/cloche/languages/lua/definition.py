@@ -7,7 +7,7 @@ from cloche.languages.language import Failure, Language, Plan, Project
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
-_SAID = r"(?m)^(?:\S*/)?lua(?:jit)?[\d.-]*: "  # the name of the interpreter, which precedes the error
+_PROGRAM = r"(?m)^(?:\S*/)?lua(?:jit)?[\d.-]*: "  # the name of the interpreter, which precedes the error
 _PLACED = r"^(?:(?:\S*/)?lua(?:jit)?[\d.-]*: )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+): (?P<message>.*)$"
 _TRACE = "\nstack traceback:\n"
 # The parser's errors; all others come with a stack traceback.
@@ -32,10 +32,10 @@ def explain(stderr: str) -> Failure | None:
     """Find the uncaught error."""
     from re import finditer, match
 
-    said = [found.end() for found in finditer(_SAID, stderr)]
-    if not said:
+    starts = [found.end() for found in finditer(_PROGRAM, stderr)]
+    if not starts:
         return None
-    text = stderr[said[-1] :].rstrip("\n")
+    text = stderr[starts[-1] :].rstrip("\n")
     head, trace, _ = text.partition(_TRACE)
     placed = match(_PLACED, head.split("\n", 1)[0])
     message = head[placed.start("message") :] if placed else head

@@ -56,10 +56,10 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
 
 def _complaint(line: str) -> tuple[str, str, int] | None:
     """Parse a line of the compiler's errors: message, file and line number."""
-    said, found = _placed(_COMPLAINT, line)
-    if found is None or _GUESS in said:
+    before, found = _placed(_COMPLAINT, line)
+    if found is None or _GUESS in before:
         return None
-    message, _, file = said.rpartition(" at ")
+    message, _, file = before.rpartition(" at ")
     return f"{message}{found['near'].removesuffix('.')}"[:4000], file, number(found["line"])
 
 
@@ -68,8 +68,8 @@ def _placed(pattern: str, line: str) -> tuple[str, Match[str] | None]:
     from re import search
 
     found = search(pattern, line)
-    said = line[: found.start()] if found is not None else ""
-    return said, found if " at " in said and not said[0].isspace() else None
+    before = line[: found.start()] if found is not None else ""
+    return before, found if " at " in before and not before[0].isspace() else None
 
 
 def explain(stderr: str) -> Failure | None:
@@ -98,10 +98,10 @@ def _broken(lines: list[str], last: int) -> Failure:
 
 
 def _died(lines: list[str], last: int) -> Failure | None:
-    said, found = _placed(_DIED, lines[last])
-    if found is None or said.startswith(_WARNINGS):
+    before, found = _placed(_DIED, lines[last])
+    if found is None or before.startswith(_WARNINGS):
         return None
-    message = said.rpartition(" at ")[0].split(" (@INC ", 1)[0]
+    message = before.rpartition(" at ")[0].split(" (@INC ", 1)[0]
     kind, name = ("syntax", "SyntaxError") if message.startswith(_NEVER_PARSED) else ("runtime", "die")
     return Failure(kind, name, message, "\n".join(lines[last:]))
 

@@ -120,8 +120,8 @@ def explain(stderr: str) -> Failure | None:
     uncaught = search(_UNCAUGHT, text, DOTALL)
     if uncaught:
         return Failure("runtime", *_raised(uncaught["rest"]), text)
-    said = search(_PARSE, text, MULTILINE)
-    message = said["message"] if said else text.split("error:", 1)[1].strip().split("\n")[0]
+    error = search(_PARSE, text, MULTILINE)
+    message = error["message"] if error else text.split("error:", 1)[1].strip().split("\n")[0]
     if "Parse error:" in text:
         return Failure("syntax", "ParseError", message, text)
     return Failure("runtime", "Error", message, text)
@@ -132,11 +132,11 @@ def _raised(text: str) -> tuple[str, str]:
     from re import match
 
     before, stack, _ = text.rpartition(_STACK)
-    said, place, _ = before.rpartition(_STACK)[2].rpartition(_LED_TO)[2].rpartition(" in ")
-    name = match(r"[\w\\]+", said)
+    raised, place, _ = before.rpartition(_STACK)[2].rpartition(_LED_TO)[2].rpartition(" in ")
+    name = match(r"[\w\\]+", raised)
     if not stack or not place or name is None:
         return "Error", text.split("\n")[0]
-    return name[0], said[name.end() :].removeprefix(": ")
+    return name[0], raised[name.end() :].removeprefix(": ")
 
 
 LANGUAGE = Language(

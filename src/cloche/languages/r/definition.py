@@ -102,19 +102,19 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
     """Read the parser's error; it names no line, so the quoted text is searched in the source."""
     from re import match
 
-    said = match(_UNEXPECTED, output.partition(_HALTED)[0])
-    if said is None:
+    error = match(_UNEXPECTED, output.partition(_HALTED)[0])
+    if error is None:
         return ()
     name = project.entry.rpartition("/")[2]
     lines = (project.text or "").split("\n")
-    if said["text"] is None:
-        return (Diagnostic(name, max(1, len((project.text or "").rstrip("\n").split("\n"))), 0, said["message"]),)
-    quoted = said["text"].split("\n")
+    if error["text"] is None:
+        return (Diagnostic(name, max(1, len((project.text or "").rstrip("\n").split("\n"))), 0, error["message"]),)
+    quoted = error["text"].split("\n")
     for number in range(len(lines) - len(quoted) + 1):
         whole = lines[number : number + len(quoted)]
         if whole[:-1] == quoted[:-1] and whole[-1].startswith(quoted[-1]):
-            return (Diagnostic(name, number + len(quoted), len(quoted[-1]), said["message"]),)
-    return (Diagnostic(name, 0, 0, said["message"]),)
+            return (Diagnostic(name, number + len(quoted), len(quoted[-1]), error["message"]),)
+    return (Diagnostic(name, 0, 0, error["message"]),)
 
 
 def explain(stderr: str) -> Failure | None:
@@ -132,14 +132,14 @@ def explain(stderr: str) -> Failure | None:
     return Failure("runtime", "Error", message, text)
 
 
-def _message(said: str) -> str:
+def _message(error: str) -> str:
     """Extract the message, without the call that failed and the calls that led to it."""
-    said = said.split("\nCalls: ", 1)[0]
-    if said.startswith("Error: "):
-        return said.removeprefix("Error: ")
-    call, colon, message = said.removeprefix("Error in ").partition(" : ")
+    error = error.split("\nCalls: ", 1)[0]
+    if error.startswith("Error: "):
+        return error.removeprefix("Error: ")
+    call, colon, message = error.removeprefix("Error in ").partition(" : ")
     if not colon:
-        call, colon, message = said.removeprefix("Error in ").partition(": ")
+        call, colon, message = error.removeprefix("Error in ").partition(": ")
     return message.strip() if colon else call
 
 

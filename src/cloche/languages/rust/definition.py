@@ -21,7 +21,7 @@ _FLAGS = ("-Copt-level=1", "-Cdebug-assertions=on", "-Cdebuginfo=0", "-Ccodegen-
 _SHARED = ("-Cprefer-dynamic", "-Crpath")  # linking the standard library statically takes longer than the rest
 _NOT_SHARED = ("global_allocator", "no_std", "no_main")  # do not work with the shared library
 
-_SAID = re.compile(
+_MESSAGE = re.compile(
     r"^(?P<severity>error|warning)(?:\[(?P<code>E\d+)\])?: (?P<message>[^\n]*)\n"
     r"(?: *--> (?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+)\n)?(?P<rest>(?:[ \d][^\n]*\n)*)",
     re.MULTILINE,
@@ -175,7 +175,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
     """Read the compiler's errors; columns in a wrapped snippet are those of the author's text."""
     _, line, shift = _completed(project) or ("", 0, 0)
     found = []
-    for match in _SAID.finditer(output):
+    for match in _MESSAGE.finditer(output):
         if _SUMMARY.match(match["message"]):
             continue
         lint = _LINT.search(match["rest"])

@@ -8,7 +8,7 @@ from cloche.languages.language import Failure, Language, Plan, Project, new_disp
 from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
-_SAID = r"(?ms)^(?P<name>[A-Z][\w ]*?)(?: Error|Exception): (?P<message>.*)"
+_ERROR = r"(?ms)^(?P<name>[A-Z][\w ]*?)(?: Error|Exception): (?P<message>.*)"
 _PLACE = r"(?m)^LINE (?P<line>\d+): (?P<text>.*)\n(?P<space> *)\^"
 _NOT_PARSED = ("Parser", "Syntax")
 
@@ -29,11 +29,11 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
     """Find the place that DuckDB reports."""
     from re import search
 
-    said, place = search(_SAID, output), search(_PLACE, output)
-    if said is None or place is None:
+    error, place = search(_ERROR, output), search(_PLACE, output)
+    if error is None or place is None:
         return ()
     column = 0 if place["text"].startswith("...") else len(place["space"]) - len(f"LINE {place['line']}: ") + 1
-    message = said["message"].split("\n\nLINE ", 1)[0].strip()
+    message = error["message"].split("\n\nLINE ", 1)[0].strip()
     return (Diagnostic(project.entry.rpartition("/")[2], number(place["line"]), max(column, 0), message),)
 
 
@@ -41,14 +41,14 @@ def explain(stderr: str) -> Failure | None:
     """Find the error of the statement that failed."""
     from re import search
 
-    said = search(_SAID, stderr)
-    if said is None:
+    error = search(_ERROR, stderr)
+    if error is None:
         return None
-    message = said["message"].split("\n\nLINE ", 1)[0].strip()
-    if said["name"] == "Out of Memory":
+    message = error["message"].split("\n\nLINE ", 1)[0].strip()
+    if error["name"] == "Out of Memory":
         return Failure("runtime", "OutOfMemoryError", message, stderr)
-    kind = "syntax" if said["name"] in _NOT_PARSED else "runtime"
-    return Failure(kind, f"{said['name']} Error", message, stderr)
+    kind = "syntax" if error["name"] in _NOT_PARSED else "runtime"
+    return Failure(kind, f"{error['name']} Error", message, stderr)
 
 
 LANGUAGE = Language(

@@ -82,9 +82,9 @@ def declarations(source: str) -> str:
 # compiler exits with an error all the same, so its other messages decide whether the run is blocked.  (Without
 # `noImplicitAny` it would take the elements of `let list = []` for `never`.)
 IMPLICIT = re.compile(r"TS70(?!2[789]|30)\d\d")
-_JUDGED = r"""said=$("$@") && exit
-printf '%s\n' "$said"
-! printf '%s\n' "$said" | grep -Eq 'error TS(70(2[789]|30)|7[1-9]|[^7])'"""
+_JUDGED = r"""output=$("$@") && exit
+printf '%s\n' "$output"
+! printf '%s\n' "$output" | grep -Eq 'error TS(70(2[789]|30)|7[1-9]|[^7])'"""
 
 
 def check(project: Project, legacy_decorators: bool) -> tuple[Step, tuple[tuple[str, str], ...]]:
