@@ -10,7 +10,7 @@ import pytest
 
 import cloche
 from cloche.kernels import charts
-from cloche.kernels.charts import bounds
+from cloche.kernels.charts import chart_limits
 
 Chart = dict[str, Any]
 
@@ -189,7 +189,7 @@ def test_categories_are_texts(described):
 
 def test_a_long_line_is_thinned_evenly_and_says_how_long_it_was(described):
     (line,) = described["long_line"]["elements"]
-    assert len(line["points"]) == bounds.POINTS
+    assert len(line["points"]) == chart_limits.POINTS
     assert line["points_total"] == 1_000_000
     assert line["points"][0] == [0, 0]
     assert line["points"][-1] == [999_999, 999_999]
@@ -199,9 +199,9 @@ def test_a_long_line_is_thinned_evenly_and_says_how_long_it_was(described):
 
 def test_many_lines_are_bounded_in_number_and_in_all(described):
     chart = described["many_lines"]
-    assert len(chart["elements"]) == bounds.ELEMENTS
+    assert len(chart["elements"]) == chart_limits.ELEMENTS
     assert chart["elements_total"] == 70
-    assert sum(len(line["points"]) for line in chart["elements"]) <= bounds.POINTS_IN_ALL
+    assert sum(len(line["points"]) for line in chart["elements"]) <= chart_limits.POINTS_IN_ALL
 
 
 def test_points_are_a_scatter_whichever_way_they_are_drawn(described):
@@ -303,7 +303,7 @@ def test_several_axes_are_a_superchart_of_those_that_show_something(described):
 
 
 def test_axes_are_bounded_in_number(described):
-    assert len(described["many_axes"]["elements"]) == bounds.AXES
+    assert len(described["many_axes"]["elements"]) == chart_limits.AXES
     assert described["many_axes"]["elements_total"] == 25
 
 
@@ -329,8 +329,8 @@ def test_an_empty_figure_is_unknown(described):
 
 
 def test_texts_are_bounded(described):
-    assert len(described["long_texts"]["title"]) == bounds.TEXT
-    assert len(described["long_texts"]["elements"][0]["label"]) == bounds.TEXT
+    assert len(described["long_texts"]["title"]) == chart_limits.TEXT
+    assert len(described["long_texts"]["elements"][0]["label"]) == chart_limits.TEXT
 
 
 def test_a_formatter_that_fails_costs_the_tick_labels_alone(described):

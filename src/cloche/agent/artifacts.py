@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.agent import drafts
+from cloche.agent import atomic_writes
 from cloche.wire.light_json import dumps
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def scan(home: str) -> dict[str, tuple[int, int, int]]:
                         break
                     if item.is_dir(follow_symlinks=False):
                         ahead.append(item.path)
-                    elif item.is_file(follow_symlinks=False) and not drafts.is_live(item.name):
+                    elif item.is_file(follow_symlinks=False) and not atomic_writes.is_live(item.name):
                         status = item.stat(follow_symlinks=False)
                         found[item.path] = status.st_ino, status.st_ctime_ns, status.st_size
         except OSError:

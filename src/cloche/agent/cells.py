@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import artifacts, processes
-from cloche.agent import kernel as kernels
-from cloche.agent.feed import Feed
+from cloche.agent import artifacts, kernel_process, processes
+from cloche.agent.input_writer import InputWriter
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cloche.agent.contexts import Context
+    from cloche.agent.contexts import AgentContext
     from cloche.agent.main import Agent
 
 _MOMENT_S = 0.005
@@ -24,15 +23,15 @@ _FOR_KERNELS = ("code", "env", "language", "input", "shows")  # what a kernel is
 _SLACK_S = 1.0  # past a cell's time limit, for the engine to end it itself
 
 
-class Cell:
+class RunningCell:
     """A cell under way: the kernel's frames go up to the engine, and what the engine sends goes down."""
 
-    def __init__(self, agent: Agent, context: Context, operation: int, request: dict[str, Any]) -> None:
+    def __init__(self, agent: Agent, context: AgentContext, operation: int, request: dict[str, Any]) -> None:
         assert context.kernel is not None
         self._agent, self._context, self._operation = agent, context, operation
         self._began = monotonic()
         self._credit = frames.WINDOW
-        self._feed: Feed | None = None
+        self._feed: InputWriter | None = None
         self._input_file = -1
         self._early: list[bytes] | None = None  # input for a pipe that is not opened yet; nothing (b"") is its end
         self._alarms: list[int] = []
@@ -52,7 +51,7 @@ class Cell:
             self._begin()
         elif "fork" in context.description["how"]:
             reading, writing = processes.pipe()
-            self._feed = Feed(agent, operation, writing)
+            self._feed = InputWriter(agent, operation, writing)
             self._begin((reading,))
         elif request["input"] == "interactive":
             # A program cannot be given a descriptor later on: it gets a named pipe, which we open when it has.
@@ -125,7 +124,7 @@ class Cell:
 
     def _interrupt(self) -> None:
         if self._context.kernel is not None:
-            self._context.kernel.signal(kernels.INTERRUPT)
+            self._context.kernel.signal(kernel_process.INTERRUPT)
 
     def _overdue(self) -> None:
         self._is_overdue = True
@@ -148,7 +147,7 @@ class Cell:
         except OSError:
             self._alarm(_MOMENT_S, self._open_pipe)
             return
-        self._feed = Feed(self._agent, self._operation, fd)
+        self._feed = InputWriter(self._agent, self._operation, fd)
         early, self._early = self._early or [], None
         for data in early:
             if data:

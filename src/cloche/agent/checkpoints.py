@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 
-from cloche.agent.errands import Errands
-from cloche.agent.kernel import Kernel
-from cloche.agent.steps import Step
+from cloche.agent.background_jobs import BackgroundJobs
+from cloche.agent.kernel_process import KernelProcess
+from cloche.agent.pending_replies import PendingReply
 from cloche.agent.versions import Versions, mapped
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from cloche.agent.contexts import Context
+    from cloche.agent.contexts import AgentContext
     from cloche.agent.main import Agent
 
 MAX_CHECKPOINTS = 64
@@ -33,21 +33,21 @@ _TOLD = 250_000  # bytes of paths of one kind, as JSON, in an answer
 _GONE = "the copy of its variables was killed, perhaps for want of memory"
 
 
-class Checkpoint:
+class AgentCheckpoint:
     """A moment that can be gone back to; owner of its frozen kernels."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.contexts: dict[str, dict[str, Any]] = {}  # those that there were: how to make them again
-        self.frozen: dict[str, Kernel] = {}
+        self.frozen: dict[str, KernelProcess] = {}
         self.folders: dict[str, str] = {}  # the working directory of each; by path, for it may be made anew
         self.killed: set[str] = set()  # contexts whose copies are not there any more
 
-    def takes(self, _kernel: Kernel, _operation: int, _kind: int, _payload: bytes) -> bool:
+    def takes(self, _kernel: KernelProcess, _operation: int, _kind: int, _payload: bytes) -> bool:
         """A frozen kernel has nothing to say."""
         return True
 
-    def kernel_ended(self, kernel: Kernel, _code: int) -> None:
+    def kernel_ended(self, kernel: KernelProcess, _code: int) -> None:
         """Somebody has killed it: what it held is lost."""
         for name in [name for name, frozen in self.frozen.items() if frozen is kernel]:
             del self.frozen[name]
@@ -60,12 +60,12 @@ class Checkpoint:
             kernel.kill()
 
 
-class Checkpoints:
+class AgentCheckpoints:
     """The checkpoints of one sandbox."""
 
     def __init__(self, agent: Agent, top: int, store: int) -> None:
-        self._agent, self._top, self._store, self._errands = agent, top, store, Errands(agent)
-        self.by_name: dict[str, Checkpoint] = {}
+        self._agent, self._top, self._store, self._errands = agent, top, store, BackgroundJobs(agent)
+        self.by_name: dict[str, AgentCheckpoint] = {}
         self._last_branch = 0
 
     def _versions(self) -> Versions:
@@ -77,7 +77,7 @@ class Checkpoints:
         """Have a job on the files done; by ourselves where that is quicker than to send somebody."""
         self._errands.add(job, done, quick=_is_small(self._agent.home))
 
-    def find(self, name: str) -> Checkpoint:
+    def find(self, name: str) -> AgentCheckpoint:
         """The checkpoint of this name."""
         if name not in self.by_name:
             raise FileNotFoundError(2, f"there is no checkpoint {name}")
@@ -88,8 +88,8 @@ class Checkpoints:
         name = str(request["name"])
         if name in self.by_name or len(self.by_name) >= MAX_CHECKPOINTS:
             raise OSError(17, f"there is a checkpoint {name} already, or there are too many")
-        checkpoint = self.by_name[name] = Checkpoint(name)
-        step = Step(self._agent, operation, Step.finish)
+        checkpoint = self.by_name[name] = AgentCheckpoint(name)
+        step = PendingReply(self._agent, operation, PendingReply.finish)
         step.undo.append(lambda: self._forget(checkpoint))
         step.reply["lost"] = {}
         for context in self._agent.contexts.by_name.values():
@@ -113,7 +113,9 @@ class Checkpoints:
         with_contexts = request.get("contexts", True)
         if with_contexts:
             self._stop_all(checkpoint)  # before their files go
-        files = Step(self._agent, operation, lambda step: self._thaw(step, checkpoint if with_contexts else None))
+        files = PendingReply(
+            self._agent, operation, lambda step: self._thaw(step, checkpoint if with_contexts else None)
+        )
         files.reply = {
             "lost": {},
             "contexts": list(checkpoint.contexts),
@@ -122,7 +124,7 @@ class Checkpoints:
         self._send(lambda: {"files": self._versions().restore(checkpoint.name)}, files.waits())
         files.go()
 
-    def _stop_all(self, checkpoint: Checkpoint) -> None:
+    def _stop_all(self, checkpoint: AgentCheckpoint) -> None:
         contexts = self._agent.contexts
         for name in [name for name in contexts.by_name if name not in checkpoint.contexts]:
             contexts.remove(name)
@@ -131,12 +133,12 @@ class Checkpoints:
             context.stop()
             context.lost = False
 
-    def _thaw(self, files: Step, checkpoint: Checkpoint | None) -> None:
+    def _thaw(self, files: PendingReply, checkpoint: AgentCheckpoint | None) -> None:
         """The files are there: now the kernels, which open them again."""
         if checkpoint is None or files.problem is not None or self._agent.operations.get(files.operation) is not files:
             files.finish()
             return
-        step = Step(self._agent, files.operation, Step.finish)
+        step = PendingReply(self._agent, files.operation, PendingReply.finish)
         step.reply = files.reply
         for name, frozen in list(checkpoint.frozen.items()):
             context = self._agent.contexts.by_name.get(name)
@@ -177,7 +179,7 @@ class Checkpoints:
         if kernel is None and "fork" not in description["how"]:
             raise OSError(38, "a branch needs a Python context")
         branch = contexts.add(str(request["new"]), description)
-        files = Step(self._agent, operation, lambda step: self._grow(step, branch, kernel))
+        files = PendingReply(self._agent, operation, lambda step: self._grow(step, branch, kernel))
         files.undo.append(lambda: contexts.remove(branch.name))
         if request.get("files") == "copy":
             self._copy_files(files, branch, request.get("name"))
@@ -185,7 +187,7 @@ class Checkpoints:
             branch.description = {**branch.description, "cwd": files.reply["cwd"]}
         files.go()
 
-    def _copy_files(self, step: Step, branch: Context, name: str | None) -> None:
+    def _copy_files(self, step: PendingReply, branch: AgentContext, name: str | None) -> None:
         self._last_branch += 1
         folder = branch.folder = f"{BRANCHES}/{self._last_branch}"
 
@@ -200,13 +202,13 @@ class Checkpoints:
         step.reply["folder"] = folder
         self._send(copy, step.waits())
 
-    def _grow(self, files: Step, branch: Context, kernel: Kernel | None) -> None:
+    def _grow(self, files: PendingReply, branch: AgentContext, kernel: KernelProcess | None) -> None:
         if self._agent.contexts.by_name.get(branch.name) is not branch:
             files.fail(FileNotFoundError(2, "the branch was removed"))
         if files.problem is not None or kernel is None or self._agent.operations.get(files.operation) is not files:
             files.finish()
             return
-        step = Step(self._agent, files.operation, Step.finish)
+        step = PendingReply(self._agent, files.operation, PendingReply.finish)
         step.reply, step.undo = {**files.reply, "lost": {}}, files.undo
         try:
             copy = kernel.fork(branch, {"frozen": False, "cwd": _existing(files.reply.get("cwd") or "")})
@@ -224,13 +226,13 @@ class Checkpoints:
         context, branch = contexts.find(str(request["context"])), contexts.find(str(request["by"]))
         if context.cell is not None or branch.cell is not None:
             raise OSError(16, "a cell is running")
-        step = Step(self._agent, operation, lambda step: self._swap(step, context, branch))
+        step = PendingReply(self._agent, operation, lambda step: self._swap(step, context, branch))
         if branch.folder is not None:
             folder = branch.folder
             self._send(lambda: self._merge(folder), step.waits())
         step.go()
 
-    def _swap(self, merged: Step, context: Context, branch: Context) -> None:
+    def _swap(self, merged: PendingReply, context: AgentContext, branch: AgentContext) -> None:
         """The files are everybody's now: so are the variables."""
         by_name = self._agent.contexts.by_name
         if by_name.get(context.name) is not context or by_name.get(branch.name) is not branch:
@@ -240,7 +242,7 @@ class Checkpoints:
             return
         context.stop()
         kernel, branch.kernel = branch.kernel, None
-        step = Step(self._agent, merged.operation, Step.finish)
+        step = PendingReply(self._agent, merged.operation, PendingReply.finish)
         step.reply = merged.reply
         if kernel is not None:
             context.adopt(kernel)
@@ -271,20 +273,20 @@ class Checkpoints:
     def changes(self, operation: int, request: dict[str, Any]) -> None:
         """What has changed in the files since a checkpoint."""
         checkpoint = self.find(str(request["name"]))
-        step = Step(self._agent, operation, Step.finish)
+        step = PendingReply(self._agent, operation, PendingReply.finish)
         self._send(lambda: {"changes": _bounded(self._versions().changes(checkpoint.name))}, step.waits())
         step.go()
 
     def forget(self, operation: int, request: dict[str, Any]) -> None:
         """Remove a checkpoint."""
         checkpoint = self.find(str(request["name"]))
-        step = Step(self._agent, operation, Step.finish)
+        step = PendingReply(self._agent, operation, PendingReply.finish)
         done = step.waits()
         self._forget(checkpoint, lambda _: done(None))  # what could not be removed is swept away with the next
         step.go()
 
     def _forget(
-        self, checkpoint: Checkpoint, done: Callable[[dict[str, Any] | OSError], None] = lambda _: None
+        self, checkpoint: AgentCheckpoint, done: Callable[[dict[str, Any] | OSError], None] = lambda _: None
     ) -> None:
         self.by_name.pop(checkpoint.name, None)
         checkpoint.thaw()
@@ -295,7 +297,7 @@ class Checkpoints:
         return {}
 
     def _told(
-        self, step: Step, copy: Kernel, name: str, lost_before: dict[str, Any] | None = None
+        self, step: PendingReply, copy: KernelProcess, name: str, lost_before: dict[str, Any] | None = None
     ) -> Callable[[OSError | None], None]:
         """What to call when a copy is ready, or cannot be; `lost_before` is what it is a copy of had lost already."""
         done = step.waits()
@@ -330,12 +332,12 @@ def _is_small(folder: str) -> bool:
     return True
 
 
-def _forks(context: Context) -> bool:
+def _forks(context: AgentContext) -> bool:
     """Only Python's kernels can be copied."""
     return bool(context.description["how"].get("fork") == "python")
 
 
-def _working_directory(kernel: Kernel) -> str:
+def _working_directory(kernel: KernelProcess) -> str:
     try:
         return os.readlink(f"/proc/{kernel.pid}/cwd")
     except OSError:

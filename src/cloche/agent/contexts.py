@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from _collections import deque  # type: ignore[import-not-found]
 
-from cloche.agent import kernel as kernels
-from cloche.agent import python
-from cloche.agent.cells import Cell
+from cloche.agent import kernel_process, python
+from cloche.agent.cells import RunningCell
 from cloche.agent.files import resolve
-from cloche.agent.kernel import Kernel
+from cloche.agent.kernel_process import KernelProcess
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -25,25 +24,25 @@ _PATIENCE = {"PIP_RETRIES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # a netw
 _ENOSYS, _EBUSY, _EAGAIN = 38, 16, 11
 
 
-class Context:
+class AgentContext:
     """A kernel with a name, and what is known of it between two cells."""
 
     def __init__(self, agent: Agent, name: str, description: dict[str, Any]) -> None:
         self.name, self.description = name, description
-        self.kernel: Kernel | None = None
-        self.cell: Cell | None = None
+        self.kernel: KernelProcess | None = None
+        self.cell: RunningCell | None = None
         self.lost = False  # a kernel with state has ended since the last cell
         self.folder: str | None = None  # of a branch with files of its own
         self._agent = agent
         self._left_over: deque[tuple[int, bytes]] = deque()
 
-    def run(self, operation: int, request: dict[str, Any]) -> Cell:
+    def run(self, operation: int, request: dict[str, Any]) -> RunningCell:
         """Begin a cell."""
         if self.cell is not None:
             raise OSError(_EBUSY, "this context runs another cell")
         if self.kernel is None:
             self.start()
-        self.cell = Cell(self._agent, self, operation, request)
+        self.cell = RunningCell(self._agent, self, operation, request)
         return self.cell
 
     def start(self) -> None:
@@ -56,11 +55,11 @@ class Context:
         _check(how, environment)
         order = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
         try:
-            self.adopt(kernels.start(self._agent, self, how, order))
+            self.adopt(kernel_process.start(self._agent, self, how, order))
         except FileNotFoundError as problem:
             raise OSError(_ENOSYS, problem.strerror) from None
 
-    def adopt(self, kernel: Kernel) -> None:
+    def adopt(self, kernel: KernelProcess) -> None:
         """From now on this is its kernel."""
         kernel.owner = self
         self.kernel = kernel
@@ -72,7 +71,7 @@ class Context:
         if kernel is not None:
             kernel.kill()
             if self.cell is not None:
-                self.cell.ended_with_kernel(-kernels.KILL, "restart")
+                self.cell.ended_with_kernel(-kernel_process.KILL, "restart")
 
     def left_over(self) -> list[tuple[int, bytes]]:
         """What was printed since the last cell ended."""
@@ -80,7 +79,7 @@ class Context:
         self._left_over.clear()
         return kept
 
-    def takes(self, kernel: Kernel, operation: int, kind: int, payload: bytes) -> bool:
+    def takes(self, kernel: KernelProcess, operation: int, kind: int, payload: bytes) -> bool:
         """A frame from its kernel."""
         if kernel is not self.kernel:
             return True  # the last words of one that was replaced
@@ -92,7 +91,7 @@ class Context:
                 self._left_over.popleft()
         return True
 
-    def kernel_ended(self, kernel: Kernel, code: int) -> None:
+    def kernel_ended(self, kernel: KernelProcess, code: int) -> None:
         """Its kernel is gone; the next cell gets a new one."""
         if kernel is not self.kernel:
             return
@@ -103,20 +102,20 @@ class Context:
             self.lost = True
 
 
-class Contexts:
+class AgentContexts:
     """The contexts of one sandbox, by name."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self.by_name: dict[str, Context] = {}
+        self.by_name: dict[str, AgentContext] = {}
 
-    def find(self, name: str) -> Context:
+    def find(self, name: str) -> AgentContext:
         """The context of this name."""
         if name not in self.by_name:
             raise FileNotFoundError(2, f"there is no context {name}")
         return self.by_name[name]
 
-    def add(self, name: str, description: dict[str, Any]) -> Context:
+    def add(self, name: str, description: dict[str, Any]) -> AgentContext:
         """A new context; its kernel starts with its first cell."""
         if name in self.by_name:
             raise FileExistsError(17, f"there is a context {name} already")
@@ -125,7 +124,7 @@ class Contexts:
         cwd = resolve(self._agent, description, "cwd") if description.get("cwd") else self._agent.home
         if not os.path.isdir(cwd):
             raise FileNotFoundError(2, f"there is no directory {cwd} to work in")
-        context = self.by_name[name] = Context(self._agent, name, {**description, "cwd": cwd})
+        context = self.by_name[name] = AgentContext(self._agent, name, {**description, "cwd": cwd})
         return context
 
     def remove(self, name: str) -> None:
@@ -144,7 +143,7 @@ def start_cell(agent: Agent, operation: int, request: dict[str, Any], tries: int
     known = agent.contexts.by_name.get(name)
     if known is None and not request.get("create"):
         raise FileNotFoundError(2, f"there is no context {name}")
-    context: Context = known or agent.contexts.add(name, request["create"])
+    context: AgentContext = known or agent.contexts.add(name, request["create"])
     try:
         context.run(operation, request)
     except OSError as problem:
@@ -195,10 +194,10 @@ def _variables(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         else:
             agent.finish(operation, frames.REPLY, answer)
 
-    kernel: Kernel = context.kernel
+    kernel: KernelProcess = context.kernel
     # A variable may take for ever to be looked at.
     alarms = [
-        agent.after(_TELL_S, lambda: kernel.signal(kernels.INTERRUPT)),
+        agent.after(_TELL_S, lambda: kernel.signal(kernel_process.INTERRUPT)),
         agent.after(2 * _TELL_S, kernel.kill),
     ]
     kernel.ask(frames.ASK, {"what": "variables", "digest": bool(request.get("digest"))}, answered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat as modes
 
-from cloche.agent import drafts
+from cloche.agent import atomic_writes
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -30,15 +30,15 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         watching.look()  # before anything else happens: a folder that was just made may have to be watched, too
     method = request.get("method")
     if method == "read":
-        Reading(agent, operation, request)
+        FileReading(agent, operation, request)
     elif method == "write":
-        agent.operations[operation] = Writing(agent, operation, request)
+        agent.operations[operation] = FileWriting(agent, operation, request)
     elif method == "list":
-        Listing(agent, operation, request)
+        FolderListing(agent, operation, request)
     elif method == "watch":
-        from cloche.agent.watch import Watching
+        from cloche.agent.folder_watch import FolderWatch
 
-        agent.operations[operation] = Watching(agent, operation, resolve(agent, request), bool(request["recursive"]))
+        agent.operations[operation] = FolderWatch(agent, operation, resolve(agent, request), bool(request["recursive"]))
     elif method in _CALLS:
         agent.send(frames.encode_json(operation, frames.REPLY, _CALLS[method](agent, operation, request)))
     else:
@@ -129,7 +129,7 @@ def _stat(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, A
     return {"entry": _told(resolve(agent, request), request)}
 
 
-class Listing:
+class FolderListing:
     """What is in a folder, on its way to the engine, which takes as much as it likes."""
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -199,7 +199,9 @@ def _walk(folder: str, depth: int) -> Iterator[str]:
 def _paths_in(folder: str) -> list[tuple[str, bool]]:
     """What is in a folder, and whether it is one, too; to be taken from the end."""
     with os.scandir(folder) as scan:
-        paths = [(item.path, item.is_dir(follow_symlinks=False)) for item in scan if not drafts.is_live(item.name)]
+        paths = [
+            (item.path, item.is_dir(follow_symlinks=False)) for item in scan if not atomic_writes.is_live(item.name)
+        ]
     return sorted(paths, reverse=True)
 
 
@@ -275,7 +277,7 @@ def open_regular(path: str, flags: int, mode: int = 0o644) -> int:
     return fd
 
 
-class Reading:
+class FileReading:
     """A file on its way to the engine."""
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -325,7 +327,7 @@ class Reading:
             self.cancel()
 
 
-class Writing:
+class FileWriting:
     """A file on its way from the engine: a draft, which takes the file's place when it is complete.
 
     What is appended to or written `in_place`, and what a draft cannot take the place of without a difference (a file
@@ -338,7 +340,7 @@ class Writing:
         self._folders = _make_folders(os.path.dirname(self._path))
         self._problem: OSError | None = None
         self._taken = 0  # bytes that no credit was given for yet
-        self._draft: drafts.Draft | None = None
+        self._draft: atomic_writes.AtomicWrite | None = None
         try:
             self._fd = self._open_here() if request.get("in_place") else self._open(bool(request.get("append")))
             if request.get("attributes") is not None:
@@ -381,7 +383,7 @@ class Writing:
             os.close(existing)
         if status is None or (status.st_nlink == 1 and status.st_uid == os.geteuid()):
             try:
-                self._draft = drafts.Draft(target, status)
+                self._draft = atomic_writes.AtomicWrite(target, status)
             except OSError:
                 pass
             else:

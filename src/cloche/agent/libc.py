@@ -41,7 +41,7 @@ class _Long(_SimpleCData):  # type: ignore[type-arg]
     _type_ = "l"
 
 
-class _Text(_SimpleCData):  # type: ignore[type-arg]
+class _CString(_SimpleCData):  # type: ignore[type-arg]
     _type_ = "z"
 
 
@@ -58,7 +58,7 @@ class _Holding(CFuncPtr):
 _program = dlopen(None, 0)  # type: ignore[arg-type]  # all that is loaded already
 
 
-_KINDS = {"l": _Long, "z": _Text}
+_KINDS = {"l": _Long, "z": _CString}
 
 
 def function(name: str, takes: str = "", holds_lock: bool = False) -> Function:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from cloche.agent.ahead import Ahead
+    from cloche.agent.prestarted import PrestartedCommand
 
-    class Operation(Protocol):
+    class OpenOperation(Protocol):
         """Something that the engine has asked for and that is not over."""
 
         def receive(self, kind: int, payload: bytes) -> None:
@@ -60,12 +60,12 @@ class Agent:
     def __init__(self, incoming: int, outgoing: int, environment: dict[str, str], home: str) -> None:
         self.environment = environment
         self.home = home
-        self.operations: dict[int, Operation] = {}
+        self.operations: dict[int, OpenOperation] = {}
         self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
         self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
-        self.ahead: Ahead | None = None  # a command that waits to be asked for
+        self.ahead: PrestartedCommand | None = None  # a command that waits to be asked for
         self.furnish: Callable[[], None] | None = None  # makes what follows, when it is first asked for
-        self.watching: set[Any] = set()  # the folders that are watched (agent.watch.Watching)
+        self.watching: set[Any] = set()  # the folders that are watched (agent.watch.FolderWatch)
         self.contexts: Any = None
         self.checkpoints: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
@@ -228,12 +228,12 @@ class Agent:
 
     def _handle(self, operation: int, kind: int, payload: bytes) -> None:
         # Imported here: these modules need the loop's types, and the nursery has them loaded long before.
-        from cloche.agent import files, processes, stages
+        from cloche.agent import build_steps, files, processes
 
         starter: Callable[[Agent, int, dict[str, Any]], None]
         if kind == frames.RUN:
             request = frames.decode_json(payload)
-            starter = stages.start if "before" in request or "beside" in request else processes.start
+            starter = build_steps.start if "before" in request or "beside" in request else processes.start
         elif kind == frames.CALL:
             request = frames.decode_json(payload)
             method = request.get("method")

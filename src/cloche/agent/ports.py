@@ -6,7 +6,7 @@ import os
 from _socket import AF_INET, AF_INET6, SHUT_WR, SO_ERROR, SOCK_STREAM, SOL_SOCKET, inet_ntop, socket
 from time import monotonic
 
-from cloche.agent.feed import Feed
+from cloche.agent.input_writer import InputWriter
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -40,12 +40,12 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     if not 1 <= port <= 65535:
         raise ValueError("a port is a number from 1 to 65535")
     if method == "wait for port":
-        agent.operations[operation] = waiting = Waiting(agent, operation, port, request.get("timeout"))
+        agent.operations[operation] = waiting = PortWait(agent, operation, port, request.get("timeout"))
         waiting.look()
-    elif sum(isinstance(each, Connection) for each in agent.operations.values()) >= MAX_CONNECTIONS:
+    elif sum(isinstance(each, PortConnection) for each in agent.operations.values()) >= MAX_CONNECTIONS:
         raise OSError(_EMFILE, f"there are {MAX_CONNECTIONS} connections already")
     else:
-        agent.operations[operation] = connection = Connection(agent, operation, port)
+        agent.operations[operation] = connection = PortConnection(agent, operation, port)
         connection.try_next()
 
 
@@ -96,7 +96,7 @@ def _find_owners(ports: list[dict[str, Any]]) -> None:
                 found["pid"] = int(pid)
 
 
-class Waiting:
+class PortWait:
     """Somebody waits until something listens on a port."""
 
     def __init__(self, agent: Agent, operation: int, port: int, timeout: float | None) -> None:
@@ -126,14 +126,14 @@ class Waiting:
             self._alarm = self._agent.after(_LOOK_S, self.look)
 
 
-class Connection:
+class PortConnection:
     """A connection to a server inside: what it sends goes up under credit, and what the engine sends goes down."""
 
     def __init__(self, agent: Agent, operation: int, port: int) -> None:
         self._agent, self._operation, self._port = agent, operation, port
         self._places = list(_PLACES)
         self._socket: socket | None = None
-        self._feed: Feed | None = None  # once it is connected
+        self._feed: InputWriter | None = None  # once it is connected
         self._credit = frames.WINDOW
         self._paused = self._has_ended = self._eof_sent = False
         self._alarm = agent.after(_CONNECT_S, lambda: self._fail(OSError(_ETIMEDOUT, "it does not answer")))
@@ -195,7 +195,7 @@ class Connection:
         except OSError as problem:
             self._fail(problem)
             return
-        self._feed = Feed(self._agent, self._operation, sending, self._send_eof)
+        self._feed = InputWriter(self._agent, self._operation, sending, self._send_eof)
         self._agent.watch(self._socket.fileno(), self._readable)
         self._agent.send(frames.encode_json(self._operation, frames.STARTED, {}))
 

@@ -7,18 +7,18 @@ import os
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from time import monotonic
 
-from cloche.agent import python, signals, trees
-from cloche.agent.feed import Feed
+from cloche.agent import process_trees, python, signals
 from cloche.agent.files import open_regular, resolve
+from cloche.agent.input_writer import InputWriter
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.agent.ahead import Ahead
+    from cloche.agent.build_steps import BuildStep
     from cloche.agent.main import Agent
-    from cloche.agent.stages import Stage
+    from cloche.agent.prestarted import PrestartedCommand
 
 _PIPE_SIZE = 256 << 10
 _MOMENT_S = 0.003  # that a program which nobody speaks with runs before we listen to it
@@ -36,7 +36,7 @@ def write_sources(request: dict[str, Any]) -> None:
         _write_source(path, text)
 
 
-def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Process:
+def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> RunningProgram:
     """Start the program itself."""
     cwd = resolve(agent, request, "cwd") if request.get("cwd") else agent.home
     environment = {**agent.environment, **request.get("env", {})}
@@ -50,10 +50,10 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Proc
     if script is not None:
         program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
         spare = _start_python(agent, program)  # first: it can run while we write down what it is
-        process = Process(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
+        process = RunningProgram(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
     elif (ahead := _take_ahead(agent, request, cwd, environment)) is not None:
         ahead.go()
-        process = Process(agent, operation, ahead.pid, ahead.stdin, ahead.stdout, ahead.stderr)
+        process = RunningProgram(agent, operation, ahead.pid, ahead.stdin, ahead.stdout, ahead.stderr)
     elif terminal:
         process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
     else:
@@ -99,7 +99,7 @@ class Spare:
             self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
         self.pid = os.fork()
         if self.pid == 0:
-            raise python.Program(*theirs, order, early, program)
+            raise python.BecomeProgram(*theirs, order, early, program)
         for fd in theirs if order is None else (*theirs, order):
             os.close(fd)
         self.alive = True
@@ -138,7 +138,9 @@ def take_spare(agent: Agent) -> Spare:
     return spare if spare is not None and spare.alive else Spare(agent)
 
 
-def _take_ahead(agent: Agent, request: dict[str, Any], cwd: str, environment: dict[str, str]) -> Ahead | None:
+def _take_ahead(
+    agent: Agent, request: dict[str, Any], cwd: str, environment: dict[str, str]
+) -> PrestartedCommand | None:
     """The command that was started ahead, if it is the one that is asked for; otherwise it goes."""
     ahead, agent.ahead = agent.ahead, None
     if ahead is None:
@@ -149,7 +151,7 @@ def _take_ahead(agent: Agent, request: dict[str, Any], cwd: str, environment: di
     return None
 
 
-class Process:
+class RunningProgram:
     """A running program and its three streams."""
 
     def __init__(self, agent: Agent, operation: int, pid: int, stdin: int, stdout: int, stderr: int | None) -> None:
@@ -160,13 +162,13 @@ class Process:
         if stderr is not None:
             self._outputs[stderr] = frames.STDERR
         self._terminal = stdout if stderr is None else None
-        self._input = Feed(agent, operation, stdin, None if self._terminal is None else self._type_end)
+        self._input = InputWriter(agent, operation, stdin, None if self._terminal is None else self._type_end)
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
         self._ran = 0.0  # seconds
         self._alarm: int | None = None  # that has us listen to it
-        self.beside: Stage | None = None  # what its end waits for
+        self.beside: BuildStep | None = None  # what its end waits for
         agent.adopt(pid, self._ended)
 
     def listen_soon(self) -> None:
@@ -211,7 +213,7 @@ class Process:
         if self.beside is not None:
             self.beside.cancel()
         if self._end is None:
-            trees.end_tree(self._agent, self.pid)
+            process_trees.end_tree(self._agent, self.pid)
 
     def close_input(self) -> None:
         """Nothing more will come on its standard input."""
@@ -348,7 +350,9 @@ def widen(pipe: int, size: int) -> None:
         pass  # the user's allowance for pipes is used up: the default size does as well
 
 
-def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]) -> Process:
+def _start_with_pipes(
+    agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]
+) -> RunningProgram:
     theirs, ours = pipes()
     try:
         try:
@@ -366,7 +370,7 @@ def _start_with_pipes(agent: Agent, operation: int, argv: list[str], cwd: str, e
     finally:
         for fd in theirs:
             os.close(fd)
-    return Process(agent, operation, pid, *ours)
+    return RunningProgram(agent, operation, pid, *ours)
 
 
 def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: tuple[int, ...]) -> int:
@@ -407,7 +411,7 @@ def _find(program: str, cwd: str, environment: dict[str, str]) -> str:
 
 def _start_in_terminal(
     agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str], size: dict[str, int]
-) -> Process:
+) -> RunningProgram:
     executable = _find(argv[0], cwd, environment)
     environment.setdefault("TERM", "xterm-256color")
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
@@ -439,7 +443,7 @@ def _start_in_terminal(
     os.close(waiting)
     expose_to_oom(pid)
     os.set_blocking(master, False)
-    return Process(agent, operation, pid, os.dup(master), master, None)
+    return RunningProgram(agent, operation, pid, os.dup(master), master, None)
 
 
 def _resize(terminal: int, columns: int, rows: int) -> None:

@@ -1,6 +1,6 @@
 """A Python program, run in a fork of a Python that is already warm, behaving as under `python3 main.py`.
 
-The agent forks; the child unwinds to the bottom of its stack (by raising `Program`), makes itself a clean process, and
+The agent forks; the child raises `BecomeProgram` to unwind to the bottom of its stack, becomes a clean process, and
 waits to be told which program to become, or which kernel.  All that can be done before the order is done before it.
 """
 
@@ -32,7 +32,7 @@ _kernels: dict[str, Callable[[int, dict[str, Any]], NoReturn]] = {}  # what a fo
 _kept: list[ModuleType] = []  # the same, kept alive: taking them apart would copy pages that are shared until then
 
 
-class Program(BaseException):
+class BecomeProgram(BaseException):
     """Raised in a forked child: leave everything behind and become a program."""
 
     def __init__(

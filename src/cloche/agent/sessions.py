@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def furnish(agent: Agent, store: int) -> None:
     """Let an agent have contexts and checkpoints; `store` is a folder that programs cannot reach."""
-    agent.contexts = contexts.Contexts(agent)
+    agent.contexts = contexts.AgentContexts(agent)
     top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    agent.checkpoints = checkpoints.Checkpoints(agent, top, store)
+    agent.checkpoints = checkpoints.AgentCheckpoints(agent, top, store)
     agent.calls.update({**contexts.CALLS, **checkpoints.CALLS, **workspace.CALLS})
     agent.start_cell = contexts.start_cell

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import stat as modes
 
-from cloche.agent.files import Reading
+from cloche.agent.files import FileReading
 from cloche.agent.versions import mapped
 from cloche.agent.versions.permissions import FOLDER, give_back, open_file, open_folder
-from cloche.agent.versions.place import Place, walk
+from cloche.agent.versions.tree_walk import TreePosition, walk
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Inventory:
         self._top = os.open(agent.home, FOLDER)
         try:
             self._mapped = mapped(self._top, frozenset(("1",)))
-            self._place = Place(self._top, 0o500)
+            self._place = TreePosition(self._top, 0o500)
         except OSError:
             os.close(self._top)
             raise
@@ -118,7 +118,7 @@ class Inventory:
         return self._paths[number] if number < len(self._paths) else None
 
 
-class Contents(Reading):
+class WorkspaceFileReading(FileReading):
     """What is in a file of the workspace, also where its owner is kept out; no link is followed."""
 
     def _open(self, agent: Agent, request: dict[str, Any]) -> int:
@@ -139,7 +139,7 @@ def _inventory(agent: Agent, operation: int, request: dict[str, Any]) -> None:
 
 
 def _contents(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    Contents(agent, operation, request)
+    WorkspaceFileReading(agent, operation, request)
 
 
 def _arrange(agent: Agent, operation: int, request: dict[str, Any]) -> None:

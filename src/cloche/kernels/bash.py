@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 
-from cloche.kernels.driven import Driven
-from cloche.kernels.driver import Driver, drive
+from cloche.kernels.interpreter import Interpreter
+from cloche.kernels.interpreter_kernel import InterpreterKernel, run_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ _OPTIONS = ("--noprofile", "--norc")
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Be the kernel, until the agent is gone."""
-    drive(lambda: _Bash(control, order["env"]))
+    run_kernel(lambda: _Bash(control, order["env"]))
 
 
-class _Bash(Driver):
+class _Bash(InterpreterKernel):
     def __init__(self, control: int, environment: dict[str, str]) -> None:
         super().__init__(control, "Bash")
         self._environment = environment
@@ -42,12 +42,12 @@ class _Bash(Driver):
         for name in ("state", "traps"):
             with open(f"{self._folder}/{name}", "w"):
                 pass
-        self._driven = Driven(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
+        self._interpreter = Interpreter(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
         self._prepare()
 
     def _run(self, cell: dict[str, Any]) -> bool:
         inputs = self._channel.take(1) if cell.get("input") else []
-        before = self._driven.cpu_s()
+        before = self._interpreter.cpu_s()
         path = self._write_cell(cell)
         self._send(self._commands_for(cell, path, inputs))
         over = self._wait()
@@ -86,7 +86,7 @@ class _Bash(Driver):
             try:
                 word, count, code = words[0], int(words[1]), int(words[2])
             except (IndexError, ValueError):
-                self._driven.stop()  # a cell has broken it: nothing that it says can be relied on
+                self._interpreter.stop()  # a cell has broken it: nothing that it says can be relied on
                 return False
             # A shell that was left may still have had the last lines of its cell to read: the next one reads them.
             if word == "left" or count == self._count:
@@ -100,7 +100,7 @@ class _Bash(Driver):
     def _tell_syntax_error(self, path: str) -> None:
         """If that is why the cell ended so: what bash says of it, without the name of our file."""
         reading, writing = os.pipe()
-        reader = Driven(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
+        reader = Interpreter(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
         os.close(writing)
         said = b""
         while len(said) < 1 << 16 and (data := os.read(reading, 4096)):

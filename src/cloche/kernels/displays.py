@@ -10,8 +10,8 @@ import builtins
 import sys
 
 from cloche.kernels import charts, tables, tracebacks
-from cloche.kernels.bounds import PLAIN_CHARACTERS, as_json, bounded, cut
-from cloche.kernels.libraries import forget_figure
+from cloche.kernels.display_limits import PLAIN_CHARACTERS, as_json, bounded, cut
+from cloche.kernels.library_patches import forget_figure
 from cloche.model.result import CHART, TABLE
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ UPDATES = 10_000
 _SIMPLE = frozenset((int, float, bool, str, bytes, complex))
 
 
-class Publisher:
+class PublisherMixin:
     """Takes what `display` shows."""
 
     if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Publisher:
         """IPython's record of outputs, which nobody reads here, and which grows."""
 
 
-class Hook:
+class DisplayHookMixin:
     """Takes the value of a cell's last expression (`sys.displayhook`)."""
 
     if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Hook:
             self.shell.user_ns_hidden.pop(f"_{count}", None)
 
 
-class Formatter:
+class FormatterMixin:
     """Makes the forms of an object."""
 
     if TYPE_CHECKING:

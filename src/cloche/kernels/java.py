@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.kernels import exchange
+from cloche.kernels import folder_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _QUICK = (
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Be the kernel, until the agent is gone."""
-    exchange.serve(control, order, "Java", "code.java", _command)
+    folder_kernel.serve(control, order, "Java", "code.java", _command)
 
 
 def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:

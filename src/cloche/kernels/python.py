@@ -11,17 +11,17 @@ from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from cloche.agent import signals
 from cloche.kernels import (
+    class_sources,
     forking,
-    libraries,
-    rehearsal,
-    shell,
-    sources,
+    ipython_shell,
+    library_patches,
+    output_streams,
     stdin,
-    streams,
     tables,
     tools,
     variables,
-    workers,
+    warm_up,
+    worker_pools,
 )
 from cloche.kernels.channel import Channel
 from cloche.wire import frames
@@ -36,35 +36,35 @@ _prepared: list[Any] = []  # the shell that the nursery made
 
 def prepare() -> None:
     """Make the shell and use it a little, so that the first cell of every kernel finds it warm."""
-    _prepared[:] = [shell.build()]
-    rehearsal.rehearse(_prepared[0])
+    _prepared[:] = [ipython_shell.build()]
+    warm_up.warm_up(_prepared[0])
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Be a kernel until the agent goes away."""
-    Kernel(Channel(control), order).serve()
+    PythonKernel(Channel(control), order).serve()
 
 
-class Kernel:
+class PythonKernel:
     """The loop, and the journey of a cell."""
 
     def __init__(self, channel: Channel, order: dict[str, Any]) -> None:
         self._channel = channel
         signals.signal(signals.SIGINT, signals.SIG_IGN)
         if not _prepared:
-            _prepared[:] = [shell.build()]
+            _prepared[:] = [ipython_shell.build()]
         self._shell = _prepared[0]
-        self._outputs = streams.install(channel)
+        self._outputs = output_streams.install(channel)
         stdin.install()
-        shell.enter(self._shell, channel.send_message)
-        sources.install()
-        libraries.tell()
+        ipython_shell.enter(self._shell, channel.send_message)
+        class_sources.install()
+        library_patches.install()
         self._calls = tools.install(channel, order.get("tools") or [], self._shell)
         sys.argv = [""]
         sys.path.insert(0, "")  # the current folder, wherever that is
         self._files: list[Any] = []  # of a frozen copy: where open files stood
         self._is_frozen = self._is_child = False
-        os.register_at_fork(before=streams.flush, after_in_child=self._leave)
+        os.register_at_fork(before=output_streams.flush, after_in_child=self._leave)
         channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": {}}, 0)
 
     def serve(self) -> NoReturn:
@@ -119,7 +119,7 @@ class Kernel:
         changed = _change_environment(cell.get("env"))
         shows = cell.get("shows") or {}
         tables.allow(shows.get("rows"))
-        libraries.Saved.shown = bool(shows.get("saved"))
+        library_patches.SavedPictures.displayed = bool(shows.get("saved"))
         if cell.get("input"):
             stdin.give(*self._channel.take(1))
         kernel_shell.has_failed = kernel_shell.was_interrupted = False
@@ -134,7 +134,7 @@ class Kernel:
         except BaseException as problem:  # the interrupt came when the code had ended, or between our own lines
             kernel_shell.report(problem)
         status, code = self._status(result)
-        streams.flush()
+        output_streams.flush()
         if not self._is_child:
             stdin.take_away()
             _restore_environment(changed)
@@ -170,8 +170,8 @@ class Kernel:
     def _fork(self, operation: int, request: dict[str, Any]) -> None:
         control, stdout, stderr = self._channel.take(3)
         lost = forking.lost({self._channel.fileno(), control}, self._shell.loop)
-        under_way = workers.under_way()
-        streams.flush()
+        under_way = worker_pools.under_way()
+        output_streams.flush()
         try:
             is_copy = forking.fork()
         except OSError as problem:
@@ -198,9 +198,9 @@ class Kernel:
         except OSError:
             pass  # it is gone, and the code will find out
         forking.revive(self._shell.loop)
-        workers.fail(under_way)
+        worker_pools.fail(under_way)
         if not self._is_frozen:
-            workers.renew()
+            worker_pools.renew()
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
@@ -268,7 +268,7 @@ def _exit_code(problem: SystemExit) -> int:
     if isinstance(problem.code, int):
         return problem.code & 0xFF
     print(problem.code, file=sys.stderr)
-    streams.flush()
+    output_streams.flush()
     return 1
 
 
@@ -277,6 +277,6 @@ def _finish() -> NoReturn:
 
     try:
         atexit._run_exitfuncs()
-        streams.flush()
+        output_streams.flush()
     finally:
         os._exit(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.kernels import exchange
+from cloche.kernels import folder_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _LIBRARIES = ("lib/R", "lib64/R", "local/lib/R")  # below a prefix: where R itse
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Be the kernel, until the agent is gone."""
-    exchange.serve(control, order, "R", "code.R", _command)
+    folder_kernel.serve(control, order, "R", "code.R", _command)
 
 
 def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:

@@ -32,8 +32,8 @@ class ToolError(RuntimeError):
 ToolError.__module__ = "cloche"
 
 
-class Calls:
-    """Calls under way."""
+class ToolCalls:
+    """ToolCalls under way."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -102,11 +102,11 @@ class Calls:
             taker(answer)
 
 
-def install(channel: Channel, names: list[str], shell: Any) -> Calls | None:
+def install(channel: Channel, names: list[str], shell: Any) -> ToolCalls | None:
     """Make a module `cloche` that has these tools; without any there is no such module."""
     if not names:
         return None
-    calls = Calls(channel)
+    calls = ToolCalls(channel)
     module, tools = ModuleType("cloche"), _Tools("cloche.tools", calls.call, names)
     aio = _Tools("cloche.tools.aio", calls.call_async, names)
     vars(module).update(tools=tools, ToolError=ToolError, __path__=[])

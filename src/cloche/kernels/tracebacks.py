@@ -6,7 +6,7 @@ import os
 import sys
 from types import TracebackType
 
-from cloche.kernels.bounds import cut
+from cloche.kernels.display_limits import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

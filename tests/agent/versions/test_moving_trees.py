@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cloche.agent.versions import contents, data
+from cloche.agent.versions import content_store, sparse_data
 
 if TYPE_CHECKING:
     from tests.agent.versions.conftest import Workspace
@@ -54,7 +54,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again_and_in_the_end_said_
     space: Workspace, monkeypatch: pytest.MonkeyPatch, times: int, unsteady: int
 ) -> None:
     path = space.write("a", b"0" * 600_000)
-    original = data.pieces
+    original = sparse_data.pieces
     changes: list[int] = []
 
     def disturbed(fd: int, size: int) -> Iterator[tuple[int, memoryview]]:
@@ -67,7 +67,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again_and_in_the_end_said_
                     file.seek(550_000)
                     file.write(b"%d" % len(changes))
 
-    monkeypatch.setattr(contents, "pieces", disturbed)
+    monkeypatch.setattr(content_store, "pieces", disturbed)
     assert space.versions.take("v")["unsteady"] == unsteady
     assert space.objects() == 1  # what was read in vain is gone
     monkeypatch.undo()

@@ -178,7 +178,7 @@ def test_the_package_is_imported_at_once_and_needs_hardly_anything() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("cloche.")} == {
         "cloche.agent.versions",
-        "cloche.agent.drafts",
+        "cloche.agent.atomic_writes",
         *modules,
     }
     assert {name for name in loaded if not name.startswith("cloche.")} <= {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import stat as modes
 
-from cloche.agent.versions.data import are_equal
 from cloche.agent.versions.permissions import open_file
-from cloche.agent.versions.place import Place, walk
+from cloche.agent.versions.sparse_data import are_equal
 from cloche.agent.versions.tree import MAX_ENTRIES, entries, path, too_many
+from cloche.agent.versions.tree_walk import TreePosition, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.agent.versions.index import Index
-    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.store import VersionStore
     from cloche.agent.versions.tree import File, Folder, Tree
 
     # Kind of change; the folders that it is among, its folder's number there, its name, whether it is a folder.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_LISTED = 1000  # paths of one kind in an answer
 
 
-def changes(store: Store, index: Index, top: int, tree: Tree) -> dict[str, Any]:
+def changes(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str, Any]:
     """The paths of each kind of change, up to so many, and how many there are."""
     found: dict[str, list[str]] = {"created": [], "changed": [], "removed": []}
     totals = dict.fromkeys(found, 0)
@@ -36,7 +36,7 @@ def changes(store: Store, index: Index, top: int, tree: Tree) -> dict[str, Any]:
     return {**{kind: sorted(paths) for kind, paths in found.items()}, "totals": totals}
 
 
-def has_content(store: Store, index: Index, folder: int, file: File, status: os.stat_result) -> bool:
+def has_content(store: VersionStore, index: Index, folder: int, file: File, status: os.stat_result) -> bool:
     """Whether something that is no folder is what it was, but for mode and time; what we could not read then, is."""
     _, name, mode, _, size, content = file
     if modes.S_IFMT(status.st_mode) != modes.S_IFMT(mode):
@@ -64,11 +64,11 @@ def has_content(store: Store, index: Index, folder: int, file: File, status: os.
         os.close(theirs)
 
 
-def _changes(store: Store, index: Index, top: int, tree: Tree) -> Iterator[Change]:
+def _changes(store: VersionStore, index: Index, top: int, tree: Tree) -> Iterator[Change]:
     folders, left = tree[0], entries(tree)
     live: list[Folder] = [(0, "", 0, 0)]
     counterparts: list[int | None] = [0]  # the number in the version of each live folder
-    with Place(top, 0o500) as place:
+    with TreePosition(top, 0o500) as place:
         for count, (parent, name, status) in enumerate(walk(place)):
             if count >= MAX_ENTRIES:
                 raise too_many(MAX_ENTRIES)

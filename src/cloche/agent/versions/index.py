@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
 
-    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.store import VersionStore
 
     Known = dict[int, tuple[int, int, int, str]]  # by inode: size, mtime, ctime, content
 
@@ -22,13 +22,13 @@ def now() -> int:
 
 
 class Index:
-    """Contents of the files of one tree by their inodes, kept in the store.
+    """ContentStore of the files of one tree by their inodes, kept in the store.
 
     Without a store nothing is known before or kept: for a tree on another file system, with other inodes.
     Nothing is known of `mapped` files: they change without a trace in their status.
     """
 
-    def __init__(self, store: Store | None, mapped: frozenset[int]) -> None:
+    def __init__(self, store: VersionStore | None, mapped: frozenset[int]) -> None:
         self._store, self._mapped = store, mapped
         self._known: Known = {}
         self._learned: Known = {}  # in this call

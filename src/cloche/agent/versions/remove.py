@@ -9,12 +9,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloche.agent.versions.place import Place
+    from cloche.agent.versions.tree_walk import TreePosition
 
     Failed = Callable[[str, OSError], None]
 
 
-def remove_folder(place: Place, name: str, failed: Failed) -> int:
+def remove_folder(place: TreePosition, name: str, failed: Failed) -> int:
     """Remove a subfolder of the place that we are at, and return to it; returns how many things were removed."""
     place.down(name)
     removed, subfolders = _clear(place, failed)
@@ -45,7 +45,7 @@ def remove_folder(place: Place, name: str, failed: Failed) -> int:
     return removed
 
 
-def _clear(place: Place, failed: Failed) -> tuple[int, list[str]]:
+def _clear(place: TreePosition, failed: Failed) -> tuple[int, list[str]]:
     """Remove what can be removed from a folder right away; returns how much, and the subfolders that are not empty."""
     removed, left = 0, []
     try:

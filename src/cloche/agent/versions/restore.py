@@ -6,27 +6,27 @@ import errno
 import os
 import stat as modes
 
-from cloche.agent.drafts import is_live
+from cloche.agent.atomic_writes import is_live
 from cloche.agent.versions.compare import has_content
-from cloche.agent.versions.data import NO_ROOM, copy
 from cloche.agent.versions.index import now
 from cloche.agent.versions.permissions import chmod
-from cloche.agent.versions.place import Place
 from cloche.agent.versions.remove import remove_folder
+from cloche.agent.versions.sparse_data import NO_ROOM, copy
 from cloche.agent.versions.tree import entries
+from cloche.agent.versions.tree_walk import TreePosition
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from cloche.agent.versions.index import Index
-    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.store import VersionStore
     from cloche.agent.versions.tree import Entries, File, Folder, Tree
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def restore(store: Store, index: Index, top: int, tree: Tree) -> dict[str, Any]:
+def restore(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str, Any]:
     """Make the tree at `top` what it was, as far as that can be done."""
     restoring = _Restoring(store, index, tree)
     restoring.run(top)
@@ -45,7 +45,7 @@ def restore(store: Store, index: Index, top: int, tree: Tree) -> dict[str, Any]:
 class _Restoring:
     """A tree on its way to what it was."""
 
-    def __init__(self, store: Store, index: Index, tree: Tree) -> None:
+    def __init__(self, store: VersionStore, index: Index, tree: Tree) -> None:
         self.is_frugal = False  # remove what is in the way before writing, instead of renaming over it
         self.lacked_room = False
         self.written = self.removed = self.unchanged = self.bytes = 0
@@ -57,7 +57,7 @@ class _Restoring:
         """Go through the tree once: remove, write, and set modes and times on the way back up."""
         self.problem, self.lacked_room = None, False
         self.unchanged = -self.written  # what an earlier pass has written is right in this one
-        with Place(top, 0o700) as place:
+        with TreePosition(top, 0o700) as place:
             ahead = [(0, self._arrange(place, self._entries[0]))]
             while ahead:
                 current, subfolders = ahead[-1]
@@ -71,7 +71,7 @@ class _Restoring:
                 if ahead:
                     place.up()
 
-    def _enter(self, place: Place, number: int, name: str) -> bool:
+    def _enter(self, place: TreePosition, number: int, name: str) -> bool:
         if self._folders[number][3] is None:
             return False  # it could not be read
         try:
@@ -82,7 +82,7 @@ class _Restoring:
             return False
         return True
 
-    def _finish(self, place: Place, folder: Folder) -> None:
+    def _finish(self, place: TreePosition, folder: Folder) -> None:
         _, name, mode, mtime = folder
         try:
             if mtime is not None and os.fstat(place.fd).st_mtime_ns != mtime:
@@ -91,7 +91,7 @@ class _Restoring:
         except OSError as problem:
             self._failed(name, problem)
 
-    def _arrange(self, place: Place, wanted: Entries) -> list[tuple[int, str]]:
+    def _arrange(self, place: TreePosition, wanted: Entries) -> list[tuple[int, str]]:
         """Make one folder's entries what they were; its subfolders exist afterwards, and are returned."""
         missing = dict(wanted)
         try:
@@ -119,7 +119,7 @@ class _Restoring:
                 self._failed(name, problem)
         return subfolders
 
-    def _stays(self, place: Place, name: str, want: int | File | None) -> bool:
+    def _stays(self, place: TreePosition, name: str, want: int | File | None) -> bool:
         """Whether an entry need not be made anew; it is removed where nothing will be written over it."""
         if is_live(name):
             return True

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.agent.versions.data import write_at
+from cloche.agent.versions.sparse_data import write_at
 from cloche.agent.versions.tree import contents_in, packed, unpacked
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
-class Store:
+class VersionStore:
     """What is in the open folder `fd`."""
 
     def __init__(self, fd: int) -> None:

@@ -6,25 +6,25 @@ import errno
 import os
 import stat as modes
 
-from cloche.agent.versions.contents import Contents
-from cloche.agent.versions.data import NO_ROOM
+from cloche.agent.versions.content_store import ContentStore
 from cloche.agent.versions.index import now, signature
 from cloche.agent.versions.permissions import open_file
-from cloche.agent.versions.place import Place, walk
+from cloche.agent.versions.sparse_data import NO_ROOM
 from cloche.agent.versions.tree import too_many
+from cloche.agent.versions.tree_walk import TreePosition, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.agent.versions.index import Index
-    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.store import VersionStore
     from cloche.agent.versions.tree import File, Folder
 
 _PATIENCE = 16 << 20  # a file up to this size is read again when it changed meanwhile
 
 
-def take(store: Store, index: Index, top: int, version: str, most: int) -> dict[str, int]:
+def take(store: VersionStore, index: Index, top: int, version: str, most: int) -> dict[str, int]:
     """Record the tree at `top`; or take back what was stored of it, and say how much room it needs if that is why."""
-    contents = Contents(store)
+    contents = ContentStore(store)
     taking = _Taking(contents, index)
     try:
         taking.run(top, most)
@@ -49,7 +49,7 @@ def take(store: Store, index: Index, top: int, version: str, most: int) -> dict[
 class _Taking:
     """A tree on its way into the store."""
 
-    def __init__(self, contents: Contents, index: Index) -> None:
+    def __init__(self, contents: ContentStore, index: Index) -> None:
         self.folders: list[Folder] = []
         self.files: list[File] = []
         self.unsteady = self.unread = 0
@@ -60,7 +60,7 @@ class _Taking:
         """Go through the tree once."""
         status = os.fstat(top)
         self.folders.append((0, "", modes.S_IMODE(status.st_mode), status.st_mtime_ns))
-        with Place(top, 0o500) as place:
+        with TreePosition(top, 0o500) as place:
             for parent, name, status in walk(place):
                 if len(self.folders) + len(self.files) > most:
                     raise too_many(most)
@@ -126,7 +126,7 @@ class _Taking:
             os.close(fd)
 
 
-def _room_wanted(store: Store, size: int, files: int) -> str:
+def _room_wanted(store: VersionStore, size: int, files: int) -> str:
     disk = os.fstatvfs(store.fd)
     needed, free = f"{size:,} bytes", f"{disk.f_bavail * disk.f_frsize:,} bytes"
     if disk.f_files:  # else their number is not limited

@@ -8,7 +8,7 @@ import os
 from cloche.agent.versions.compare import changes
 from cloche.agent.versions.index import Index
 from cloche.agent.versions.restore import restore
-from cloche.agent.versions.store import Store
+from cloche.agent.versions.store import VersionStore
 from cloche.agent.versions.take import take
 from cloche.agent.versions.tree import MAX_ENTRIES
 
@@ -27,7 +27,7 @@ class Versions:
     """
 
     def __init__(self, top: int, store: int, mapped: frozenset[int] = frozenset()) -> None:
-        self._top, self._store, self._mapped = top, Store(store), mapped
+        self._top, self._store, self._mapped = top, VersionStore(store), mapped
 
     def take(self, name: str, most: int = MAX_ENTRIES) -> dict[str, int]:
         """Record the tree as it is, under a name; a version that had it is replaced.

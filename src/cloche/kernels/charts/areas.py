@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from cloche.kernels.charts.bounds import ARTISTS, ELEMENTS, thin
+from cloche.kernels.charts.chart_limits import ARTISTS, ELEMENTS, thin
 from cloche.kernels.charts.values import is_between, is_near, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Chart, Contents
+    from cloche.kernels.charts.axes_contents import AxesContents, Chart
 
     Edge = list[list[float]]  # points: along the area, and across it
 
 
-def read(collection: Any, contents: Contents) -> None:
+def read(collection: Any, contents: AxesContents) -> None:
     """An area is told by its upper edge, and the lower as its base."""
     if not contents.is_data(collection):
         return
@@ -58,7 +58,7 @@ def _edges(collection: Any, is_sideways: bool) -> tuple[Edge, Edge] | None:
     return upper, lower
 
 
-def attach_bands(contents: Contents) -> None:
+def attach_bands(contents: AxesContents) -> None:
     """An area around a line is how sure that line is; one below it makes the line its upper edge."""
     lines = contents.kinds["line"]
     for area in [element for element in lines if "base" in element]:

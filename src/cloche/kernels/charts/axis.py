@@ -7,7 +7,7 @@ import re
 import sys
 from itertools import pairwise
 
-from cloche.kernels.charts.bounds import ARTISTS, TEXT, TICKS, thin
+from cloche.kernels.charts.chart_limits import ARTISTS, TEXT, TICKS, thin
 from cloche.kernels.charts.values import is_number, plain, short, text
 
 TYPE_CHECKING = False

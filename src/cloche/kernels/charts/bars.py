@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from cloche.kernels.charts.bounds import ARTISTS, POINTS, thin
+from cloche.kernels.charts.chart_limits import ARTISTS, POINTS, thin
 from cloche.kernels.charts.error_bars import ranges
 from cloche.kernels.charts.values import is_near, plain
 
@@ -12,10 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Chart, Contents
+    from cloche.kernels.charts.axes_contents import AxesContents, Chart
 
 
-def read(container: Any, contents: Contents) -> None:
+def read(container: Any, contents: AxesContents) -> None:
     """What `bar`, `barh` or `hist` draws."""
     patches = [patch for patch in container.patches if patch.get_visible()][:ARTISTS]
     if not patches:
@@ -50,7 +50,7 @@ def _span(patch: Any, is_lying: bool) -> tuple[Any, Any, Any, Any]:
     return patch.get_x(), patch.get_width(), patch.get_y(), patch.get_height()
 
 
-def read_steps(patch: Any, contents: Contents) -> None:
+def read_steps(patch: Any, contents: AxesContents) -> None:
     """What `stairs` draws: a histogram as one line."""
     values, edges, _ = patch.get_data()
     group = contents.label(patch)

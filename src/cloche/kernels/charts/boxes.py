@@ -6,19 +6,19 @@ all but whiskers and median may be missing.
 
 from __future__ import annotations
 
-from cloche.kernels.charts.bounds import POINTS, thin
+from cloche.kernels.charts.chart_limits import POINTS, thin
 from cloche.kernels.charts.values import NO_LINE, is_near, is_same, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Chart, Contents
+    from cloche.kernels.charts.axes_contents import AxesContents, Chart
 
 _CORNERS = (2, 5, 6, 11, 12)  # of what can be a box's first part: a whisker, or the box with or without notches
 
 
-def read_all(artists: list[Any], contents: Contents) -> None:
+def read_all(artists: list[Any], contents: AxesContents) -> None:
     """Every box among the artists."""
     parts = [artist for artist in artists if type(artist).__name__ in ("Line2D", "PathPatch")]
     lines = [part.get_xydata() if hasattr(part, "get_xydata") else part.get_path().vertices for part in parts]

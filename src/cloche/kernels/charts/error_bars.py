@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from cloche.kernels.charts.bounds import thin
+from cloche.kernels.charts.chart_limits import thin
 from cloche.kernels.charts.values import NO_LINE, array, is_between, is_near, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Contents
+    from cloche.kernels.charts.axes_contents import AxesContents
 
 
-def read(container: Any, contents: Contents) -> None:
+def read(container: Any, contents: AxesContents) -> None:
     """What `errorbar` draws: a line or points, and a range around each."""
     line, caps, bars = container
     contents.used |= {id(part) for part in (*caps, *bars)}
@@ -49,7 +49,7 @@ def find_whisker(places: Any) -> tuple[str, float, float, float] | None:
     return None
 
 
-def attach_whiskers(contents: Contents) -> None:
+def attach_whiskers(contents: AxesContents) -> None:
     """seaborn's error bars are lines like any other: give each to the bar or point that it goes through."""
     for axis, place, low, high, line in contents.whiskers:
         bar = next((bar for bar, at in contents.bars if is_near(at, place) and "range" not in bar), None)
@@ -59,7 +59,7 @@ def attach_whiskers(contents: Contents) -> None:
             contents.add_points(line.get_xdata(), line.get_ydata(), "")
 
 
-def _attach_to_point(axis: str, place: float, low: float, high: float, contents: Contents) -> bool:
+def _attach_to_point(axis: str, place: float, low: float, high: float, contents: AxesContents) -> bool:
     on, along, across = (contents.x, contents.y, 0) if axis == "x" else (contents.y, contents.x, 1)
     where, ends = on.read(place), [along.read(low), along.read(high)]
     for element in contents.kinds["line"] + contents.kinds["scatter"]:

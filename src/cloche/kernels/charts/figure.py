@@ -12,15 +12,15 @@ imported at the top, and in functions only what the figure's libraries have impo
 from __future__ import annotations
 
 from cloche.kernels.charts import areas, bars, boxes, error_bars, images, lines, pies
-from cloche.kernels.charts.bounds import ARTISTS, AXES, ELEMENTS, POINTS, POINTS_IN_ALL, cut
-from cloche.kernels.charts.contents import Contents
+from cloche.kernels.charts.axes_contents import AxesContents
+from cloche.kernels.charts.chart_limits import ARTISTS, AXES, ELEMENTS, POINTS, POINTS_IN_ALL, cut
 from cloche.kernels.charts.values import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Chart
+    from cloche.kernels.charts.axes_contents import Chart
 
 
 def describe(figure: Any) -> Chart | None:
@@ -53,7 +53,7 @@ def _is_colorbar(axes: Any) -> bool:
 
 def _chart(axes: Any, limit: int) -> Chart:
     """One axes: its artists are sorted into kinds of elements, and those put together to a chart."""
-    contents = Contents(axes, limit)
+    contents = AxesContents(axes, limit)
     if hasattr(axes, "zaxis"):
         contents.more = {"kind": "3d", "z_label": text(axes.get_zlabel())}
     else:
@@ -73,7 +73,7 @@ def _chart(axes: Any, limit: int) -> Chart:
     return chart | contents.more
 
 
-def _kinds(contents: Contents) -> list[str]:
+def _kinds(contents: AxesContents) -> list[str]:
     """The kinds that there are, the main one first."""
     if "violins" in contents.more:
         return []
@@ -83,7 +83,7 @@ def _kinds(contents: Contents) -> list[str]:
     return kinds
 
 
-def _read_all(contents: Contents) -> None:
+def _read_all(contents: AxesContents) -> None:
     axes = contents.axes
     artists = [artist for artist in axes.get_children()[:ARTISTS] if artist is not axes.patch]
     boxes.read_all(artists, contents)  # first, and then containers: their parts are lines and patches like any other
@@ -97,7 +97,7 @@ def _read_all(contents: Contents) -> None:
     error_bars.attach_whiskers(contents)
 
 
-def _read_container(container: Any, contents: Contents) -> None:
+def _read_container(container: Any, contents: AxesContents) -> None:
     kind = type(container).__name__
     if kind == "BarContainer":
         bars.read(container, contents)
@@ -107,7 +107,7 @@ def _read_container(container: Any, contents: Contents) -> None:
         contents.used |= {id(container.stemlines), id(container.baseline)}
 
 
-def _read(artist: Any, contents: Contents) -> None:
+def _read(artist: Any, contents: AxesContents) -> None:
     names = {kind.__name__ for kind in type(artist).__mro__}
     if "Line2D" in names:
         lines.read(artist, contents)

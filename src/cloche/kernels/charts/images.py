@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from cloche.kernels.charts.bounds import CELLS
+from cloche.kernels.charts.chart_limits import CELLS
 from cloche.kernels.charts.values import plain, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Contents
+    from cloche.kernels.charts.axes_contents import AxesContents
 
 
-def read(artist: Any, contents: Contents) -> None:
+def read(artist: Any, contents: AxesContents) -> None:
     """Its shape; where its cells are numbers, these in short, and if they are few, in full."""
     import numpy
 

@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Contents
+    from cloche.kernels.charts.axes_contents import AxesContents
 
 
-def read(line: Any, contents: Contents) -> None:
+def read(line: Any, contents: AxesContents) -> None:
     """A line of `plot`, `axvline` or `axhline`, or one of seaborn's error bars."""
     xs, ys = array(line.get_xdata(orig=True)), array(line.get_ydata(orig=True))
     if len(xs) != len(ys):  # one of them was stretched to the other when it was drawn
@@ -31,7 +31,7 @@ def read(line: Any, contents: Contents) -> None:
         contents.references.append({"axis": "x" if along_x else "y", "value": value, "label": label})
 
 
-def read_points(collection: Any, contents: Contents) -> None:
+def read_points(collection: Any, contents: AxesContents) -> None:
     """Points of `scatter`."""
     places = array(collection.get_offsets())
     if not collection.get_offset_transform().contains_branch(contents.axes.transData) or not len(places):
@@ -47,7 +47,7 @@ def read_points(collection: Any, contents: Contents) -> None:
         contents.add_points(places[members, 0], places[members, 1], hue, is_scatter=True)
 
 
-def read_outline(polygon: Any, contents: Contents) -> None:
+def read_outline(polygon: Any, contents: AxesContents) -> None:
     """What a histogram is drawn with when it is one step after the other."""
     corners = polygon.get_xy()
     contents.add_points(corners[:, 0], corners[:, 1], contents.label(polygon), kind="area")

@@ -8,10 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.kernels.charts.contents import Contents
+    from cloche.kernels.charts.axes_contents import AxesContents
 
 
-def read_slice(wedge: Any, contents: Contents) -> None:
+def read_slice(wedge: Any, contents: AxesContents) -> None:
     """One slice, by its angle."""
     angle = round(float(wedge.theta2) - float(wedge.theta1), 6)
     share = round(angle / 360, 6)
@@ -19,7 +19,7 @@ def read_slice(wedge: Any, contents: Contents) -> None:
     contents.kinds["pie"].append(part)
 
 
-def name_by_legend(contents: Contents) -> None:
+def name_by_legend(contents: AxesContents) -> None:
     """Slices that only the legend names, in its order."""
     slices, legend = contents.kinds["pie"], contents.axes.get_legend()
     if slices and legend is not None and not any(part["label"] for part in slices):

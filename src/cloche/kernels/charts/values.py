@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cloche.kernels.charts.bounds import TEXT
+from cloche.kernels.charts.chart_limits import TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

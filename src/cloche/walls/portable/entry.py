@@ -41,13 +41,13 @@ def main() -> None:
     """Be an agent until nobody speaks to it any more; never returns."""
     archive = sys.path.pop(0)  # programs shall not find it; our own package knows where it lies
     stream = _stream(as_text="text" in sys.argv[1:])
-    from cloche.agent.python import Program
+    from cloche.agent.python import BecomeProgram
 
     # A program leaves all this behind by raising it, and so runs at the bottom of the stack, not on top of ours.
-    program: Program | None = None
+    program: BecomeProgram | None = None
     try:
         _serve(archive, stream)
-    except Program as child:
+    except BecomeProgram as child:
         program = child
     if program is not None:
         program.become()
@@ -76,13 +76,13 @@ def _stream(as_text: bool) -> tuple[int, int]:
 
 
 def _serve(archive: str, stream: tuple[int, int]) -> None:
-    from cloche.agent import files, libc, processes, sessions, stages, watch
+    from cloche.agent import build_steps, files, folder_watch, libc, processes, sessions
     from cloche.agent.main import Agent
     from cloche.agent.python import note_state, offer_kernel
     from cloche.kernels import bash, java, r
     from cloche.kernels import python as ipython
 
-    _ = files, processes, stages, watch  # the agent imports them when there is nothing left to import from
+    _ = build_steps, files, folder_watch, processes  # the agent imports them when there is nothing left to import from
     offer_kernel("python", ipython.main)
     offer_kernel("bash", bash.main)
     offer_kernel("r", r.main)

@@ -23,7 +23,7 @@ import jdk.jshell.execution.LocalExecutionControlProvider;
 import sun.misc.Signal;
 
 /**
- * Runs the cells of a Java kernel, by JShell in this JVM: kernels/exchange.py tells which one, and finds in its folder
+ * Runs the cells of a Java kernel, by JShell in this JVM: kernels/folder_kernel.py tells which one, and finds in its folder
  * what came of it.
  */
 final class Kernel {

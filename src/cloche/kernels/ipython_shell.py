@@ -12,8 +12,8 @@ import keyword
 import os
 import sys
 
-from cloche.kernels import commands, streams, tracebacks
-from cloche.kernels.displays import Formatter, Hook, Publisher
+from cloche.kernels import output_streams, shell_commands, tracebacks
+from cloche.kernels.displays import DisplayHookMixin, FormatterMixin, PublisherMixin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _WINDOWS = (
 )
 
 
-class Cells:
+class CellRunnerMixin:
     """What is ours of the shell."""
 
     if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Cells:
         self.has_failed = True
         message = tracebacks.describe(self, problem)
         sys.last_traceback = problem.__traceback__
-        streams.flush()
+        output_streams.flush()
         if self.send is None:
             print(message["traceback"], file=sys.stderr)
         else:
@@ -283,8 +283,8 @@ class Cells:
 
     def system(self, command: str) -> None:
         """Run a line that began with `!`."""
-        streams.flush()
-        code = commands.run(self.var_expand(command, depth=1))
+        output_streams.flush()
+        code = shell_commands.run(self.var_expand(command, depth=1))
         self.user_ns["_exit_code"] = code
         if self.system_raise_on_error and code:
             from subprocess import CalledProcessError
@@ -337,16 +337,16 @@ def build() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config  # type: ignore[import-not-found]
 
-    class KernelPublisher(Publisher, DisplayPublisher):  # type: ignore[misc]
-        flush_streams = staticmethod(streams.flush)
+    class KernelPublisher(PublisherMixin, DisplayPublisher):  # type: ignore[misc]
+        flush_streams = staticmethod(output_streams.flush)
 
-    class KernelHook(Hook, DisplayHook):  # type: ignore[misc]
+    class KernelHook(DisplayHookMixin, DisplayHook):  # type: ignore[misc]
         pass
 
-    class KernelFormatter(Formatter, DisplayFormatter):  # type: ignore[misc]
+    class KernelFormatter(FormatterMixin, DisplayFormatter):  # type: ignore[misc]
         pass
 
-    class ZMQInteractiveShell(Cells, InteractiveShell):  # type: ignore[misc]
+    class ZMQInteractiveShell(CellRunnerMixin, InteractiveShell):  # type: ignore[misc]
         def init_display_formatter(self) -> None:
             self.display_formatter = KernelFormatter(parent=self)
             self.configurables.append(self.display_formatter)

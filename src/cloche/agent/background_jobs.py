@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_REPORT = 1 << 20
 
 
-class Errands:
+class BackgroundJobs:
     """Jobs, one at a time: two at once on the same files would be in each other's way."""
 
     def __init__(self, agent: Agent) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def rehearse(shell: Any) -> None:
+def warm_up(shell: Any) -> None:
     """Run cells of many kinds whose results nobody sees, and leave the shell as new."""
     names = dict(shell.user_ns)
     hidden = dict(shell.user_ns_hidden)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 
-class Feed:
+class InputWriter:
     """The writing end of somebody's standard input."""
 
     def __init__(self, agent: Agent, operation: int, fd: int, at_end: Callable[[], None] | None = None) -> None:

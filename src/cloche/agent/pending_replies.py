@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 
-class Step:
+class PendingReply:
     """An operation that waits for several things at once, and ends with the first problem or when all are done."""
 
-    def __init__(self, agent: Agent, operation: int, then: Callable[[Step], None]) -> None:
+    def __init__(self, agent: Agent, operation: int, then: Callable[[PendingReply], None]) -> None:
         self.agent, self.operation = agent, operation
         self.reply: dict[str, Any] = {}
         self.problem: OSError | None = None

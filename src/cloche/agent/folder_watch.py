@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _struct import Struct
 
-from cloche.agent import drafts, libc
+from cloche.agent import atomic_writes, libc
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -33,7 +33,7 @@ _inotify_init1 = libc.function("inotify_init1", "l")
 _inotify_add_watch = libc.function("inotify_add_watch", "lzl")
 
 
-class Watching:
+class FolderWatch:
     """A folder (and those below it, when asked) being watched."""
 
     def __init__(self, agent: Agent, operation: int, path: str, recursive: bool) -> None:
@@ -146,8 +146,8 @@ class Watching:
     def _tell_all(self, mask: int, cookie: int, path: str) -> None:
         """Everything that an event says; a draft that takes a file's place is told as if that was written."""
         name = os.path.basename(path)
-        if drafts.is_draft(name):
-            self._publishing = cookie, drafts.told_of(name)
+        if atomic_writes.is_draft(name):
+            self._publishing = cookie, atomic_writes.told_of(name)
         elif cookie and cookie == self._publishing[0]:
             for kind in self._publishing[1]:
                 self._tell(kind, path)

@@ -31,7 +31,7 @@ _LOOK_S = 0.02  # between two looks at what has to be done while it runs
 _PATIENCE_S = 5.0  # until it has to be there: whoever gets this sandbox meanwhile waits for it
 
 
-class Ahead:
+class PrestartedCommand:
     """A command that waits to be asked for."""
 
     def __init__(

@@ -14,7 +14,7 @@ _live: set[str] = set()  # names of those under way
 _published: dict[str, tuple[str, ...]] = {}  # the last ones that took a place, and what a watch tells of it
 
 
-class Draft:
+class AtomicWrite:
     """A file on its way to a place, in the same folder."""
 
     def __init__(self, target: str, replaced: os.stat_result | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cloche.kernels import tasks
+from cloche.kernels import asyncio_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 INLINE = "module://matplotlib_inline.backend_inline"
 
 
-def tell() -> None:
+def install() -> None:
     """Tell those that are here already, and the others as they come."""
     later = dict(_WORDS)
     sys.meta_path.insert(0, _Listener(later))  # first: one library may import another when it is told
@@ -118,10 +118,10 @@ def _pillow(module: Any) -> None:
     module.register(module.IPythonViewer, order=0)
 
 
-class Saved:
+class SavedPictures:
     """Are pictures displayed when they are saved, too?  Whoever runs a cell may want that."""
 
-    shown = False
+    displayed = False
 
 
 def _pillow_image(module: Any) -> None:
@@ -134,7 +134,7 @@ def _pillow_image(module: Any) -> None:
     def save_and_show(image: Any, fp: Any, *given: Any, **named: Any) -> None:
         save(image, fp, *given, **named)
         by = str(sys._getframe(1).f_globals.get("__name__", ""))
-        if Saved.shown and isinstance(fp, str) and not by.startswith("matplotlib"):
+        if SavedPictures.displayed and isinstance(fp, str) and not by.startswith("matplotlib"):
             from IPython.display import display
 
             display(image)
@@ -238,7 +238,7 @@ def _debugger(module: Any) -> None:
 
 
 _WORDS: dict[str, Callable[[Any], None]] = {
-    "asyncio": tasks.tell,
+    "asyncio": asyncio_tasks.patch,
     "tqdm.notebook": _tqdm,
     "matplotlib_inline.backend_inline": _inline,
     "matplotlib": _matplotlib,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def tell(module: Any) -> None:
+def patch(module: Any) -> None:
     """Tell asyncio."""
     import threading
     from functools import wraps

@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from _blake2 import blake2b
 
-from cloche.agent.versions.data import CHUNK, pieces, write_at
+from cloche.agent.versions.sparse_data import CHUNK, pieces, write_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.agent.versions.store import Store
+    from cloche.agent.versions.store import VersionStore
 
 
-class Contents:
+class ContentStore:
     """The contents that the store has, and those that one version adds to them.
 
     Hashed is what was read, and written is what was hashed: whatever happens to a file meanwhile, the id is right.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: VersionStore) -> None:
         self.added: dict[str, int] = {}  # ids and bytes, the latest last
         self._store, self._have = store, store.contents()
 

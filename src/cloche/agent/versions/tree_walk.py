@@ -6,7 +6,7 @@ import errno
 import os
 import stat as modes
 
-from cloche.agent.drafts import is_draft
+from cloche.agent.atomic_writes import is_draft
 from cloche.agent.versions.permissions import FOLDER, allow_inside, give_back, open_folder
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOST = 1 << 30  # a descriptor that is never open (-1 would not do: to os.scandir it means the working directory)
 
 
-class Place:
+class TreePosition:
     """A folder in a tree, and the way back up: at most two descriptors, however deep.  To be used in a `with`.
 
     `need` are the permissions that we want as the owner; a folder that lacks them has them while we are in it.
@@ -32,7 +32,7 @@ class Place:
         self._trail = [(status.st_ino, allow_inside(top, need), "")]
         self.fd = os.open(".", FOLDER, dir_fd=top)
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> TreePosition:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,7 +107,7 @@ class Place:
         return status.st_ino == inode and status.st_dev == self.device
 
 
-def walk(place: Place) -> Iterator[tuple[int, str, os.stat_result]]:
+def walk(place: TreePosition) -> Iterator[tuple[int, str, os.stat_result]]:
     """Everything below a place: the number of its folder, its name and status.
 
     The top is folder 0, and every folder gets the next number when it is told; its contents are told later.  At each

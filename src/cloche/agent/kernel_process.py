@@ -11,7 +11,7 @@ from _collections import deque  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket, socketpair
 from time import monotonic
 
-from cloche.agent import processes, signals, trees
+from cloche.agent import process_trees, processes, signals
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     class Owner(Protocol):
         """Whose kernel it is."""
 
-        def takes(self, kernel: Kernel, operation: int, kind: int, payload: bytes) -> bool:
+        def takes(self, kernel: KernelProcess, operation: int, kind: int, payload: bytes) -> bool:
             """Take a frame; False when there is no room for it now (`pump` when there is)."""
 
-        def kernel_ended(self, kernel: Kernel, code: int) -> None:
+        def kernel_ended(self, kernel: KernelProcess, code: int) -> None:
             """The process is gone (negative: by that signal), and all that it sent has been taken."""
 
 
@@ -38,7 +38,7 @@ _OUTBOX = 8 << 20  # bytes that a kernel may leave unread before it is given up
 _LAST_WORDS = 2 << 20  # bytes that are still read when it is dead: what it left behind may write for ever
 
 
-class Kernel:
+class KernelProcess:
     """One kernel process."""
 
     def __init__(self, agent: Agent, owner: Owner, pid: int, control: int, stdout: int, stderr: int) -> None:
@@ -85,12 +85,12 @@ class Kernel:
         self._answers[self._asked] = answered
         self.send(self._asked, kind, dumps(request).encode(), descriptors)
 
-    def fork(self, owner: Owner, request: dict[str, Any]) -> Kernel:
+    def fork(self, owner: Owner, request: dict[str, Any]) -> KernelProcess:
         """A copy of it; set its `ready` to learn when it has started."""
         control, theirs = socketpair(AF_UNIX, SOCK_STREAM)
         stdout, out = processes.pipe()
         stderr, err = processes.pipe()
-        copy = Kernel(self._agent, owner, 0, control.detach(), stdout, stderr)
+        copy = KernelProcess(self._agent, owner, 0, control.detach(), stdout, stderr)
 
         def answered(answer: dict[str, Any] | OSError) -> None:
             if isinstance(answer, OSError) and not copy.pid:  # the original may end while its answer is on the way
@@ -110,7 +110,7 @@ class Kernel:
     def kill(self) -> None:
         """End it, with all that it has started and that is in its session still."""
         if self.pid and self._code is None:
-            trees.end_session(self.pid)
+            process_trees.end_session(self.pid)
         elif not self.pid:
             self.fail(OSError(4, "it was ended before it started"))
 
@@ -262,7 +262,7 @@ class Kernel:
 
     def _ended(self, status: int, _usage: Any) -> None:
         self._code = os.waitstatus_to_exitcode(status)
-        trees.end_session(self.pid)
+        process_trees.end_session(self.pid)
         self._tell_ready(OSError(5, "the kernel ended before it started"))
         for answered in list(self._answers.values()):
             answered(OSError(5, "the kernel ended"))
@@ -322,13 +322,13 @@ class Kernel:
             self._agent.unwatch(self._socket.fileno())
 
 
-def start(agent: Agent, owner: Owner, how: dict[str, Any], order: dict[str, Any]) -> Kernel:
+def start(agent: Agent, owner: Owner, how: dict[str, Any], order: dict[str, Any]) -> KernelProcess:
     """Start a kernel: a fork of the warm Python (`{"fork": "python"}`), or a program (`{"argv": […]}`)."""
     if "fork" in how:
         spare = processes.take_spare(agent)
         spare.go({"kernel": how["fork"], **order})
         os.close(spare.stdin)
-        return Kernel(agent, owner, spare.pid, spare.order, spare.stdout, spare.stderr)
+        return KernelProcess(agent, owner, spare.pid, spare.order, spare.stdout, spare.stderr)
     control, theirs = socketpair(AF_UNIX, SOCK_STREAM)
     stdout, out = processes.pipe()
     stderr, err = processes.pipe()
@@ -343,7 +343,7 @@ def start(agent: Agent, owner: Owner, how: dict[str, Any], order: dict[str, Any]
     finally:
         for fd in (nothing, out, err, theirs.detach()):
             os.close(fd)
-    return Kernel(agent, owner, pid, control.detach(), stdout, stderr)
+    return KernelProcess(agent, owner, pid, control.detach(), stdout, stderr)
 
 
 def _answer(kind: int, payload: bytes) -> dict[str, Any] | OSError:

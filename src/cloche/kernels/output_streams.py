@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cloche.kernels.channel import Channel
 
 
-class Output(io.RawIOBase):
+class FrameWriter(io.RawIOBase):
     """The raw end of a stream: what is written becomes frames."""
 
     def __init__(self, channel: Channel, kind: int, fd: int, name: str) -> None:
@@ -51,15 +51,15 @@ class Output(io.RawIOBase):
         """Never: a cell that closes its output would silence all that follow."""
 
 
-def install(channel: Channel) -> tuple[_Printed, Output]:
+def install(channel: Channel) -> tuple[_StandardOutput, FrameWriter]:
     """Make them `sys.stdout` and `sys.stderr`."""
     # What is printed goes to the descriptor itself, in C: ten times as fast as frames.  Line by line: nothing printed
     # waits while the code computes, and what was printed before a kill is not lost.
     descriptor = io.FileIO(1, "wb", closefd=False)
     descriptor.name = "<stdout>"
-    out = _Printed(io.BufferedWriter(descriptor, 64 << 10), "utf-8", "surrogateescape", line_buffering=True)
+    out = _StandardOutput(io.BufferedWriter(descriptor, 64 << 10), "utf-8", "surrogateescape", line_buffering=True)
     out.mode, out.channel = "w", channel
-    err = Output(channel, frames.STDERR, 2, "<stderr>")
+    err = FrameWriter(channel, frames.STDERR, 2, "<stderr>")
     sys.stdout = sys.__stdout__ = out  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _text(err, "backslashreplace")  # type: ignore[misc]
     return out, err
@@ -74,22 +74,22 @@ def flush() -> None:
             pass
 
 
-def _text(raw: Output, errors: str) -> io.TextIOWrapper:
+def _text(raw: FrameWriter, errors: str) -> io.TextIOWrapper:
     buffer: io.BufferedWriter = io.BufferedWriter(raw, 64 << 10)  # type: ignore[arg-type]
-    text = _Text(buffer, "utf-8", errors, line_buffering=True)
+    text = _OpenText(buffer, "utf-8", errors, line_buffering=True)
     text.mode = "w"
     return text
 
 
-class _Text(io.TextIOWrapper):
+class _OpenText(io.TextIOWrapper):
     mode: str
 
     def close(self) -> None:
-        """Flush, and stay open (see `Output.close`)."""
+        """Flush, and stay open (see `FrameWriter.close`)."""
         self.flush()
 
 
-class _Printed(_Text):
+class _StandardOutput(_OpenText):
     """Standard output: what is printed after a frame waits until the agent has taken that."""
 
     channel: Channel | None

@@ -11,7 +11,7 @@ import select
 from abc import ABC, abstractmethod
 
 from cloche.kernels.channel import Channel
-from cloche.kernels.driven import Driven, end_like, make_fifo, make_folder, set_signal
+from cloche.kernels.interpreter import Interpreter, end_like, make_fifo, make_folder, set_signal
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ _ENOSYS = 38
 _FOR_THE_CELL = (1, 2, 15)  # SIGHUP, SIGINT and SIGTERM of the whole group, `kill 0` for one: not for us
 
 
-def drive(start: Callable[[], Driver]) -> NoReturn:
+def run_kernel(start: Callable[[], InterpreterKernel]) -> NoReturn:
     """Be a kernel, until the agent is gone; then end as the interpreter did."""
     driver, code = None, 1
     try:
@@ -37,7 +37,7 @@ def drive(start: Callable[[], Driver]) -> NoReturn:
         end_like(code)
 
 
-class Driver(ABC):
+class InterpreterKernel(ABC):
     """One interpreter and its cells, one after the other."""
 
     def __init__(self, control: int, name: str) -> None:
@@ -47,7 +47,7 @@ class Driver(ABC):
         self._commands = make_fifo(f"{self._folder}/commands")
         self._reports = make_fifo(f"{self._folder}/reports")
         self._count = 0  # of cells
-        self._driven: Driven
+        self._interpreter: Interpreter
 
     def serve(self) -> None:
         """Until the agent is gone, or the interpreter."""
@@ -66,8 +66,8 @@ class Driver(ABC):
         """Leave nothing behind; what a cell started goes with the sandbox.  Tells how the interpreter ended."""
         from shutil import rmtree
 
-        self._driven.stop()
-        code = self._driven.reap()
+        self._interpreter.stop()
+        code = self._interpreter.reap()
         rmtree(self._folder, ignore_errors=True)
         return code
 
@@ -82,14 +82,14 @@ class Driver(ABC):
     def _wait(self) -> bool:
         """Is the cell over?  False when the agent is gone, or the interpreter."""
         poll = select.poll()
-        for fd in (self._reports, self._driven.pidfd, self._channel.fileno()):
+        for fd in (self._reports, self._interpreter.pidfd, self._channel.fileno()):
             poll.register(fd, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poll.poll()}
             if self._reports in ready:
                 if self._reported():
                     return True
-            elif self._driven.pidfd in ready:
+            elif self._interpreter.pidfd in ready:
                 return False
             if self._channel.fileno() in ready:
                 frame = self._channel.receive()
@@ -98,7 +98,7 @@ class Driver(ABC):
                 self._refuse(frame)
 
     def _end(self, status: str, code: int, cpu_before: float) -> None:
-        usage = {"cpu": max(0.0, self._driven.cpu_s() - cpu_before), "peak": self._driven.peak_bytes()}
+        usage = {"cpu": max(0.0, self._interpreter.cpu_s() - cpu_before), "peak": self._interpreter.peak_bytes()}
         self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": self._count, **usage})
 
     def _refuse(self, frame: tuple[int, int, bytes]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import processes, trees
+from cloche.agent import process_trees, processes
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -23,20 +23,20 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     """Begin with what comes first; the program follows by itself when that went well."""
     os.makedirs(_SCRATCH, exist_ok=True)
     processes.write_sources(request)
-    stages = Stages(agent, operation, request)
+    stages = BuildThenRun(agent, operation, request)
     agent.operations[operation] = stages
     stages.begin()
 
 
-class Stages:
+class BuildThenRun:
     """A run that has not come to its program yet."""
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation, self._request = agent, operation, request
         self._waiting: list[dict[str, Any]] = list(request.get("before") or ())
-        self._now: Stage | None = None
-        self._beside: Stage | None = None
-        self._program: processes.Process | None = None
+        self._now: BuildStep | None = None
+        self._beside: BuildStep | None = None
+        self._program: processes.RunningProgram | None = None
         self._held: list[tuple[int, bytes]] = []  # for the program, once it is there; at most what credit allows
         self._began = monotonic()
 
@@ -44,7 +44,7 @@ class Stages:
         """Start the first of them, and what goes beside them all."""
         beside = self._request.get("beside")
         if beside:
-            self._beside = Stage(self._agent, self._request, beside, self._beside_ended)
+            self._beside = BuildStep(self._agent, self._request, beside, self._beside_ended)
         try:
             self._go_on()
         except BaseException:
@@ -71,7 +71,7 @@ class Stages:
     def _go_on(self) -> None:
         if self._waiting:
             step = self._waiting.pop(0)
-            self._now = Stage(self._agent, self._request, step, self._ended)
+            self._now = BuildStep(self._agent, self._request, step, self._ended)
             return
         self._now = None
         del self._agent.operations[self._operation]  # the program takes its place
@@ -81,7 +81,7 @@ class Stages:
         for kind, payload in self._held:
             program.receive(kind, payload)
 
-    def _ended(self, stage: Stage, status: int, usage: Any) -> None:
+    def _ended(self, stage: BuildStep, status: int, usage: Any) -> None:
         self._now = None
         self._tell(stage, status, usage)
         if status == 0:
@@ -100,7 +100,7 @@ class Stages:
             self._beside.cancel()
             self._beside = None
 
-    def _beside_ended(self, stage: Stage, status: int, usage: Any) -> None:
+    def _beside_ended(self, stage: BuildStep, status: int, usage: Any) -> None:
         if self._beside is None:
             return  # nobody waits for it any more
         self._beside = None
@@ -108,7 +108,7 @@ class Stages:
         if self._program is not None:
             self._program.company_left()
 
-    def _tell(self, stage: Stage, status: int, usage: Any) -> None:
+    def _tell(self, stage: BuildStep, status: int, usage: Any) -> None:
         told = {
             "stage": stage.name,
             "code": os.waitstatus_to_exitcode(status),
@@ -119,7 +119,7 @@ class Stages:
         self._agent.send(frames.encode_json(self._operation, frames.EVENT, told))
 
 
-class Stage:
+class BuildStep:
     """A compiler or a checker at work; the beginning of what it says is kept."""
 
     def __init__(
@@ -127,7 +127,7 @@ class Stage:
         agent: Agent,
         request: dict[str, Any],
         step: dict[str, Any],
-        ended: Callable[[Stage, int, Any], None],
+        ended: Callable[[BuildStep, int, Any], None],
     ) -> None:
         self.name = str(step["name"])
         self.output = bytearray()
@@ -151,7 +151,7 @@ class Stage:
 
     def cancel(self) -> None:
         """Kill it and everything that it has started."""
-        trees.end_tree(self._agent, self.pid)
+        process_trees.end_tree(self._agent, self.pid)
 
     def _listen(self) -> None:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cloche.kernels.charts.axis import Axis
-from cloche.kernels.charts.bounds import thin
+from cloche.kernels.charts.chart_limits import thin
 from cloche.kernels.charts.legend import color_of, names_by_color
 from cloche.kernels.charts.values import text
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Chart = dict[str, Any]
 
 
-class Contents:
+class AxesContents:
     """The elements of an axes by kind, and what else its chart will say."""
 
     def __init__(self, axes: Any, limit: int) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from binascii import b2a_base64
 
-from cloche.kernels.driven import Driven
-from cloche.kernels.driver import Driver, drive
+from cloche.kernels.interpreter import Interpreter
+from cloche.kernels.interpreter_kernel import InterpreterKernel, run_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ MAX_PICTURE = 8 << 20  # bytes
 
 def serve(control: int, order: dict[str, Any], name: str, source: str, command: Command) -> NoReturn:
     """Be such a kernel, until the agent is gone."""
-    drive(lambda: _Exchange(control, name, source, command, order["env"]))
+    run_kernel(lambda: _FolderKernel(control, name, source, command, order["env"]))
 
 
-class _Exchange(Driver):
+class _FolderKernel(InterpreterKernel):
     """What passes between a kernel and the interpreter that it drives.
 
     `command` tells how that is started, given the folder and the environment; `source` is what a cell's code is called.
@@ -39,12 +39,12 @@ class _Exchange(Driver):
     def __init__(self, control: int, name: str, source: str, command: Command, environment: dict[str, str]) -> None:
         super().__init__(control, name)
         self._source = source
-        self._driven = Driven(*command(self._folder, environment))
+        self._interpreter = Interpreter(*command(self._folder, environment))
 
     def _run(self, cell: dict[str, Any]) -> bool:
         for fd in self._channel.take(1) if cell.get("input") else []:
             os.close(fd)  # it has standard input from its start, or not at all
-        before = self._driven.cpu_s()
+        before = self._interpreter.cpu_s()
         folder = f"{self._folder}/{self._count}"
         os.mkdir(folder, 0o700)
         _write(f"{folder}/{self._source}", cell["code"])
