@@ -64,9 +64,9 @@ class BecomeProgram(BaseException):
         _run(told)
 
 
-def offer_kernel(name: str, entry: Callable[[int, dict[str, Any]], NoReturn]) -> None:
-    """Let forks become this kernel when the order says so; called where its code can be imported still."""
-    _kernels[name] = entry
+def offer_kernels(entry_points: dict[str, Callable[[int, dict[str, Any]], NoReturn]]) -> None:
+    """Let forks become these kernels, by name.  Call this while the kernels' code can still be imported."""
+    _kernels.update(entry_points)
 
 
 def hide_from_programs(names: list[str]) -> None:

@@ -1,35 +1,61 @@
-"""Kernels: the processes inside a sandbox where a conversation's state lives, one per context.
+"""Kernels: the processes inside a sandbox that hold a session's variables, one per context.
 
-The agent starts them and passes frames on; a kernel runs one cell after the other and tells what comes of it.  All of
-them speak `cloche.wire.frames` on a stream of their own, the *control*, whatever language they are for:
+The agent starts a kernel and forwards its frames.  A kernel runs one cell after another and reports the results.  Every
+kernel, whatever its language, speaks `cloche.wire.frames` on a stream of its own, the *control*:
 
     from the agent                                  from the kernel
     CELL    {"code", "env", "language", …}            STARTED  {"pid", "lost"}   once, when it is ready
-    INPUT / INPUT_END   (see below)                 STDOUT, STDERR   bytes, in the order in which they were written
-    ANSWER  {"call", "value" | "error"}             DATA     a piece of a message: one byte (1: the last), then JSON
-    FORK    {"frozen", "cwd"} + descriptors         EVENT    {"call", "tool", "args", "kwargs"}: a tool is called
-    ASK     {"what": "variables", …}                EXIT     {"status", "code", "count", "cpu", "peak"}: end of the cell
-    SYNC    (as it came)                            REPLY / FAIL   to ASK and FORK
-                                                    SYNC     to be sent back when all before it has been taken
+    ANSWER  {"call", "value" | "error"}             STDOUT, STDERR   bytes, in the order in which they were written
+    FORK    {"frozen", "cwd"} + descriptors         DATA     a piece of a message: one byte (1: the last), then JSON
+    ASK     {"what": "variables", …}                EVENT    {"call", "tool", "args", "kwargs"}: a tool is called
+    SYNC    (echoed)                                EXIT     {"status", "code", "count", "cpu", "peak"}: end of the cell
+                                                    REPLY / FAIL   to ASK and FORK
+                                                    SYNC     echoed by the agent once it has handled all earlier frames
 
-Every frame of a cell carries the operation of its CELL frame.  A message (of DATA frames, joined) is a JSON object:
+Every frame of a cell carries the operation number of its CELL frame.  A message (DATA frames, joined) is a JSON object:
 
     {"type": "result", "data": {mime: value}, "metadata": {…}, "count": 3}           the cell's last expression
     {"type": "display", "data": …, "metadata": …, "display_id": "…", "update": false}
-    {"type": "clear"}                                                                what was displayed so far is void
+    {"type": "clear"}                                                                discard the displays so far
     {"type": "error", "name", "message", "traceback", "ansi"}
 
-Values are texts, JSON for JSON types, base64 for binary ones.  `status` is "ok", "error" (an exception), or "exit" (the
-code asked to end, with `code`).
+Values are texts, JSON for JSON types, base64 for binary types.  `status` is "ok", "error" (an exception), or "exit"
+(the code asked to end, with `code`).
 
-A kernel is interrupted by SIGINT to its process group, and ignores it between cells.  A cell that was given input finds
-it on standard input: its descriptor comes with the CELL frame (SCM_RIGHTS), and is /dev/null afterwards; kernels that
-are started by exec cannot receive one, so they get a path in "stdin" instead.  What is written to descriptors 1 and 2,
-by whomever, goes to the agent, too, before any frame that is sent later.  So a kernel keeps output and displays in
-order if it writes to its control, or waits for SYNC before it writes to a descriptor after having sent frames.
+SIGINT to its process group interrupts a kernel; between cells, a kernel ignores it.  If a cell has input, it
+finds that on standard input.  A forked kernel gets the descriptor with the CELL frame (SCM_RIGHTS), and puts /dev/null back
+afterwards.  A kernel that was started by exec cannot receive a descriptor, so it gets a path in "stdin" instead.
 
-FORK (Python) makes a copy of the kernel, which answers STARTED on a control of its own: a checkpoint is a copy that
+The agent also reads everything that any process writes to descriptors 1 and 2, before any frame that is sent later.  To
+keep output and displays in order, a kernel either writes its output to the control, or waits for SYNC before it writes
+to a descriptor after it has sent frames.
+
+FORK (Python only) makes a copy of the kernel, which sends STARTED on a control of its own.  A checkpoint is a copy that
 waits (`frozen`), restoring forks that copy again, and a branch is a copy that goes on.
 
-What runs here is untrusted: the agent and the engine believe none of it, and it harms its own results alone.
+Kernels are untrusted: neither the agent nor the engine believes what they send, and a bad kernel spoils only its own
+results.
 """
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    Main = Callable[[int, dict[str, Any]], NoReturn]
+
+# The kernels that are forked from a warm Python.  A language's definition names its kernel (`kernel={"fork": "bash"}`),
+# and the module of that name in this folder has `main(control, order)`.  Kernels that are programs of their own
+# (`kernel={"argv": […]}`) need no row here.
+FORKED = ("python", "bash", "r", "java")
+
+
+def entry_points() -> dict[str, Main]:
+    """Import every forked kernel and return each one's `main` by name."""
+    for name in FORKED:
+        __import__(f"{__name__}.{name}")
+    return {name: sys.modules[f"{__name__}.{name}"].main for name in FORKED}

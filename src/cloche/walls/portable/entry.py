@@ -78,15 +78,11 @@ def _stream(as_text: bool) -> tuple[int, int]:
 def _serve(archive: str, stream: tuple[int, int]) -> None:
     from cloche.agent import build_steps, files, folder_watch, libc, processes, sessions
     from cloche.agent.main import Agent
-    from cloche.agent.python import note_state, offer_kernel
-    from cloche.kernels import bash, java, r
-    from cloche.kernels import python as ipython
+    from cloche.agent.python import note_state, offer_kernels
+    from cloche.kernels import entry_points
 
     _ = build_steps, files, folder_watch, processes  # the agent imports them when there is nothing left to import from
-    offer_kernel("python", ipython.main)
-    offer_kernel("bash", bash.main)
-    offer_kernel("r", r.main)
-    offer_kernel("java", java.main)
+    offer_kernels(entry_points())
     _unpack_kernels(archive)
     note_state()
     os.unlink(archive)
