@@ -1,4 +1,5 @@
-"""Runs inside a sandbox: takes frames from the engine, runs programs and file operations, sends back what happens.
+"""The program inside a sandbox: takes frames from the engine, runs programs, cells and file operations, and replies.
 
-Standard library and `cloche.wire` only.  In the jail it is forked from the nursery; behind other walls it is started.
+Uses only the standard library and `cloche.wire`.  In the jail, the agent is forked from the nursery; behind other walls
+it is started as a program (walls/portable).
 """

@@ -1,4 +1,4 @@
-"""Artifacts: files that a cell leaves in the output folder, told by looking before and after."""
+"""Artifacts: files that a cell creates or changes in the output folder, found by comparing scans before and after."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FOLDER = "output"  # in the workspace
-_SCANNED, _TOLD = 5000, 200  # files and folders looked at, and files told of
-_TOLD_BYTES = 256 << 10  # of their names
+FOLDER = "output"  # relative to the workspace
+_MAX_SCANNED, _MAX_REPORTED = 5000, 200  # files and folders to scan, and files to report
+_MAX_REPORTED_BYTES = 256 << 10  # of the reported paths
 
 
 def scan(home: str) -> dict[str, tuple[int, int, int]]:
-    """The files in the output folder, and by what a change of one is recognised."""
+    """Return the files in the output folder, each with its inode, change time and size."""
     found: dict[str, tuple[int, int, int]] = {}
     top = f"{home}/{FOLDER}"
-    ahead = [] if os.path.islink(top) else [top]
-    left = _SCANNED
-    while ahead and left > 0:
+    folders = [] if os.path.islink(top) else [top]
+    remaining = _MAX_SCANNED
+    while folders and remaining > 0:
         try:
-            with os.scandir(ahead.pop()) as scan:
+            with os.scandir(folders.pop()) as scan:
                 for item in scan:
-                    left -= 1
-                    if left < 0:
+                    remaining -= 1
+                    if remaining < 0:
                         break
                     if item.is_dir(follow_symlinks=False):
-                        ahead.append(item.path)
-                    elif item.is_file(follow_symlinks=False) and not atomic_writes.is_live(item.name):
+                        folders.append(item.path)
+                    elif item.is_file(follow_symlinks=False) and not atomic_writes.is_in_progress(item.name):
                         status = item.stat(follow_symlinks=False)
                         found[item.path] = status.st_ino, status.st_ctime_ns, status.st_size
         except OSError:
-            continue  # it went away, or is not to be read
+            continue  # the folder was removed, or is not readable
     return found
 
 
 def new_or_changed(before: dict[str, Any], after: dict[str, tuple[int, int, int]]) -> list[list[Any]]:
-    """What a cell has left: path and size of each, as many as can be told."""
-    told: list[list[Any]] = []
-    room = _TOLD_BYTES
+    """Return path and size of each file that the cell created or changed, within the limits of a report."""
+    report: list[list[Any]] = []
+    room = _MAX_REPORTED_BYTES
     for path in sorted(after):
         if before.get(path) != after[path]:
             room -= len(dumps(path))
-            if len(told) == _TOLD or room < 0:
+            if len(report) == _MAX_REPORTED or room < 0:
                 break
-            told.append([path, after[path][2]])
-    return told
+            report.append([path, after[path][2]])
+    return report

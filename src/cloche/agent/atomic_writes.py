@@ -1,6 +1,6 @@
-"""Drafts: the new contents of a file, beside it under a name of ours, until they are complete and take its place.
+"""Atomic writes: new contents go to a temporary file in the same folder, which replaces the target once it is complete.
 
-Nobody is told of them: listings, artifacts, checkpoints and watches leave them out.
+Temporary files are invisible to users: listings, artifacts, checkpoints and watches leave them out.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import os
 _PREFIX, _RANDOM = ".cloche-", 16
 _MAX_REMEMBERED = 1000
 
-_live: set[str] = set()  # names of those under way
-_published: dict[str, tuple[str, ...]] = {}  # the last ones that took a place, and what a watch tells of it
+_in_progress: set[str] = set()  # names of temporary files that are being written
+# recently renamed temporary files, and the changes that a watch reports for each
+_published: dict[str, tuple[str, ...]] = {}
 
 
 class AtomicWrite:
-    """A file on its way to a place, in the same folder."""
+    """A temporary file that will replace `target`."""
 
     def __init__(self, target: str, replaced: os.stat_result | None) -> None:
         self._target, self._replaces = os.path.basename(target), replaced is not None
@@ -24,46 +25,46 @@ class AtomicWrite:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             if replaced is not None and replaced.st_dev != os.fstat(self._folder).st_dev:
-                raise OSError(16, "the file is a mount")
+                raise OSError(16, "the file is a mount point")
             self.fd = os.open(self._name, flags, 0o644, dir_fd=self._folder)
         except OSError:
             os.close(self._folder)
             raise
-        _live.add(self._name)
+        _in_progress.add(self._name)
         if replaced is not None:
             os.fchmod(self.fd, replaced.st_mode & 0o7777)
 
     def publish(self) -> None:
-        """Let it take its place; `drop` it in any case."""
+        """Replace the target.  Call `drop` in any case."""
         size = os.fstat(self.fd).st_size
         os.rename(self._name, self._target, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        _live.discard(self._name)
+        _in_progress.discard(self._name)
         _published[self._name] = ("write",) if self._replaces else ("create", "write") if size else ("create",)
         if len(_published) > _MAX_REMEMBERED:
             del _published[next(iter(_published))]
 
     def drop(self) -> None:
-        """Close it; unless it has taken its place, it is gone."""
+        """Close the file, and delete it unless it has replaced the target."""
         os.close(self.fd)
-        if self._name in _live:
-            _live.discard(self._name)
+        if self._name in _in_progress:
+            _in_progress.discard(self._name)
             try:
                 os.unlink(self._name, dir_fd=self._folder)
             except OSError:
-                pass  # somebody else has removed it
+                pass  # somebody else has deleted it
         os.close(self._folder)
 
 
-def is_live(name: str) -> bool:
-    """Is this a draft under way?"""
-    return name in _live
+def is_in_progress(name: str) -> bool:
+    """Say whether this is the name of a temporary file that is being written now."""
+    return name in _in_progress
 
 
-def is_draft(name: str) -> bool:
-    """Is this a name that we give to drafts?  For who cannot know which are under way."""
+def is_temporary_name(name: str) -> bool:
+    """Say whether the name has the form of our temporary names, for code that cannot know which ones are in use."""
     return name.startswith(_PREFIX) and len(name) == len(_PREFIX) + 2 * _RANDOM
 
 
-def told_of(name: str) -> tuple[str, ...]:
-    """The changes that a watch tells of when this draft takes its place."""
+def changes_of(name: str) -> tuple[str, ...]:
+    """Return the changes that a watch reports when this temporary file replaces its target."""
     return _published.get(name, ("write",))

@@ -1,4 +1,4 @@
-"""Jobs on many files, done by a fork of the agent: the agent itself goes on listening meanwhile."""
+"""Jobs on many files, done in a fork of the agent, so that the agent keeps serving the engine."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ _MAX_REPORT = 1 << 20
 
 
 class BackgroundJobs:
-    """Jobs, one at a time: two at once on the same files would be in each other's way."""
+    """A queue of jobs.  Only one runs at a time: two on the same files would disturb each other."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._waiting: deque[tuple[Job, Done]] = deque()
-        self._done: Done | None = None  # of the job under way
+        self._done: Done | None = None  # the callback of the running job
         self._report = bytearray()
 
     def add(self, job: Job, done: Done, quick: bool = False) -> None:
-        """Have a job done; `done` gets what it returns, or the OSError that it ended with."""
+        """Run a job.  `done` receives the job's result, or the OSError that it failed with.
+
+        A `quick` job runs in the agent itself if no other job is running.
+        """
         if quick and self._done is None:
-            report = _report(job)  # a fork would take longer
+            report = _report(job)  # a fork would take longer than the job
             done(report["done"] if "done" in report else OSError(*report["failed"]))
             return
         self._waiting.append((job, done))
@@ -52,7 +55,7 @@ class BackgroundJobs:
             return
         try:
             if os.fork() == 0:
-                _carry_out(job, writing)
+                _run_in_child(job, writing)
         except OSError as problem:
             os.close(reading)
             self._end(problem)
@@ -74,7 +77,7 @@ class BackgroundJobs:
         try:
             report = loads(self._report.decode())
         except ValueError:
-            report = {"failed": [4, "it was ended before it was done"]}
+            report = {"failed": [4, "the job was killed before it finished"]}
         self._end(report["done"] if "done" in report else OSError(*report["failed"]))
 
     def _end(self, outcome: dict[str, Any] | OSError) -> None:
@@ -86,7 +89,7 @@ class BackgroundJobs:
 
 
 def _report(job: Job) -> dict[str, Any]:
-    """Do it, and tell how it went."""
+    """Run the job and return its result or its failure."""
     try:
         return {"done": job()}
     except OSError as problem:
@@ -95,8 +98,8 @@ def _report(job: Job) -> dict[str, Any]:
         return {"failed": [5, f"{type(problem).__name__}: {problem}"]}
 
 
-def _carry_out(job: Job, writing: int) -> None:
-    """In the fork."""
+def _run_in_child(job: Job, writing: int) -> None:
+    """Run the job in the forked child and write the report to the pipe."""
     try:
         signals.set_wakeup_fd(-1)
         os.set_blocking(writing, True)

@@ -1,4 +1,4 @@
-"""What is done before a program and beside it: compilers and checkers, whose output is told apart from its own."""
+"""Runs compilers before a program, and checkers beside it.  Their output is kept apart from the program's."""
 
 from __future__ import annotations
 
@@ -15,112 +15,114 @@ if TYPE_CHECKING:
 
     from cloche.agent.main import Agent
 
-_SCRATCH = "/tmp/build"  # where languages/language.py has compilers leave what they make
-_MAX_OUTPUT = 128 << 10  # bytes of what a stage says that are passed on; as JSON they are six times as many at worst
+_SCRATCH = "/tmp/build"  # where languages/language.py lets compilers put their results
+_MAX_OUTPUT = 128 << 10  # bytes of a step's output that are forwarded; as JSON they can grow sixfold
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    """Begin with what comes first; the program follows by itself when that went well."""
+    """Carry out a RUN frame that has build steps; the program follows when they succeed."""
     os.makedirs(_SCRATCH, exist_ok=True)
     processes.write_sources(request)
-    stages = BuildThenRun(agent, operation, request)
-    agent.operations[operation] = stages
-    stages.begin()
+    run = BuildThenRun(agent, operation, request)
+    agent.operations[operation] = run
+    run.begin()
 
 
 class BuildThenRun:
-    """A run that has not come to its program yet."""
+    """A run whose program has not started yet."""
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation, self._request = agent, operation, request
-        self._waiting: list[dict[str, Any]] = list(request.get("before") or ())
-        self._now: BuildStep | None = None
-        self._beside: BuildStep | None = None
-        self._program: processes.RunningProgram | None = None
-        self._held: list[tuple[int, bytes]] = []  # for the program, once it is there; at most what credit allows
+        self._remaining: list[dict[str, Any]] = list(request.get("before") or ())
+        self._current: BuildStep | None = None
+        self._side_step: BuildStep | None = None
+        self._running: processes.RunningProgram | None = None
+        self._kept_frames: list[
+            tuple[int, bytes]
+        ] = []  # frames for the program, until it has started; credit bounds them
         self._began = monotonic()
 
     def begin(self) -> None:
-        """Start the first of them, and what goes beside them all."""
+        """Start the first step, and the step that runs beside everything."""
         beside = self._request.get("beside")
         if beside:
-            self._beside = BuildStep(self._agent, self._request, beside, self._beside_ended)
+            self._side_step = BuildStep(self._agent, self._request, beside, self._side_step_ended)
         try:
-            self._go_on()
+            self._continue()
         except BaseException:
-            if self._beside is not None:
-                self._beside.cancel()
+            if self._side_step is not None:
+                self._side_step.cancel()
             raise
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """What is meant for the program waits for it; an end is the end of all."""
+        """Keep the program's frames for later; a signal or a cancellation ends the run."""
         if kind == frames.CANCEL:
             self.cancel()
         elif kind == frames.SIGNAL:
-            self.cancel()  # whoever interrupts a run does not want its program any more
+            self.cancel()  # an interrupted run should not start its program
         else:
-            self._held.append((kind, payload))
+            self._kept_frames.append((kind, payload))
 
     def cancel(self) -> None:
-        """Kill what is under way."""
-        self._waiting.clear()
-        for stage in (self._now, self._beside):
+        """Kill the running steps."""
+        self._remaining.clear()
+        for stage in (self._current, self._side_step):
             if stage is not None:
                 stage.cancel()
 
-    def _go_on(self) -> None:
-        if self._waiting:
-            step = self._waiting.pop(0)
-            self._now = BuildStep(self._agent, self._request, step, self._ended)
+    def _continue(self) -> None:
+        if self._remaining:
+            step = self._remaining.pop(0)
+            self._current = BuildStep(self._agent, self._request, step, self._ended)
             return
-        self._now = None
-        del self._agent.operations[self._operation]  # the program takes its place
-        now = monotonic()  # a short program may be over by the time that it is said to have started
+        self._current = None
+        del self._agent.operations[self._operation]  # the program takes over the operation
+        now = monotonic()  # before the start: a short program may have ended when `start_program` returns
         program = processes.start_program(self._agent, self._operation, self._request)
-        self._program, program.beside, program.began = program, self._beside, now
-        for kind, payload in self._held:
+        self._running, program.side_step, program.began = program, self._side_step, now
+        for kind, payload in self._kept_frames:
             program.receive(kind, payload)
 
     def _ended(self, stage: BuildStep, status: int, usage: Any) -> None:
-        self._now = None
-        self._tell(stage, status, usage)
+        self._current = None
+        self._report(stage, status, usage)
         if status == 0:
             try:
-                self._go_on()
+                self._continue()
             except (OSError, ValueError) as problem:
-                self._give_up()
+                self._drop_side_step()
                 self._agent.fail(self._operation, problem)
             return
-        self._give_up()
-        told = processes.outcome(self._agent, status, usage, self._began)
-        self._agent.finish(self._operation, frames.EXIT, {**told, "stage": stage.name})
+        self._drop_side_step()
+        outcome = processes.outcome(self._agent, status, usage, self._began)
+        self._agent.finish(self._operation, frames.EXIT, {**outcome, "stage": stage.name})
 
-    def _give_up(self) -> None:
-        if self._beside is not None:
-            self._beside.cancel()
-            self._beside = None
+    def _drop_side_step(self) -> None:
+        if self._side_step is not None:
+            self._side_step.cancel()
+            self._side_step = None
 
-    def _beside_ended(self, stage: BuildStep, status: int, usage: Any) -> None:
-        if self._beside is None:
-            return  # nobody waits for it any more
-        self._beside = None
-        self._tell(stage, status, usage)
-        if self._program is not None:
-            self._program.company_left()
+    def _side_step_ended(self, stage: BuildStep, status: int, usage: Any) -> None:
+        if self._side_step is None:
+            return  # the run has ended without it
+        self._side_step = None
+        self._report(stage, status, usage)
+        if self._running is not None:
+            self._running.side_step_ended()
 
-    def _tell(self, stage: BuildStep, status: int, usage: Any) -> None:
-        told = {
+    def _report(self, stage: BuildStep, status: int, usage: Any) -> None:
+        report = {
             "stage": stage.name,
             "code": os.waitstatus_to_exitcode(status),
             "output": stage.output.decode("utf-8", "replace"),
             "cpu": usage.ru_utime + usage.ru_stime,
             "peak": usage.ru_maxrss * 1024,
         }
-        self._agent.send(frames.encode_json(self._operation, frames.EVENT, told))
+        self._agent.send(frames.encode_json(self._operation, frames.EVENT, report))
 
 
 class BuildStep:
-    """A compiler or a checker at work; the beginning of what it says is kept."""
+    """A running compiler or checker; the beginning of its output is kept."""
 
     def __init__(
         self,
@@ -135,37 +137,37 @@ class BuildStep:
         environment = {**agent.environment, **request.get("env", {}), **step.get("env", {})}
         cwd = step.get("cwd") or agent.home
         os.makedirs(cwd, exist_ok=True)
-        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._said, saying = processes.pipe()
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._output_pipe, writing = processes.pipe()
         try:
-            self.pid = processes.spawn(list(step["argv"]), cwd, environment, (nothing, saying, saying))
+            self.pid = processes.spawn(list(step["argv"]), cwd, environment, (null, writing, writing))
         except BaseException:
-            os.close(self._said)
+            os.close(self._output_pipe)
             raise
         finally:
-            os.close(nothing)
-            os.close(saying)
-        os.set_blocking(self._said, False)
-        agent.watch(self._said, self._listen)
+            os.close(null)
+            os.close(writing)
+        os.set_blocking(self._output_pipe, False)
+        agent.watch(self._output_pipe, self._read_output)
         agent.adopt(self.pid, self._ended)
 
     def cancel(self) -> None:
-        """Kill it and everything that it has started."""
+        """Kill the step and all processes that it started."""
         process_trees.end_tree(self._agent, self.pid)
 
-    def _listen(self) -> None:
+    def _read_output(self) -> None:
         while True:
             try:
-                data = os.read(self._said, 64 << 10)
+                data = os.read(self._output_pipe, 64 << 10)
             except BlockingIOError:
                 return
             if not data:
-                self._agent.unwatch(self._said)
+                self._agent.unwatch(self._output_pipe)
                 return
             self.output += data[: _MAX_OUTPUT - len(self.output)]
 
     def _ended(self, status: int, usage: Any) -> None:
-        self._listen()
-        self._agent.unwatch(self._said)
-        os.close(self._said)
+        self._read_output()
+        self._agent.unwatch(self._output_pipe)
+        os.close(self._output_pipe)
         self._done(self, status, usage)

@@ -1,7 +1,7 @@
-"""Checkpoints: frozen copies of the Python kernels, and the files as they were; restored any number of times.
+"""Checkpoints: frozen copies of the Python kernels and a version of the files.  Each can be restored many times.
 
-A frozen copy is a kernel that nobody gives cells to: restoring forks it again.  Files are versioned (see versions/) by
-an errand, so that the agent goes on listening; unless there are so few that it is done at once.
+A frozen copy is a kernel that gets no cells; restoring forks it again.  A background job records the files (see
+versions/), so that the agent keeps serving the engine; a few small files are recorded at once.
 """
 
 from __future__ import annotations
@@ -25,36 +25,38 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 MAX_CHECKPOINTS = 64
-_FEW, _LITTLE = 200, 1 << 20  # files, and bytes in them, that are no errand
-_MERGED = "merged"  # a version for a moment; the engine gives checkpoints other names
-BRANCHES = "/tmp/branches"  # where a branch with files of its own finds them
-_ANSWER_S = 15.0  # for a kernel to copy itself; code of the user's can keep it from doing so for ever
-_TOLD = 250_000  # bytes of paths of one kind, as JSON, in an answer
-_GONE = "the copy of its variables was killed, perhaps for want of memory"
+_QUICK_FILES, _QUICK_BYTES = 200, 1 << 20  # up to so many files and bytes, a job runs in the agent itself
+_MERGED = "merged"  # a temporary version; the engine never uses this name for a checkpoint
+BRANCHES = "/tmp/branches"  # holds the files of branches that have their own
+_ANSWER_S = 15.0  # for a kernel to copy itself, which user code can block forever
+_MAX_LISTED_BYTES = 250_000  # bytes of paths per kind of change in a reply, as JSON
+_COPY_KILLED = "the copy of its variables was killed, possibly because memory ran out"
 
 
 class AgentCheckpoint:
-    """A moment that can be gone back to; owner of its frozen kernels."""
+    """A saved moment that can be restored, and the owner of its frozen kernels."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.contexts: dict[str, dict[str, Any]] = {}  # those that there were: how to make them again
+        # descriptions of the contexts at that moment, to create them again
+        self.contexts: dict[str, dict[str, Any]] = {}
         self.frozen: dict[str, KernelProcess] = {}
-        self.folders: dict[str, str] = {}  # the working directory of each; by path, for it may be made anew
-        self.killed: set[str] = set()  # contexts whose copies are not there any more
+        # working directory of each context; a path, because the folder may be recreated
+        self.folders: dict[str, str] = {}
+        self.killed: set[str] = set()  # contexts whose copies were killed since
 
-    def takes(self, _kernel: KernelProcess, _operation: int, _kind: int, _payload: bytes) -> bool:
-        """A frozen kernel has nothing to say."""
+    def accept_frame(self, _kernel: KernelProcess, _operation: int, _kind: int, _payload: bytes) -> bool:
+        """Ignore frames: a frozen kernel has nothing to report."""
         return True
 
     def kernel_ended(self, kernel: KernelProcess, _code: int) -> None:
-        """Somebody has killed it: what it held is lost."""
+        """Note that a frozen kernel was killed and its variables are lost."""
         for name in [name for name, frozen in self.frozen.items() if frozen is kernel]:
             del self.frozen[name]
             self.killed.add(name)
 
     def thaw(self) -> None:
-        """Let go of the frozen kernels."""
+        """End the frozen kernels."""
         frozen, self.frozen = self.frozen, {}
         for kernel in frozen.values():
             kernel.kill()
@@ -64,55 +66,55 @@ class AgentCheckpoints:
     """The checkpoints of one sandbox."""
 
     def __init__(self, agent: Agent, top: int, store: int) -> None:
-        self._agent, self._top, self._store, self._errands = agent, top, store, BackgroundJobs(agent)
+        self._agent, self._top, self._store, self._jobs = agent, top, store, BackgroundJobs(agent)
         self.by_name: dict[str, AgentCheckpoint] = {}
         self._last_branch = 0
 
     def _versions(self) -> Versions:
-        """The versions of the files, with an eye on those that a program may change unseen."""
-        asleep = {str(kernel.pid) for known in self.by_name.values() for kernel in known.frozen.values()}
-        return Versions(self._top, self._store, mapped(self._top, frozenset((*asleep, "1"))))
+        """Open the versions of the files, with a list of those that programs may change unnoticed, through mappings."""
+        frozen_pids = {str(kernel.pid) for known in self.by_name.values() for kernel in known.frozen.values()}
+        return Versions(self._top, self._store, mapped(self._top, frozenset((*frozen_pids, "1"))))
 
-    def _send(self, job: Callable[[], dict[str, Any]], done: Callable[[dict[str, Any] | OSError], None]) -> None:
-        """Have a job on the files done; by ourselves where that is quicker than to send somebody."""
-        self._errands.add(job, done, quick=_is_small(self._agent.home))
+    def _run_job(self, job: Callable[[], dict[str, Any]], done: Callable[[dict[str, Any] | OSError], None]) -> None:
+        """Run a job on the files: in the agent itself if they are few, which is quicker than a fork."""
+        self._jobs.add(job, done, quick=_is_small(self._agent.home))
 
     def find(self, name: str) -> AgentCheckpoint:
-        """The checkpoint of this name."""
+        """Return the checkpoint of this name, or raise FileNotFoundError."""
         if name not in self.by_name:
-            raise FileNotFoundError(2, f"there is no checkpoint {name}")
+            raise FileNotFoundError(2, f"there is no checkpoint named {name}")
         return self.by_name[name]
 
     def take(self, operation: int, request: dict[str, Any]) -> None:
-        """Make a checkpoint of all contexts and files; or of the files alone."""
+        """Make a checkpoint of the files, and of all contexts unless the request leaves them out."""
         name = str(request["name"])
         if name in self.by_name or len(self.by_name) >= MAX_CHECKPOINTS:
-            raise OSError(17, f"there is a checkpoint {name} already, or there are too many")
+            raise OSError(17, f"a checkpoint named {name} already exists, or there are too many checkpoints")
         checkpoint = self.by_name[name] = AgentCheckpoint(name)
         step = PendingReply(self._agent, operation, PendingReply.finish)
         step.undo.append(lambda: self._forget(checkpoint))
         step.reply["lost"] = {}
         for context in self._agent.contexts.by_name.values():
             checkpoint.contexts[context.name] = context.description
-            if context.kernel is None or not _forks(context) or not request.get("contexts", True):
+            if context.kernel is None or not _can_fork(context) or not request.get("contexts", True):
                 continue
             checkpoint.folders[context.name] = _working_directory(context.kernel)
             try:
                 copy = context.kernel.fork(checkpoint, {"frozen": True, "cwd": None})
-            except OSError as problem:  # we have too many descriptors open
+            except OSError as problem:  # too many open descriptors
                 step.fail(problem)
                 break
             checkpoint.frozen[context.name] = copy
-            copy.ready = self._told(step, copy, context.name)
-        self._send(lambda: {"files": self._versions().take(name)}, step.waits())
-        step.go()
+            copy.ready = self._ready_callback(step, copy, context.name)
+        self._run_job(lambda: {"files": self._versions().take(name)}, step.expect())
+        step.all_started()
 
     def restore(self, operation: int, request: dict[str, Any]) -> None:
-        """Make variables and files what they were; or the files alone."""
+        """Restore the files, and the variables of all contexts unless the request leaves them out."""
         checkpoint = self.find(str(request["name"]))
         with_contexts = request.get("contexts", True)
         if with_contexts:
-            self._stop_all(checkpoint)  # before their files go
+            self._stop_all(checkpoint)  # before their files are replaced
         files = PendingReply(
             self._agent, operation, lambda step: self._thaw(step, checkpoint if with_contexts else None)
         )
@@ -121,8 +123,8 @@ class AgentCheckpoints:
             "contexts": list(checkpoint.contexts),
             "restarted": [name for name in checkpoint.contexts if name not in checkpoint.frozen],
         }
-        self._send(lambda: {"files": self._versions().restore(checkpoint.name)}, files.waits())
-        files.go()
+        self._run_job(lambda: {"files": self._versions().restore(checkpoint.name)}, files.expect())
+        files.all_started()
 
     def _stop_all(self, checkpoint: AgentCheckpoint) -> None:
         contexts = self._agent.contexts
@@ -134,7 +136,7 @@ class AgentCheckpoints:
             context.lost = False
 
     def _thaw(self, files: PendingReply, checkpoint: AgentCheckpoint | None) -> None:
-        """The files are there: now the kernels, which open them again."""
+        """Fork the frozen kernels.  The files are in place by now, because the kernels open them again."""
         if checkpoint is None or files.problem is not None or self._agent.operations.get(files.operation) is not files:
             files.finish()
             return
@@ -143,49 +145,49 @@ class AgentCheckpoints:
         for name, frozen in list(checkpoint.frozen.items()):
             context = self._agent.contexts.by_name.get(name)
             if context is None:
-                continue  # it was removed meanwhile
-            context.stop()  # whatever has begun in it meanwhile
+                continue  # removed in the meantime
+            context.stop()  # end a cell that was started in the meantime
             try:
                 copy = frozen.fork(context, {"frozen": False, "cwd": _existing(checkpoint.folders[name])})
             except OSError as problem:
                 step.fail(problem)
                 break
             context.adopt(copy)
-            copy.ready = self._told(step, copy, name, frozen.lost)
+            copy.ready = self._ready_callback(step, copy, name, frozen.lost)
             step.undo.append(context.stop)
-        step.go()
+        step.all_started()
 
     def branch(self, operation: int, request: dict[str, Any]) -> None:
-        """A new context that goes on from where a checkpoint, or a live context, is."""
+        """Add a context that continues from a checkpoint or from a live context."""
         source = str(request["context"])
         contexts = self._agent.contexts
         if request.get("name") is not None:
             checkpoint = self.find(str(request["name"]))
             if source in checkpoint.killed:
-                raise OSError(5, _GONE)
+                raise OSError(5, _COPY_KILLED)
             kernel = checkpoint.frozen.get(source)
             folder = checkpoint.folders.get(source, "")
             description = checkpoint.contexts.get(source)
-            if description is None and source in contexts.by_name:  # it had not begun: a branch begins from nothing
+            if description is None and source in contexts.by_name:  # it had no kernel yet: the branch starts empty
                 description = contexts.by_name[source].description
         else:
             context = contexts.find(source)
             kernel, description = context.kernel, context.description
             folder = "" if kernel is None else _working_directory(kernel)
             if context.cell is not None:
-                raise OSError(16, "this context runs a cell")
+                raise OSError(16, "the context is running a cell")
         if description is None:
-            raise FileNotFoundError(2, f"there was no context {source}")
+            raise FileNotFoundError(2, f"the checkpoint has no context named {source}")
         if kernel is None and "fork" not in description["how"]:
-            raise OSError(38, "a branch needs a Python context")
+            raise OSError(38, "only Python contexts can be branched")
         branch = contexts.add(str(request["new"]), description)
-        files = PendingReply(self._agent, operation, lambda step: self._grow(step, branch, kernel))
+        files = PendingReply(self._agent, operation, lambda step: self._start_branch(step, branch, kernel))
         files.undo.append(lambda: contexts.remove(branch.name))
         if request.get("files") == "copy":
             self._copy_files(files, branch, request.get("name"))
             files.reply["cwd"] = _moved(folder or branch.description["cwd"], self._agent.home, str(branch.folder))
             branch.description = {**branch.description, "cwd": files.reply["cwd"]}
-        files.go()
+        files.all_started()
 
     def _copy_files(self, step: PendingReply, branch: AgentContext, name: str | None) -> None:
         self._last_branch += 1
@@ -200,9 +202,9 @@ class AgentCheckpoints:
                 os.close(to)
 
         step.reply["folder"] = folder
-        self._send(copy, step.waits())
+        self._run_job(copy, step.expect())
 
-    def _grow(self, files: PendingReply, branch: AgentContext, kernel: KernelProcess | None) -> None:
+    def _start_branch(self, files: PendingReply, branch: AgentContext, kernel: KernelProcess | None) -> None:
         if self._agent.contexts.by_name.get(branch.name) is not branch:
             files.fail(FileNotFoundError(2, "the branch was removed"))
         if files.problem is not None or kernel is None or self._agent.operations.get(files.operation) is not files:
@@ -214,14 +216,14 @@ class AgentCheckpoints:
             copy = kernel.fork(branch, {"frozen": False, "cwd": _existing(files.reply.get("cwd") or "")})
         except OSError as problem:
             step.fail(problem)
-            step.go()
+            step.all_started()
             return
         branch.adopt(copy)
-        copy.ready = self._told(step, copy, branch.name)
-        step.go()
+        copy.ready = self._ready_callback(step, copy, branch.name)
+        step.all_started()
 
     def replace(self, operation: int, request: dict[str, Any]) -> None:
-        """Let a context go on as one of its branches; with `folder`, the branch's files become everybody's."""
+        """Let a context continue as one of its branches; a branch's own files replace the workspace."""
         contexts = self._agent.contexts
         context, branch = contexts.find(str(request["context"])), contexts.find(str(request["by"]))
         if context.cell is not None or branch.cell is not None:
@@ -229,11 +231,11 @@ class AgentCheckpoints:
         step = PendingReply(self._agent, operation, lambda step: self._swap(step, context, branch))
         if branch.folder is not None:
             folder = branch.folder
-            self._send(lambda: self._merge(folder), step.waits())
-        step.go()
+            self._run_job(lambda: self._merge(folder), step.expect())
+        step.all_started()
 
     def _swap(self, merged: PendingReply, context: AgentContext, branch: AgentContext) -> None:
-        """The files are everybody's now: so are the variables."""
+        """Move the branch's kernel to the context, after the files have moved."""
         by_name = self._agent.contexts.by_name
         if by_name.get(context.name) is not context or by_name.get(branch.name) is not branch:
             merged.fail(FileNotFoundError(2, "the context was removed"))
@@ -247,16 +249,16 @@ class AgentCheckpoints:
         if kernel is not None:
             context.adopt(kernel)
             if branch.folder is not None:
-                done = step.waits()
+                done = step.expect()
                 folder = _moved(_working_directory(kernel), branch.folder, self._agent.home)
                 kernel.ask(frames.ASK, {"what": "move", "cwd": folder}, lambda _: done(None))
                 self._agent.after(_ANSWER_S, step.cancel)
         self._agent.contexts.remove(branch.name)
-        step.go()
+        step.all_started()
 
     def clear(self, folder: str) -> None:
-        """Remove the files that a branch had for itself."""
-        self._errands.add(lambda: _remove(folder), lambda _: None)
+        """Remove the files of a branch."""
+        self._jobs.add(lambda: _remove(folder), lambda _: None)
 
     def _merge(self, folder: str) -> dict[str, Any]:
         source = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -271,41 +273,47 @@ class AgentCheckpoints:
         return {"files": merged}
 
     def changes(self, operation: int, request: dict[str, Any]) -> None:
-        """What has changed in the files since a checkpoint."""
+        """List the files that changed since a checkpoint."""
         checkpoint = self.find(str(request["name"]))
         step = PendingReply(self._agent, operation, PendingReply.finish)
-        self._send(lambda: {"changes": _bounded(self._versions().changes(checkpoint.name))}, step.waits())
-        step.go()
+        self._run_job(lambda: {"changes": _bounded(self._versions().changes(checkpoint.name))}, step.expect())
+        step.all_started()
 
     def forget(self, operation: int, request: dict[str, Any]) -> None:
         """Remove a checkpoint."""
         checkpoint = self.find(str(request["name"]))
         step = PendingReply(self._agent, operation, PendingReply.finish)
-        done = step.waits()
-        self._forget(checkpoint, lambda _: done(None))  # what could not be removed is swept away with the next
-        step.go()
+        done = step.expect()
+        # files that could not be removed are swept with the next checkpoint
+        self._forget(checkpoint, lambda _: done(None))
+        step.all_started()
 
     def _forget(
         self, checkpoint: AgentCheckpoint, done: Callable[[dict[str, Any] | OSError], None] = lambda _: None
     ) -> None:
         self.by_name.pop(checkpoint.name, None)
         checkpoint.thaw()
-        self._send(lambda: self._forget_files(checkpoint.name), done)
+        self._run_job(lambda: self._forget_files(checkpoint.name), done)
 
     def _forget_files(self, name: str) -> dict[str, Any]:
         Versions(self._top, self._store).forget(name)
         return {}
 
-    def _told(
+    def _ready_callback(
         self, step: PendingReply, copy: KernelProcess, name: str, lost_before: dict[str, Any] | None = None
     ) -> Callable[[OSError | None], None]:
-        """What to call when a copy is ready, or cannot be; `lost_before` is what it is a copy of had lost already."""
-        done = step.waits()
-        alarm = self._agent.after(_ANSWER_S, lambda: copy.fail(OSError(110, f"the kernel of {name} does not answer")))
+        """Return the callback for a copy that has started or failed to.
+
+        `lost_before` says what the kernel that was copied had already lost.
+        """
+        done = step.expect()
+        alarm = self._agent.after(
+            _ANSWER_S, lambda: copy.fail(OSError(110, f"the kernel of context {name} does not answer"))
+        )
 
         def ready(problem: OSError | None) -> None:
             self._agent.forget_alarm(alarm)
-            lost = _sensible(copy.lost if lost_before is None else lost_before)
+            lost = _validated_losses(copy.lost if lost_before is None else lost_before)
             if problem is None and any(lost.values()):
                 step.reply["lost"][name] = lost
             done(problem)
@@ -314,26 +322,26 @@ class AgentCheckpoints:
 
 
 def _is_small(folder: str) -> bool:
-    """Is it a matter of a millisecond or two to go through all files?"""
-    ahead, entries, size = [folder], 0, 0
-    while ahead:
+    """Say whether all files can be processed within a millisecond or two."""
+    folders, entries, size = [folder], 0, 0
+    while folders:
         try:
-            with os.scandir(ahead.pop()) as scan:
+            with os.scandir(folders.pop()) as scan:
                 for item in scan:
                     entries += 1
                     if item.is_dir(follow_symlinks=False):
-                        ahead.append(item.path)
+                        folders.append(item.path)
                     elif item.is_file(follow_symlinks=False):
                         size += item.stat(follow_symlinks=False).st_size
-                    if entries > _FEW or size > _LITTLE:
+                    if entries > _QUICK_FILES or size > _QUICK_BYTES:
                         return False
         except OSError:
             return False
     return True
 
 
-def _forks(context: AgentContext) -> bool:
-    """Only Python's kernels can be copied."""
+def _can_fork(context: AgentContext) -> bool:
+    """Say whether the context's kernel can be copied; only Python's can."""
     return bool(context.description["how"].get("fork") == "python")
 
 
@@ -349,12 +357,12 @@ def _existing(folder: str) -> str | None:
 
 
 def _moved(path: str, old: str, new: str) -> str:
-    """The same place below another folder; that folder itself for what is not below the old one."""
+    """Return the same path below another folder, or that folder itself for a path outside the old one."""
     return new + path[len(old) :] if path.startswith(f"{old}/") else new
 
 
-def _sensible(lost: dict[str, Any]) -> dict[str, Any]:
-    """What a kernel says that it lost, as far as it could be true."""
+def _validated_losses(lost: dict[str, Any]) -> dict[str, Any]:
+    """Keep the well-formed part of what a kernel reports as lost."""
     threads = lost.get("threads")
     counts = {name: lost[name] if type(lost.get(name)) is int else 0 for name in ("children", "sockets")}
     return {"threads": [str(name)[:100] for name in threads[:100]] if isinstance(threads, list) else [], **counts}
@@ -362,7 +370,7 @@ def _sensible(lost: dict[str, Any]) -> dict[str, Any]:
 
 def _bounded(changes: dict[str, Any]) -> dict[str, Any]:
     for kind in ("created", "changed", "removed"):
-        room = _TOLD
+        room = _MAX_LISTED_BYTES
         for count, path in enumerate(changes[kind]):
             room -= len(dumps(path))
             if room < 0:

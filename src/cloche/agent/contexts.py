@@ -1,4 +1,4 @@
-"""Contexts: each has a kernel, runs one cell at a time in it, and outlives it."""
+"""Contexts: each has a name and a kernel, runs one cell at a time in it, and survives the kernel's end."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 MAX_CONTEXTS = 32
-_LEFT_OVER = 256 << 10  # bytes printed between two cells that are kept for the next
-_TELL_S = 5.0  # for a kernel to tell its variables
-_PATIENCE = {"PIP_RETRIES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # a network that is not there will not come
+_MAX_PENDING_OUTPUT = 256 << 10  # bytes printed between two cells that are kept for the next one
+_VARIABLES_S = 5.0  # for a kernel to describe its variables
+_PIP_SETTINGS = {"PIP_RETRIES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # without a network, retries only take time
 _ENOSYS, _EBUSY, _EAGAIN = 38, 16, 11
 
 
 class AgentContext:
-    """A kernel with a name, and what is known of it between two cells."""
+    """A named kernel, and its state between cells."""
 
     def __init__(self, agent: Agent, name: str, description: dict[str, Any]) -> None:
         self.name, self.description = name, description
         self.kernel: KernelProcess | None = None
         self.cell: RunningCell | None = None
-        self.lost = False  # a kernel with state has ended since the last cell
-        self.folder: str | None = None  # of a branch with files of its own
+        self.lost = False  # the kernel ended since the last cell, and its variables with it
+        self.folder: str | None = None  # of a branch that has its own files
         self._agent = agent
-        self._left_over: deque[tuple[int, bytes]] = deque()
+        self._pending_output: deque[tuple[int, bytes]] = deque()
 
     def run(self, operation: int, request: dict[str, Any]) -> RunningCell:
-        """Begin a cell."""
+        """Start a cell."""
         if self.cell is not None:
-            raise OSError(_EBUSY, "this context runs another cell")
+            raise OSError(_EBUSY, "the context is already running a cell")
         if self.kernel is None:
             self.start()
         self.cell = RunningCell(self._agent, self, operation, request)
         return self.cell
 
     def start(self) -> None:
-        """Start its kernel."""
+        """Start the context's kernel."""
         how = self.description["how"]
         if "fork" in how and not python.has_kernel(how["fork"]):
-            raise OSError(_ENOSYS, "this sandbox was made for a single program, and has no kernels")
+            raise OSError(_ENOSYS, "this sandbox was started for a single program and cannot run sessions")
         cwd = self.description["cwd"] if os.path.isdir(self.description["cwd"]) else self._agent.home
-        environment = {**_PATIENCE, **self._agent.environment, **self.description["env"]}
-        _check(how, environment)
+        environment = {**_PIP_SETTINGS, **self._agent.environment, **self.description["env"]}
+        _check_interpreter(how, environment)
         order = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
         try:
             self.adopt(kernel_process.start(self._agent, self, how, order))
@@ -60,39 +60,39 @@ class AgentContext:
             raise OSError(_ENOSYS, problem.strerror) from None
 
     def adopt(self, kernel: KernelProcess) -> None:
-        """From now on this is its kernel."""
+        """Make this the context's kernel."""
         kernel.owner = self
         self.kernel = kernel
 
     def stop(self) -> None:
-        """End its kernel, if it has one, and forget what it printed."""
+        """End the kernel, if there is one, and discard its pending output."""
         kernel, self.kernel = self.kernel, None
-        self._left_over.clear()
+        self._pending_output.clear()
         if kernel is not None:
             kernel.kill()
             if self.cell is not None:
                 self.cell.ended_with_kernel(-kernel_process.KILL, "restart")
 
-    def left_over(self) -> list[tuple[int, bytes]]:
-        """What was printed since the last cell ended."""
-        kept = list(self._left_over)
-        self._left_over.clear()
+    def take_pending_output(self) -> list[tuple[int, bytes]]:
+        """Return and clear the output printed since the last cell."""
+        kept = list(self._pending_output)
+        self._pending_output.clear()
         return kept
 
-    def takes(self, kernel: KernelProcess, operation: int, kind: int, payload: bytes) -> bool:
-        """A frame from its kernel."""
+    def accept_frame(self, kernel: KernelProcess, operation: int, kind: int, payload: bytes) -> bool:
+        """Accept a frame from the kernel; False if there is no room for it now."""
         if kernel is not self.kernel:
-            return True  # the last words of one that was replaced
+            return True  # from a kernel that was replaced
         if self.cell is not None:
-            return self.cell.takes(operation, kind, payload)
+            return self.cell.accept_frame(operation, kind, payload)
         if kind in (frames.STDOUT, frames.STDERR):
-            self._left_over.append((kind, payload))
-            while sum(len(data) for _, data in self._left_over) > _LEFT_OVER:
-                self._left_over.popleft()
+            self._pending_output.append((kind, payload))
+            while sum(len(data) for _, data in self._pending_output) > _MAX_PENDING_OUTPUT:
+                self._pending_output.popleft()
         return True
 
     def kernel_ended(self, kernel: KernelProcess, code: int) -> None:
-        """Its kernel is gone; the next cell gets a new one."""
+        """Note that the kernel has ended; the next cell gets a new one."""
         if kernel is not self.kernel:
             return
         self.kernel = None
@@ -110,39 +110,39 @@ class AgentContexts:
         self.by_name: dict[str, AgentContext] = {}
 
     def find(self, name: str) -> AgentContext:
-        """The context of this name."""
+        """Return the context of this name, or raise FileNotFoundError."""
         if name not in self.by_name:
-            raise FileNotFoundError(2, f"there is no context {name}")
+            raise FileNotFoundError(2, f"there is no context named {name}")
         return self.by_name[name]
 
     def add(self, name: str, description: dict[str, Any]) -> AgentContext:
-        """A new context; its kernel starts with its first cell."""
+        """Add a context; its kernel starts with its first cell."""
         if name in self.by_name:
-            raise FileExistsError(17, f"there is a context {name} already")
+            raise FileExistsError(17, f"a context named {name} already exists")
         if len(self.by_name) >= MAX_CONTEXTS:
-            raise OSError(24, f"a sandbox has at most {MAX_CONTEXTS} contexts")
+            raise OSError(24, f"a sandbox can have at most {MAX_CONTEXTS} contexts")
         cwd = resolve(self._agent, description, "cwd") if description.get("cwd") else self._agent.home
         if not os.path.isdir(cwd):
-            raise FileNotFoundError(2, f"there is no directory {cwd} to work in")
+            raise FileNotFoundError(2, f"the working directory {cwd} does not exist")
         context = self.by_name[name] = AgentContext(self._agent, name, {**description, "cwd": cwd})
         return context
 
     def remove(self, name: str) -> None:
-        """End a context."""
+        """Remove a context and end its kernel."""
         context = self.by_name.pop(name, None)
         if context is None:
-            return  # somebody else has
+            return  # already removed
         context.stop()
         if context.folder is not None:
             self._agent.checkpoints.clear(context.folder)
 
 
 def start_cell(agent: Agent, operation: int, request: dict[str, Any], tries: int = 10) -> None:
-    """Carry out what a CELL frame asks for; a context that is described there and does not exist is made."""
+    """Carry out a CELL frame; creates the context if it does not exist and the frame describes it."""
     name = str(request["context"])
     known = agent.contexts.by_name.get(name)
     if known is None and not request.get("create"):
-        raise FileNotFoundError(2, f"there is no context {name}")
+        raise FileNotFoundError(2, f"there is no context named {name}")
     context: AgentContext = known or agent.contexts.add(name, request["create"])
     try:
         context.run(operation, request)
@@ -151,7 +151,7 @@ def start_cell(agent: Agent, operation: int, request: dict[str, Any], tries: int
             del agent.contexts.by_name[name]
         if problem.errno != _EAGAIN or not tries or request.get("input"):
             raise
-        # No room for another process: those of a kernel that was ended a moment ago may not be buried yet.
+        # No room for another process: the processes of a kernel that was just killed may not be reaped yet.
         agent.after(0.1, lambda: _start_again(agent, operation, request, tries - 1))
 
 
@@ -195,10 +195,10 @@ def _variables(agent: Agent, operation: int, request: dict[str, Any]) -> None:
             agent.finish(operation, frames.REPLY, answer)
 
     kernel: KernelProcess = context.kernel
-    # A variable may take for ever to be looked at.
+    # Describing a variable can take forever.
     alarms = [
-        agent.after(_TELL_S, lambda: kernel.signal(kernel_process.INTERRUPT)),
-        agent.after(2 * _TELL_S, kernel.kill),
+        agent.after(_VARIABLES_S, lambda: kernel.signal(kernel_process.INTERRUPT)),
+        agent.after(2 * _VARIABLES_S, kernel.kill),
     ]
     kernel.ask(frames.ASK, {"what": "variables", "digest": bool(request.get("digest"))}, answered)
 
@@ -211,9 +211,9 @@ CALLS = {
 }
 
 
-def _check(how: dict[str, Any], environment: dict[str, str]) -> None:
-    """Is the program here that a fork is to drive?"""
+def _check_interpreter(how: dict[str, Any], environment: dict[str, str]) -> None:
+    """Check that the interpreter which a forked kernel drives is installed."""
     program = how.get("needs")
     folders = environment.get("PATH", os.defpath).split(":")
     if program is not None and not any(os.access(f"{folder}/{program}", os.X_OK) for folder in folders):
-        raise OSError(_ENOSYS, f"there is no {program}")
+        raise OSError(_ENOSYS, f"{program} is not installed in this sandbox")

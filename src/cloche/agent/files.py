@@ -1,4 +1,4 @@
-"""File operations, carried out inside the wall: whatever a path leads to, it is something the sandbox sees anyway."""
+"""File operations.  They run inside the wall, so a path can only lead to things that the sandbox sees anyway."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 MAX_LISTING = frames.WINDOW // 2  # bytes of one listing
-_CREDIT = frames.WINDOW // 4  # bytes that a writer is allowed at once
-MAX_ATTRIBUTES = 64 << 10  # bytes that are told of one file's attributes
+_CREDIT = frames.WINDOW // 4  # bytes to receive before granting more credit
+MAX_ATTRIBUTES = 64 << 10  # bytes of one file's attributes in a reply
 _USERS = "user."
 _EXDEV, _ENOTEMPTY = 18, 39
-_BATCH = 100  # entries in one frame: names are escaped to at most 24 kB each path, so this fits
+_BATCH = 100  # entries in one frame: a path takes at most 24 kB when escaped, so they fit
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    """Carry out what a CALL frame asks for."""
-    for watching in agent.watching:
-        watching.look()  # before anything else happens: a folder that was just made may have to be watched, too
+    """Carry out a CALL frame for a file operation."""
+    for watch in agent.folder_watches:
+        watch.read_events()  # first: a folder that was just created may have to be watched, too
     method = request.get("method")
     if method == "read":
         FileReading(agent, operation, request)
@@ -46,7 +46,7 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
 
 
 def resolve(agent: Agent, request: dict[str, Any], name: str = "path") -> str:
-    """The path that was asked for; relative ones start at the workspace."""
+    """Return the absolute path of a request; relative paths start at the workspace."""
     path = request[name]
     if "\0" in path:
         raise ValueError("a path cannot contain a NUL byte")
@@ -56,7 +56,7 @@ def resolve(agent: Agent, request: dict[str, Any], name: str = "path") -> str:
 
 
 def entry(path: str) -> dict[str, Any]:
-    """What there is at a path, not following a link."""
+    """Describe the file, folder or link at a path, without following a link."""
     status = os.lstat(path)
     kind = "other"
     for test, name in ((modes.S_ISREG, "file"), (modes.S_ISDIR, "directory"), (modes.S_ISLNK, "symlink")):
@@ -76,8 +76,8 @@ def entry(path: str) -> dict[str, Any]:
     return found
 
 
-def _told(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The same, with its details when they were asked for."""
+def _describe(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Describe a path, with attributes and the link's target if the request asks for details."""
     found = entry(path)
     if request.get("details"):
         found["attributes"] = _attributes(path)
@@ -87,7 +87,7 @@ def _told(path: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _leads_to(path: str) -> dict[str, Any] | None:
-    """What is at the end of a link; None when there is nothing."""
+    """Describe the end of a link; None when there is nothing."""
     try:
         end = entry(os.path.realpath(path, strict=True))
     except OSError:
@@ -96,7 +96,7 @@ def _leads_to(path: str) -> dict[str, Any] | None:
 
 
 def _attributes(path: str) -> dict[str, str]:
-    """What was written about a file by whoever likes to (xattrs in the `user` namespace), by name."""
+    """Return a file's xattrs in the `user` namespace, by name."""
     found: dict[str, str] = {}
     room = MAX_ATTRIBUTES
     try:
@@ -108,12 +108,12 @@ def _attributes(path: str) -> dict[str, str]:
                     break
                 found[name.removeprefix(_USERS)] = value.decode("utf-8", "surrogateescape")
     except OSError:
-        pass  # a file system that has none
+        pass  # the file system does not support attributes
     return found
 
 
 def _set_attributes(file: int, attributes: dict[str, str]) -> None:
-    """Have these attributes, and no others of that namespace."""
+    """Make these the file's only attributes in the `user` namespace."""
     try:
         known = os.listxattr(file)
     except OSError:
@@ -126,22 +126,22 @@ def _set_attributes(file: int, attributes: dict[str, str]) -> None:
 
 
 def _stat(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    return {"entry": _told(resolve(agent, request), request)}
+    return {"entry": _describe(resolve(agent, request), request)}
 
 
 class FolderListing:
-    """What is in a folder, on its way to the engine, which takes as much as it likes."""
+    """A folder's entries, sent as fast as the engine grants credit."""
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation, self._request = agent, operation, request
         self._found = _walk(resolve(agent, request), int(request.get("depth", 1)))
-        self._credit = frames.WINDOW // 2  # one batch may pass it
+        self._credit = frames.WINDOW // 2  # a batch may exceed it
         self._most, self._sent = int(request.get("most", MAX_LISTING)), 0
-        agent.operations[operation] = self  # before the first push, which may be the last
+        agent.operations[operation] = self  # before the first push, which may already finish the operation
         self._push()
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """Credit for more, or that it is enough."""
+        """Handle credit or a cancellation."""
         if kind == frames.CREDIT:
             self._credit += int.from_bytes(payload, "big")
             self._push()
@@ -149,7 +149,7 @@ class FolderListing:
             self.cancel()
 
     def cancel(self) -> None:
-        """Look no further."""
+        """Stop listing."""
         self._agent.finish(self._operation, frames.REPLY, {"entries": [], "truncated": True})
 
     def _push(self) -> None:
@@ -160,9 +160,9 @@ class FolderListing:
                 self._agent.finish(self._operation, frames.REPLY, {"entries": batch, "truncated": False})
                 return
             try:
-                batch.append(_told(path, self._request))
+                batch.append(_describe(path, self._request))
             except OSError:
-                continue  # it went away meanwhile
+                continue  # removed in the meantime
             if len(batch) >= _BATCH or _is_long(batch[-1]):
                 if self._sent > self._most:
                     self.cancel()
@@ -178,29 +178,31 @@ class FolderListing:
 
 
 def _is_long(found: dict[str, Any]) -> bool:
-    """Is this more than a hundredth of what a frame can carry?"""
+    """Say whether an entry may take more than a hundredth of a frame."""
     leads_to = (found.get("leads_to") or {}).get("path", "")
     return len(found["path"]) + len(found.get("target", "")) + len(leads_to) > 1000 or bool(found.get("attributes"))
 
 
 def _walk(folder: str, depth: int) -> Iterator[str]:
-    # With a list of what is still to come instead of a call for each folder: they can be nested deeper than calls.
-    ahead = [(path, is_folder, 1) for path, is_folder in _paths_in(folder)]
-    while ahead:
-        path, is_folder, level = ahead.pop()
+    # An explicit stack instead of recursion: folders can be nested deeper than Python's calls.
+    stack = [(path, is_folder, 1) for path, is_folder in _paths_in(folder)]
+    while stack:
+        path, is_folder, level = stack.pop()
         yield path
         if is_folder and level < depth:
             try:
-                ahead += [(below, is_below, level + 1) for below, is_below in _paths_in(path)]
+                stack += [(below, is_below, level + 1) for below, is_below in _paths_in(path)]
             except OSError:
-                continue  # not to be read, or it lies deeper than a path can tell
+                continue  # not readable, or deeper than a path can be
 
 
 def _paths_in(folder: str) -> list[tuple[str, bool]]:
-    """What is in a folder, and whether it is one, too; to be taken from the end."""
+    """Return the paths in a folder, in reverse order, and whether each is a folder."""
     with os.scandir(folder) as scan:
         paths = [
-            (item.path, item.is_dir(follow_symlinks=False)) for item in scan if not atomic_writes.is_live(item.name)
+            (item.path, item.is_dir(follow_symlinks=False))
+            for item in scan
+            if not atomic_writes.is_in_progress(item.name)
         ]
     return sorted(paths, reverse=True)
 
@@ -209,10 +211,10 @@ def _mkdir(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, 
     path = resolve(agent, request)
     existed = os.path.isdir(path)
     os.makedirs(path, exist_ok=True)
-    told: dict[str, Any] = {"created": not existed}
+    reply: dict[str, Any] = {"created": not existed}
     if request.get("details"):
-        told["entry"] = _told(path, request)
-    return told
+        reply["entry"] = _describe(path, request)
+    return reply
 
 
 def _rename(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
@@ -226,15 +228,15 @@ def _rename(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str,
             raise
         import shutil
 
-        shutil.move(old, new)  # /sandbox, /home/user, /tmp … are mounts of their own
-    return {"entry": _told(new, request)}
+        shutil.move(old, new)  # /sandbox, /home/user, /tmp … are separate mounts
+    return {"entry": _describe(new, request)}
 
 
 def _remove(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
     path = resolve(agent, request)
     if modes.S_ISDIR(os.lstat(path).st_mode):
         try:
-            os.rmdir(path)  # a folder that has to stay (/sandbox, a mount) is refused here, with all that is in it
+            os.rmdir(path)  # fails for a folder that must stay (/sandbox, a mount), before anything in it is removed
         except OSError as problem:
             if problem.errno != _ENOTEMPTY:
                 raise
@@ -265,20 +267,20 @@ METHODS = frozenset(("read", "write", "list", "watch", *_CALLS))
 
 
 def open_regular(path: str, flags: int, mode: int = 0o644) -> int:
-    """Open a file that a program may have put there, or something else in its place."""
-    # Not blocking, so that a fifo without a partner is an error and not a wait for ever.
+    """Open a regular file; a program may have put something else in its place."""
+    # Not blocking, so that a fifo without a writer is an error and not an endless wait.
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
     status = os.fstat(fd)
     if not modes.S_ISREG(status.st_mode):
         os.close(fd)
         if modes.S_ISDIR(status.st_mode):
-            raise IsADirectoryError(21, "it is a directory")
+            raise IsADirectoryError(21, "it is a directory, not a file")
         raise OSError(22, "it is not a regular file")
     return fd
 
 
 class FileReading:
-    """A file on its way to the engine."""
+    """A file that is being sent to the engine."""
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation = agent, operation
@@ -287,7 +289,7 @@ class FileReading:
         length = request.get("length")
         self._left = int(length) if length is not None else 1 << 62
         self._credit = frames.WINDOW
-        agent.operations[operation] = self  # before the first push, which may be the last
+        agent.operations[operation] = self  # before the first push, which may already finish the operation
         agent.send(frames.encode_json(operation, frames.STARTED, {"size": os.fstat(self._fd).st_size}))
         self._push()
 
@@ -295,7 +297,7 @@ class FileReading:
         return open_regular(resolve(agent, request), os.O_RDONLY)
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """Credit for more, or the wish to stop."""
+        """Handle credit or a cancellation."""
         if kind == frames.CREDIT:
             self._credit += int.from_bytes(payload, "big")
             self._push()
@@ -328,10 +330,10 @@ class FileReading:
 
 
 class FileWriting:
-    """A file on its way from the engine: a draft, which takes the file's place when it is complete.
+    """A file that is being received: written to a temporary file, which replaces the target when it is complete.
 
-    What is appended to or written `in_place`, and what a draft cannot take the place of without a difference (a file
-    with several names, of another owner, in a folder that takes no new ones), is written where it is.
+    The target itself is written if the request appends or says `in_place`, and if replacing it would change more than
+    its contents: a file with several names, of another owner, or in a folder that accepts no new files.
     """
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -339,10 +341,10 @@ class FileWriting:
         self._path = resolve(agent, request)
         self._folders = _make_folders(os.path.dirname(self._path))
         self._problem: OSError | None = None
-        self._taken = 0  # bytes that no credit was given for yet
-        self._draft: atomic_writes.AtomicWrite | None = None
+        self._uncredited = 0  # bytes not yet credited
+        self._atomic_write: atomic_writes.AtomicWrite | None = None
         try:
-            self._fd = self._open_here() if request.get("in_place") else self._open(bool(request.get("append")))
+            self._fd = self._open_in_place() if request.get("in_place") else self._open(bool(request.get("append")))
             if request.get("attributes") is not None:
                 _set_attributes(self._fd, request["attributes"])
             if request.get("mode") is not None:
@@ -352,13 +354,13 @@ class FileWriting:
             raise
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """More of the contents, their end, or the wish to stop."""
+        """Handle contents, their end, or a cancellation."""
         if kind == frames.INPUT:
             self._write(payload)
-            self._taken += len(payload)
-            if self._taken >= _CREDIT:  # not for every piece: the engine would wake up for each
-                self._agent.send(frames.credit(self._operation, self._taken))
-                self._taken = 0
+            self._uncredited += len(payload)
+            if self._uncredited >= _CREDIT:  # not for every piece: each credit wakes the engine
+                self._agent.send(frames.credit(self._operation, self._uncredited))
+                self._uncredited = 0
         elif kind == frames.INPUT_END:
             self._finish()
         elif kind == frames.CANCEL:
@@ -383,20 +385,20 @@ class FileWriting:
             os.close(existing)
         if status is None or (status.st_nlink == 1 and status.st_uid == os.geteuid()):
             try:
-                self._draft = atomic_writes.AtomicWrite(target, status)
+                self._atomic_write = atomic_writes.AtomicWrite(target, status)
             except OSError:
                 pass
             else:
-                return self._draft.fd
+                return self._atomic_write.fd
         return open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
-    def _open_here(self) -> int:
-        """Write the file itself: made or emptied now, its owner's, and then filled."""
+    def _open_in_place(self) -> int:
+        """Open the file itself for writing: create or empty it, and make it ours."""
         fd = open_regular(self._path, os.O_WRONLY | os.O_CREAT)
         try:
             os.fchown(fd, os.geteuid(), os.getegid())
         except OSError:
-            pass  # somebody else's, which can be written all the same
+            pass  # owned by somebody else, but writable
         if os.fstat(fd).st_size:
             os.ftruncate(fd, 0)
         return fd
@@ -406,41 +408,41 @@ class FileWriting:
         while view and self._problem is None:
             try:
                 view = view[os.write(self._fd, view) :]
-            except OSError as problem:  # the disk is full: say so at the end, and take the rest without keeping it
+            except OSError as problem:  # the disk is full: report it at the end, and discard the rest
                 self._problem = problem
 
     def _finish(self) -> None:
         try:
             if self._problem is not None:
                 raise self._problem
-            if self._draft is not None:
-                self._draft.publish()
-            told = entry(self._path)
+            if self._atomic_write is not None:
+                self._atomic_write.publish()
+            found = entry(self._path)
         except OSError as problem:
             self._close()
             self._remove_folders()
             self._agent.fail(self._operation, problem)
         else:
             self._close()
-            self._agent.finish(self._operation, frames.REPLY, {"entry": told})
+            self._agent.finish(self._operation, frames.REPLY, {"entry": found})
 
     def _close(self) -> None:
-        if self._draft is not None:
-            self._draft.drop()
+        if self._atomic_write is not None:
+            self._atomic_write.drop()
         else:
             os.close(self._fd)
 
     def _remove_folders(self) -> None:
-        """Those that were made for this file alone."""
+        """Remove the folders that were created for this file."""
         for folder in reversed(self._folders):
             try:
                 os.rmdir(folder)
             except OSError:
-                return  # it is used for something else meanwhile
+                return  # it is in use by now
 
 
 def _make_folders(path: str) -> list[str]:
-    """Make a folder and those on the way; which were made."""
+    """Create a folder and its missing parents; returns the created ones."""
     missing: list[str] = []
     while not os.path.isdir(path) and path != "/":
         missing.append(path)

@@ -1,4 +1,4 @@
-"""What the engine sends for somebody's standard input, on its way into a pipe: never faster than it is read."""
+"""Writes data from the engine to a pipe or socket, no faster than the other end reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class InputWriter:
-    """The writing end of somebody's standard input."""
+    """The writing end of a standard input or of a connection."""
 
     def __init__(self, agent: Agent, operation: int, fd: int, at_end: Callable[[], None] | None = None) -> None:
         self.fd: int | None = fd
@@ -26,31 +26,31 @@ class InputWriter:
         os.set_blocking(fd, False)
 
     def write(self, data: bytes) -> None:
-        """More input."""
+        """Write more data, now or when the other end has read enough."""
         self._pending += data
         self.within_line = data[-1:] != b"\n"
         self._push()
 
     def end(self) -> None:
-        """Nothing comes after what has come."""
+        """Close the descriptor once all data is written."""
         self._ended = True
         self._push()
 
     def close(self) -> None:
-        """Whoever reads it finds its end."""
+        """Close the descriptor, so that the reader sees the end."""
         if self.fd is not None:
             self._agent.unwatch(self.fd)
             os.close(self.fd)
             self.fd = None
 
     def end_later(self) -> None:
-        """The end could not be told yet: again when it takes more."""
+        """Signal the end again when the descriptor accepts data: it could not be signalled now."""
         self._ended = True
-        self._await(True)
+        self._watch_writable(True)
 
     def _push(self) -> None:
         if self.fd is None:
-            self._take(len(self._pending))
+            self._acknowledge(len(self._pending))
             return
         taken = 0
         try:
@@ -58,17 +58,17 @@ class InputWriter:
                 taken += os.write(self.fd, memoryview(self._pending)[taken : taken + frames.CHUNK])
         except BlockingIOError:
             pass
-        except OSError:  # nobody reads it any more
-            self._take(len(self._pending))
+        except OSError:  # the reader is gone
+            self._acknowledge(len(self._pending))
             self.close()
             return
-        self._take(taken)
-        self._await(bool(self._pending))
+        self._acknowledge(taken)
+        self._watch_writable(bool(self._pending))
         if self._ended and not self._pending:
             self._ended = False
             self._at_end()
 
-    def _await(self, room: bool) -> None:
+    def _watch_writable(self, room: bool) -> None:
         if self.fd is None or room == self._waiting:
             return
         self._waiting = room
@@ -77,7 +77,7 @@ class InputWriter:
         else:
             self._agent.unwatch(self.fd)
 
-    def _take(self, count: int) -> None:
+    def _acknowledge(self, count: int) -> None:
         if count:
             del self._pending[:count]
             self._agent.send(frames.credit(self._operation, count))

@@ -1,7 +1,7 @@
-"""A kernel process, as the agent sees it: frames on its control, and what is written to its descriptors 1 and 2.
+"""A kernel process as the agent sees it: frames on its control, and output on its descriptors 1 and 2.
 
-Nothing of it is believed.  Whatever it sends belongs to its own context, the kernel's *owner*, which takes frames as
-fast as the engine allows; while it takes none, the kernel waits.
+Nothing that a kernel sends is trusted.  All of it goes to the kernel's *owner*, its context, which accepts frames as
+fast as the engine grants credit; meanwhile the kernel waits.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
     class Owner(Protocol):
-        """Whose kernel it is."""
+        """The context or checkpoint that a kernel belongs to."""
 
-        def takes(self, kernel: KernelProcess, operation: int, kind: int, payload: bytes) -> bool:
-            """Take a frame; False when there is no room for it now (`pump` when there is)."""
+        def accept_frame(self, kernel: KernelProcess, operation: int, kind: int, payload: bytes) -> bool:
+            """Accept a frame, or return False if there is no room for it now; call `pump` when there is."""
 
         def kernel_ended(self, kernel: KernelProcess, code: int) -> None:
-            """The process is gone (negative: by that signal), and all that it sent has been taken."""
+            """Note that the process has ended (a negative code is a signal) and all its frames have been accepted."""
 
 
-_REST_S = 0.001
-_PIPE_SIZE = 1 << 20  # so that code which prints much need not wait for us to come round
-_OUTBOX = 8 << 20  # bytes that a kernel may leave unread before it is given up
-_LAST_WORDS = 2 << 20  # bytes that are still read when it is dead: what it left behind may write for ever
+_PAUSE_S = 0.001
+_PIPE_SIZE = 1 << 20  # large, so that code which prints much need not wait for the agent's loop
+_MAX_UNREAD = 8 << 20  # bytes that a kernel may leave unread before the agent kills it
+_MAX_LAST_OUTPUT = 2 << 20  # bytes to read after the kernel's death; processes that it left behind may write forever
 
 
 class KernelProcess:
-    """One kernel process."""
+    """A kernel process and its streams."""
 
     def __init__(self, agent: Agent, owner: Owner, pid: int, control: int, stdout: int, stderr: int) -> None:
         self.owner = owner
-        self.pid = 0  # unknown until it has told, for one that was forked by another kernel
-        self.lost: dict[str, Any] = {}  # what a fork could not carry
-        self.ready: Callable[[OSError | None], None] | None = None  # called once, when it has started or cannot
+        self.pid = 0  # a copy that another kernel forked reports its pid later
+        self.lost: dict[str, Any] = {}  # threads, children and sockets that a fork could not copy
+        # called once, when the kernel has started or failed to
+        self.ready: Callable[[OSError | None], None] | None = None
         self._agent = agent
         self._control, self._socket = control, socket(AF_UNIX, SOCK_STREAM, 0, os.dup(control))
         self._outputs = {stdout: frames.STDOUT, stderr: frames.STDERR}
@@ -53,12 +54,12 @@ class KernelProcess:
         self._pending: deque[tuple[int, int, bytes | bytearray]] = deque()
         self._outbox: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._answers: dict[int, Callable[[dict[str, Any] | OSError], None]] = {}
-        self._asked = 0
-        self._last_read, self._resting = 0.0, set[int]()
-        self._watching = self._speaking = False
-        self.is_garbled = False  # it has sent what is no frame, and was ended for it
+        self._last_request = 0
+        self._last_read, self._paused_outputs = 0.0, set[int]()
+        self._is_watching = self._is_sending = False
+        self.is_garbled = False  # the kernel sent an invalid frame and was killed
         self._code: int | None = None
-        self._gone = False
+        self._closed = False
         for fd in (control, self._socket.fileno(), stdout, stderr):
             os.set_blocking(fd, False)
         processes.widen(stdout, _PIPE_SIZE)
@@ -66,12 +67,12 @@ class KernelProcess:
             self._adopt(pid)
         self._watch(True)
 
-    # --- what is asked of it
+    # --- requests to the kernel
 
     def send(self, operation: int, kind: int, payload: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Send a frame, with descriptors, which are closed here."""
+        """Send a frame with descriptors, and close them here."""
         self._outbox.append((frames.encode(operation, kind, payload), descriptors))
-        self._speak()
+        self._flush_outbox()
 
     def ask(
         self,
@@ -80,14 +81,14 @@ class KernelProcess:
         answered: Callable[[dict[str, Any] | OSError], None],
         descriptors: tuple[int, ...] = (),
     ) -> None:
-        """Ask for something that is answered by REPLY or FAIL."""
-        self._asked = self._asked % 0xFFFF + 1
-        self._answers[self._asked] = answered
-        self.send(self._asked, kind, dumps(request).encode(), descriptors)
+        """Send a request; `answered` gets the REPLY, or an OSError for FAIL."""
+        self._last_request = self._last_request % 0xFFFF + 1
+        self._answers[self._last_request] = answered
+        self.send(self._last_request, kind, dumps(request).encode(), descriptors)
 
     def fork(self, owner: Owner, request: dict[str, Any]) -> KernelProcess:
-        """A copy of it; set its `ready` to learn when it has started."""
-        control, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+        """Let the kernel fork a copy; set the copy's `ready` to learn when it has started."""
+        control, child_end = socketpair(AF_UNIX, SOCK_STREAM)
         stdout, out = processes.pipe()
         stderr, err = processes.pipe()
         copy = KernelProcess(self._agent, owner, 0, control.detach(), stdout, stderr)
@@ -96,11 +97,11 @@ class KernelProcess:
             if isinstance(answer, OSError) and not copy.pid:  # the original may end while its answer is on the way
                 copy.fail(answer)
 
-        self.ask(frames.FORK, request, answered, (theirs.detach(), out, err))
+        self.ask(frames.FORK, request, answered, (child_end.detach(), out, err))
         return copy
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and all that it has started and kept in its group."""
+        """Signal the kernel and the other processes of its group."""
         if self.pid and self._code is None:
             try:
                 os.killpg(self.pid, number)
@@ -108,38 +109,38 @@ class KernelProcess:
                 pass
 
     def kill(self) -> None:
-        """End it, with all that it has started and that is in its session still."""
+        """Kill the kernel and everything in its session."""
         if self.pid and self._code is None:
             process_trees.end_session(self.pid)
         elif not self.pid:
-            self.fail(OSError(4, "it was ended before it started"))
+            self.fail(OSError(4, "the kernel was ended before it started"))
 
     def fail(self, problem: OSError) -> None:
-        """It will never start."""
-        if not self._gone:
+        """Give up a copy that will never start."""
+        if not self._closed:
             self._close()
-            self._tell_ready(problem)
+            self._report_ready(problem)
 
-    # --- what comes from it
+    # --- frames and output from the kernel
 
     def pump(self) -> None:
-        """Pass on what has come, as far as its owner takes it."""
-        last_words = _LAST_WORDS
-        while not self._gone:
-            while self._pending and not self._gone:
+        """Pass pending frames to the owner, as far as it accepts them."""
+        remaining = _MAX_LAST_OUTPUT
+        while not self._closed:
+            while self._pending and not self._closed:
                 operation, kind, payload = self._pending[0]
                 if not self._take(operation, kind, payload):
                     self._watch(False)
                     return
                 self._pending.popleft()
-            if self._code is None or self._gone:
-                self._watch(not self._gone)
+            if self._code is None or self._closed:
+                self._watch(not self._closed)
                 return
             before = len(self._pending)
             self._read_outputs()
             self._read_control()
-            last_words -= sum(len(frame[2]) for frame in self._pending) or 1
-            if len(self._pending) == before or last_words < 0:
+            remaining -= sum(len(frame[2]) for frame in self._pending) or 1
+            if len(self._pending) == before or remaining < 0:
                 self._close()
                 self.owner.kernel_ended(self, self._code)
 
@@ -147,7 +148,7 @@ class KernelProcess:
         if kind == frames.STARTED:
             self._started(payload)
             return True
-        if kind == frames.SYNC:  # it waits until all that it has sent before is taken
+        if kind == frames.SYNC:  # the kernel waits until its earlier frames are handled
             self.send(operation, frames.SYNC, payload[:8])
             return True
         if kind in (frames.REPLY, frames.FAIL):
@@ -155,38 +156,38 @@ class KernelProcess:
             if answered is not None:
                 answered(_answer(kind, payload))
             return True
-        return self.owner.takes(self, operation, kind, payload)
+        return self.owner.accept_frame(self, operation, kind, payload)
 
     def _started(self, payload: bytes) -> None:
         try:
-            told = frames.decode_json(payload)
-            pid, lost = int(told.get("pid", 0)), told.get("lost")
+            fields = frames.decode_json(payload)
+            pid, lost = int(fields.get("pid", 0)), fields.get("lost")
         except (frames.Garbled, OverflowError, TypeError, ValueError):
             return
         if not self.pid:
             if pid <= 1 or not self._agent.can_adopt(pid):
-                self.fail(OSError(5, "it names a process that is not its own"))
+                self.fail(OSError(5, "the kernel reported the pid of another process"))
                 return
             self._adopt(pid)
         self.lost = lost if isinstance(lost, dict) else {}
-        self._tell_ready(None)
+        self._report_ready(None)
 
-    def _tell_ready(self, problem: OSError | None) -> None:
+    def _report_ready(self, problem: OSError | None) -> None:
         ready, self.ready = self.ready, None
         if ready is not None:
             ready(problem)
 
-    def _controlled(self) -> None:
-        self._read_outputs()  # what was written there before a frame was sent comes before it
-        if not self._read_control() and self._watching:
-            # It has closed it, or it has become another program (exec): what matters then is how that ends.
+    def _control_readable(self) -> None:
+        self._read_outputs()  # output that was written before a frame was sent comes before the frame
+        if not self._read_control() and self._is_watching:
+            # The kernel has closed its control, or has become another program (exec): wait for its end.
             self._agent.unwatch(self._control)
             if not self.pid:
                 self.fail(OSError(5, "the copy ended before it started"))
         self.pump()
 
     def _read_control(self) -> bool:
-        """Take what the control has; False at its end."""
+        """Read from the control; False at its end."""
         try:
             data = os.read(self._control, 256 << 10)
         except BlockingIOError:
@@ -196,8 +197,8 @@ class KernelProcess:
         try:
             for frame in self._decoder.feed(data):
                 if frame[1] == frames.EXIT:
-                    self._read_outputs()  # all that the cell has written is there by now
-                if not self._joins(*frame):
+                    self._read_outputs()  # all output of the cell is in the pipes by now
+                if not self._append_to_pending(*frame):
                     self._pending.append(frame)
         except frames.Garbled:
             self.is_garbled = True
@@ -205,8 +206,8 @@ class KernelProcess:
             return False
         return bool(data)
 
-    def _joins(self, operation: int, kind: int, payload: bytes) -> bool:
-        """Is it more of the output that waits already?  Line by line, it would keep everybody busy with frames."""
+    def _append_to_pending(self, operation: int, kind: int, payload: bytes) -> bool:
+        """Append output to the pending frame of the same kind; a frame per line would be slow for everybody."""
         if kind not in (frames.STDOUT, frames.STDERR) or not self._pending:
             return False
         before, same, waiting = self._pending[-1]
@@ -237,24 +238,25 @@ class KernelProcess:
                 return
             self._pending.append((0, self._outputs[fd], data))
 
-    def _written(self, fd: int) -> None:
+    def _output_readable(self, fd: int) -> None:
         now = monotonic()
-        if now - self._last_read < _REST_S:
-            # Somebody prints line after line: let some come together, or each would be a frame for everybody.
+        if now - self._last_read < _PAUSE_S:
+            # The code prints line after line: wait a moment and read several lines at once, or each would become a
+            # frame.
             self._agent.unwatch(fd)
-            self._resting.add(fd)
-            self._agent.after(_REST_S, lambda: self._rested(fd))
+            self._paused_outputs.add(fd)
+            self._agent.after(_PAUSE_S, lambda: self._resume_output(fd))
             return
         self._last_read = now
         self._read_output(fd)
         self.pump()
 
-    def _rested(self, fd: int) -> None:
-        self._resting.discard(fd)
-        if self._watching and fd in self._outputs:
-            self._agent.watch(fd, lambda: self._written(fd))
+    def _resume_output(self, fd: int) -> None:
+        self._paused_outputs.discard(fd)
+        if self._is_watching and fd in self._outputs:
+            self._agent.watch(fd, lambda: self._output_readable(fd))
 
-    # --- its life
+    # --- the kernel's life
 
     def _adopt(self, pid: int) -> None:
         self.pid = pid
@@ -263,16 +265,16 @@ class KernelProcess:
     def _ended(self, status: int, _usage: Any) -> None:
         self._code = os.waitstatus_to_exitcode(status)
         process_trees.end_session(self.pid)
-        self._tell_ready(OSError(5, "the kernel ended before it started"))
+        self._report_ready(OSError(5, "the kernel ended before it started"))
         for answered in list(self._answers.values()):
             answered(OSError(5, "the kernel ended"))
         self._answers.clear()
         self.pump()
 
     def _close(self) -> None:
-        self._gone = True
+        self._closed = True
         self._watch(False)
-        if self._speaking:
+        if self._is_sending:
             self._agent.unwatch(self._socket.fileno())
         for _, descriptors in self._outbox:
             for fd in descriptors:
@@ -282,18 +284,18 @@ class KernelProcess:
         self._socket.close()
 
     def _watch(self, wanted: bool) -> None:
-        if wanted == self._watching:
+        if wanted == self._is_watching:
             return
-        self._watching = wanted
+        self._is_watching = wanted
         if wanted:
-            self._agent.watch(self._control, self._controlled)
-            for fd in self._outputs.keys() - self._resting:
-                self._agent.watch(fd, lambda fd=fd: self._written(fd))  # type: ignore[misc]
+            self._agent.watch(self._control, self._control_readable)
+            for fd in self._outputs.keys() - self._paused_outputs:
+                self._agent.watch(fd, lambda fd=fd: self._output_readable(fd))  # type: ignore[misc]
         else:
             for fd in (self._control, *self._outputs):
                 self._agent.unwatch(fd)
 
-    def _speak(self) -> None:
+    def _flush_outbox(self) -> None:
         try:
             while self._outbox:
                 data, descriptors = self._outbox[0]
@@ -309,16 +311,16 @@ class KernelProcess:
                 else:
                     self._outbox.popleft()
         except BlockingIOError:
-            if sum(len(data) for data, _ in self._outbox) > _OUTBOX:
+            if sum(len(data) for data, _ in self._outbox) > _MAX_UNREAD:
                 self.kill()
-            elif not self._speaking:
-                self._speaking = True
-                self._agent.watch_writable(self._socket.fileno(), self._speak)
+            elif not self._is_sending:
+                self._is_sending = True
+                self._agent.watch_writable(self._socket.fileno(), self._flush_outbox)
             return
         except OSError:
-            pass  # it is dying, or has closed it: its end tells
-        if self._speaking:
-            self._speaking = False
+            pass  # the kernel is dying, or has closed its control: its end is noticed elsewhere
+        if self._is_sending:
+            self._is_sending = False
             self._agent.unwatch(self._socket.fileno())
 
 
@@ -326,34 +328,34 @@ def start(agent: Agent, owner: Owner, how: dict[str, Any], order: dict[str, Any]
     """Start a kernel: a fork of the warm Python (`{"fork": "python"}`), or a program (`{"argv": […]}`)."""
     if "fork" in how:
         spare = processes.take_spare(agent)
-        spare.go({"kernel": how["fork"], **order})
+        spare.send({"kernel": how["fork"], **order})
         os.close(spare.stdin)
         return KernelProcess(agent, owner, spare.pid, spare.order, spare.stdout, spare.stderr)
-    control, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+    control, child_end = socketpair(AF_UNIX, SOCK_STREAM)
     stdout, out = processes.pipe()
     stderr, err = processes.pipe()
-    nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     try:
         environment = {**order["env"], "CLOCHE_TOOLS": dumps(order["tools"])}
-        pid = processes.spawn(how["argv"], order["cwd"], environment, (nothing, out, err, theirs.fileno()))
+        pid = processes.spawn(how["argv"], order["cwd"], environment, (null, out, err, child_end.fileno()))
     except BaseException:
         for fd in (control.detach(), stdout, stderr):
             os.close(fd)
         raise
     finally:
-        for fd in (nothing, out, err, theirs.detach()):
+        for fd in (null, out, err, child_end.detach()):
             os.close(fd)
     return KernelProcess(agent, owner, pid, control.detach(), stdout, stderr)
 
 
 def _answer(kind: int, payload: bytes) -> dict[str, Any] | OSError:
     try:
-        told = frames.decode_json(payload)
+        fields = frames.decode_json(payload)
         if kind == frames.REPLY:
-            return told
-        return OSError(int(told["errno"]), str(told["message"])[:1000])
+            return fields
+        return OSError(int(fields["errno"]), str(fields["message"])[:1000])
     except (frames.Garbled, KeyError, OverflowError, TypeError, ValueError):
-        return OSError(5, "the kernel's answer makes no sense")
+        return OSError(5, "the kernel's answer is malformed")
 
 
 INTERRUPT, KILL = signals.SIGINT, signals.SIGKILL

@@ -1,6 +1,6 @@
-"""Functions of the C library that Python does not offer, by `_ctypes`: the half of `ctypes` that is written in C.
+"""C library functions that Python does not offer, called through `_ctypes`, the C half of `ctypes`.
 
-The other half takes three milliseconds to import, which a cold `cloche run` would wait for twice.
+The Python half takes three milliseconds to import, and a cold `cloche run` would pay that twice.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class _Holding(CFuncPtr):
     _restype_ = _Int
 
 
-_program = dlopen(None, 0)  # type: ignore[arg-type]  # all that is loaded already
+_program = dlopen(None, 0)  # type: ignore[arg-type]  # everything that is already loaded
 
 
 _KINDS = {"l": _Long, "z": _CString}
 
 
 def function(name: str, takes: str = "", holds_lock: bool = False) -> Function:
-    """A function that returns an int.  `takes` has a letter for each argument: l for an integer, z for bytes or None.
+    """Return a C function that returns an int.
 
-    Without `takes` it can be given any of these, as 64-bit values, and is slower.  With `holds_lock` the interpreter's
-    lock is not given up while it runs.
+    `takes` has a letter per argument: l for an integer, z for bytes or None.  Without `takes`, the function accepts any
+    of these as 64-bit values, and is slower.  With `holds_lock`, the interpreter's lock is held during the call.
     """
     found: Any = (_Holding if holds_lock else _Plain)(dlsym(_program, name))
     if takes:
@@ -82,17 +82,17 @@ def function(name: str, takes: str = "", holds_lock: bool = False) -> Function:
 
 
 def failure(call: str, path: str | None = None) -> OSError:
-    """Why the latest call failed."""
+    """Return the error of the latest call."""
     number = get_errno()
     return OSError(number, f"{call}: {os.strerror(number)}", path)
 
 
 def fixed(data: bytes) -> Any:
-    """A copy of the data at an `address` that stays the same for as long as this is held."""
+    """Copy the data to an `address` that stays valid as long as the returned object lives."""
     kind: Any = type("Bytes", (Array,), {"_type_": _Char, "_length_": len(data)})
     return kind.from_buffer_copy(data)
 
 
 def address(data: Any) -> int:
-    """Where `fixed` data lies."""
+    """Return the address of `fixed` data."""
     return addressof(data)

@@ -1,7 +1,7 @@
-"""The agent's loop: frames in, frames out, and what is under way in between.
+"""The agent's loop: receives frames from the engine, starts operations, and sends their results.
 
-One thread, never blocked by anything but its own poll: a program that fills its pipe waits, a stream that is full
-makes the programs wait, and the engine is always listened to.  As pid 1 it also buries every orphan of the sandbox.
+The loop has one thread, and blocks only in its own poll.  A program that fills its pipe waits, a full stream makes the
+programs wait, and the agent always listens to the engine.  As pid 1, it also reaps every orphan of the sandbox.
 """
 
 from __future__ import annotations
@@ -22,67 +22,71 @@ if TYPE_CHECKING:
     from cloche.agent.prestarted import PrestartedCommand
 
     class OpenOperation(Protocol):
-        """Something that the engine has asked for and that is not over."""
+        """An operation that the engine has started and that has not ended."""
 
         def receive(self, kind: int, payload: bytes) -> None:
-            """A further frame for this operation."""
+            """Handle another frame of this operation."""
 
         def cancel(self) -> None:
-            """The engine has lost interest, or the conversation is over."""
+            """End the operation: the engine cancelled it, or the connection is closed."""
 
 
 def _start_call(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     from cloche.agent import files
 
-    agent.be_furnished()
+    agent.ensure_sessions()
     agent.calls.get(str(request.get("method")), files.start)(agent, operation, request)
 
 
 def _start_cell(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    agent.be_furnished()
+    agent.ensure_sessions()
     agent.start_cell(agent, operation, request)
 
 
 def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
-    raise OSError(38, "this sandbox was made for a single program, and has no kernels")
+    raise OSError(38, "this sandbox was started for a single program and cannot run sessions")
 
 
-_MOMENT_S = 0.001
-_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to read at once; room for more than a little is dear to get
-BACKLOG = 1 << 20  # bytes waiting to be sent, past which programs are no longer read
+_DELAY_S = 0.001
+# bytes per read; the larger buffer is expensive to allocate, so it is used only when needed
+_SMALL_READ, _LARGE_READ = 32 << 10, 256 << 10
+BACKLOG = 1 << 20  # bytes queued for the engine, above which no program output is read
 
 _READ = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
 
 class Agent:
-    """What one sandbox's engine asks for, carried out."""
+    """Carries out the requests of one sandbox's engine."""
 
     def __init__(self, incoming: int, outgoing: int, environment: dict[str, str], home: str) -> None:
         self.environment = environment
         self.home = home
         self.operations: dict[int, OpenOperation] = {}
-        self.refused: dict[str, float] = {}  # system calls that the wall refused, and when last; a wall may fill it
-        self.spare: Any = None  # a Python that waits for its program (agent.processes.Spare)
-        self.ahead: PrestartedCommand | None = None  # a command that waits to be asked for
-        self.furnish: Callable[[], None] | None = None  # makes what follows, when it is first asked for
-        self.watching: set[Any] = set()  # the folders that are watched (agent.watch.FolderWatch)
+        # system calls that the wall refused, with the time of the last one; filled by the wall
+        self.refused: dict[str, float] = {}
+        self.spare: Any = None  # a forked Python that waits for its program (agent.spare_python.Spare)
+        self.prestarted: PrestartedCommand | None = None  # a command that is stopped until it is requested
+        self.enable_sessions: Callable[[], None] | None = (
+            None  # sets up `contexts` … `start_cell` when they are first needed
+        )
+        self.folder_watches: set[Any] = set()  # the active agent.folder_watch.FolderWatch operations
         self.contexts: Any = None
         self.checkpoints: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
         self.start_cell: Callable[[Agent, int, dict[str, Any]], None] = _no_cells
         self._incoming, self._outgoing = incoming, outgoing
-        self._expected = _LITTLE  # bytes to have room for at the next read
+        self._read_size = _SMALL_READ  # buffer size of the next read
         self._decoder = frames.Decoder(frames.FROM_ENGINE)
         self._queue: deque[bytes | memoryview] = deque()
         self._queued = 0
-        self._awaits_room = False  # is there more to be sent than the stream takes?
-        self._unhurried: tuple[bytes, int] | None = None  # what waits for company
+        self._is_blocked = False  # the stream is full, and frames wait
+        self._delayed: tuple[bytes, int] | None = None  # a frame that waits for the next one, and its alarm
         self._callbacks: dict[int, Callable[[], None]] = {}
         self._children: dict[int, Callable[[int, Any], None]] = {}
         self._alarms: dict[int, tuple[float, Callable[[], None]]] = {}
-        self._alarmed = 0
+        self._last_alarm = 0
         # Two polls: `_vital` has the stream and the signals, `_all` has these and the programs' output.  While the
-        # stream is clogged only the first is asked, so nobody's output piles up here.
+        # stream is full, only `_vital` is polled, so that no output piles up here.
         self._vital, self._all = select.epoll(), select.epoll()
         self._open = True
         os.set_blocking(incoming, False)
@@ -96,7 +100,7 @@ class Agent:
             self._all.register(fd, _READ)
 
     def connect(self, stream: int) -> None:
-        """Speak on this stream from now on; the agent was made before it had one."""
+        """Use this stream from now on; the agent was created before it had one."""
         for poll in (self._vital, self._all):
             poll.unregister(self._incoming)
             poll.register(stream, _READ)
@@ -106,77 +110,77 @@ class Agent:
         os.set_blocking(stream, False)
 
     def rehearse(self) -> None:
-        """Do now what the first request will do: memory shared with the nursery is copied when it is first written."""
+        """Handle sample requests, because memory shared with the nursery is copied when it is first written."""
         program = {"argv": ["/bin/true"], "env": self.environment, "cwd": self.home, "input": False}
         for kind, request in ((frames.CALL, {"method": "stat", "path": "/"}), (frames.RUN, program)):
             for operation, _, payload in self._decoder.feed(frames.encode_json(0, kind, request)):
                 self._handle(operation, kind, payload)
         while self.operations:
             for fd, _ in self._all.poll():
-                if fd in self._callbacks and fd != self._incoming:  # nobody speaks with us yet
+                if fd in self._callbacks and fd != self._incoming:  # the stream has no engine yet
                     self._callbacks[fd]()
         self._queue.clear()
         self._queued = 0
 
     def serve(self) -> None:
-        """Work until the engine closes the stream."""
-        self._bury()  # children that ended before the signal was listened to
-        self._receive()  # the first request came with the stream
+        """Serve requests until the engine closes the stream."""
+        self._reap()  # children that ended before SIGCHLD was handled
+        self._receive()  # the first request arrived together with the stream
         self._flush()
         while self._open:
             poll = self._vital if self._queued > BACKLOG else self._all
-            for fd, _ in poll.poll(self._patience()):
+            for fd, _ in poll.poll(self._poll_timeout()):
                 if fd == self._outgoing and fd != self._incoming:
                     self._flush()
                 elif fd in self._callbacks:
                     self._callbacks[fd]()
             if self._alarms:
-                self._ring()
+                self._run_alarms()
             if self._queued:
                 self._flush()
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; it leaves at the end of this turn of the loop."""
-        if self._unhurried is not None:
-            self._send_unhurried()
+        """Queue a frame; it is sent at the end of this turn of the loop."""
+        if self._delayed is not None:
+            self._send_delayed()
         self._queue.append(frame)
         self._queued += len(frame)
 
     def send_soon(self, frame: bytes) -> None:
-        """Queue a frame that may wait a moment for the next: the engine then wakes up once, not twice."""
-        if self._unhurried is not None:
-            self._send_unhurried()
-        self._unhurried = frame, self.after(_MOMENT_S, self._send_unhurried)
+        """Queue a frame that may wait a moment for the next one, so that the engine wakes up once, not twice."""
+        if self._delayed is not None:
+            self._send_delayed()
+        self._delayed = frame, self.after(_DELAY_S, self._send_delayed)
 
-    def _send_unhurried(self) -> None:
-        if self._unhurried is not None:
-            (frame, alarm), self._unhurried = self._unhurried, None
+    def _send_delayed(self) -> None:
+        if self._delayed is not None:
+            (frame, alarm), self._delayed = self._delayed, None
             self.forget_alarm(alarm)
             self.send(frame)
 
     def watch(self, fd: int, callback: Callable[[], None]) -> None:
-        """Call back whenever the descriptor has something to read."""
+        """Call back whenever the descriptor is readable."""
         self._callbacks[fd] = callback
         self._all.register(fd, _READ)
 
     def watch_writable(self, fd: int, callback: Callable[[], None]) -> None:
-        """Call back whenever the descriptor takes more."""
+        """Call back whenever the descriptor is writable."""
         self._callbacks[fd] = callback
         self._all.register(fd, select.EPOLLOUT | select.EPOLLERR)
 
     def unwatch(self, fd: int) -> None:
-        """No more calls for this descriptor."""
+        """Stop watching the descriptor."""
         if self._callbacks.pop(fd, None):
             self._all.unregister(fd)
 
     def after(self, seconds: float, callback: Callable[[], None]) -> int:
-        """Call back once, so much later, unless the number that this returns is given to `forget_alarm` before."""
-        self._alarmed += 1
-        self._alarms[self._alarmed] = monotonic() + seconds, callback
-        return self._alarmed
+        """Call back once after this time; returns a number for `forget_alarm`."""
+        self._last_alarm += 1
+        self._alarms[self._last_alarm] = monotonic() + seconds, callback
+        return self._last_alarm
 
     def forget_alarm(self, number: int) -> None:
-        """It is not needed any more."""
+        """Cancel an alarm."""
         self._alarms.pop(number, None)
 
     def adopt(self, pid: int, ended: Callable[[int, Any], None]) -> None:
@@ -184,38 +188,38 @@ class Agent:
         self._children[pid] = ended
 
     def await_end(self, pid: int) -> None:
-        """Wait for such a child, which has been killed."""
+        """Wait for an adopted child that was just killed."""
         _, status, usage = os.wait4(pid, 0)
         self._children.pop(pid)(status, usage)
 
     @property
     def children(self) -> set[int]:
-        """All that are waited for so."""
+        """The pids of all adopted children."""
         return set(self._children)
 
     def can_adopt(self, pid: int) -> bool:
-        """Is there a process of this pid that nobody has claimed?"""
+        """Say whether the process exists and has not been adopted."""
         return pid not in self._children and os.path.exists(f"/proc/{pid}")
 
     def finish(self, operation: int, kind: int, value: dict[str, Any]) -> None:
-        """Send the last frame of an operation and forget it."""
+        """Send the last frame of an operation and forget the operation."""
         self.operations.pop(operation, None)
         try:
             frame = frames.encode_json(operation, kind, value)
-        except (ValueError, RecursionError):  # some of it comes from a kernel, which may say what it likes
+        except (ValueError, RecursionError):  # parts of the value may come from a kernel, which is untrusted
             frame = frames.encode_json(operation, frames.FAIL, {"errno": 90, "message": "the answer is too large"})
         self.send(frame)
 
     def fail(self, operation: int, problem: OSError | ValueError) -> None:
-        """End an operation with what went wrong."""
+        """End an operation with a failure."""
         number = problem.errno if isinstance(problem, OSError) and problem.errno else 22
         text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
         self.finish(operation, frames.FAIL, {"errno": number, "message": text})
 
     def _receive(self) -> None:
         try:
-            data = os.read(self._incoming, self._expected)
-            self._expected = _LITTLE if len(data) < self._expected else _MUCH
+            data = os.read(self._incoming, self._read_size)
+            self._read_size = _SMALL_READ if len(data) < self._read_size else _LARGE_READ
         except BlockingIOError:
             return
         except OSError:
@@ -227,7 +231,7 @@ class Agent:
             self._handle(operation, kind, payload)
 
     def _handle(self, operation: int, kind: int, payload: bytes) -> None:
-        # Imported here: these modules need the loop's types, and the nursery has them loaded long before.
+        # Imported here because these modules need the loop's types.  The nursery has loaded them long before.
         from cloche.agent import build_steps, files, processes
 
         starter: Callable[[Agent, int, dict[str, Any]], None]
@@ -244,11 +248,11 @@ class Agent:
             starter, request = _start_cell, frames.decode_json(payload)
         else:
             known = self.operations.get(operation)
-            if known is not None:  # otherwise it has just ended, and the engine does not know yet
+            if known is not None:  # otherwise the operation has just ended, and the engine does not know yet
                 known.receive(kind, payload)
             return
         if operation in self.operations or len(self.operations) >= frames.MAX_OPERATIONS:
-            self.fail(operation, OSError(16, "too much is under way in this sandbox"))
+            self.fail(operation, OSError(16, f"a sandbox can run at most {frames.MAX_OPERATIONS} operations at a time"))
             return
         try:
             starter(self, operation, request)
@@ -257,11 +261,11 @@ class Agent:
         except RecursionError:
             self.fail(operation, OSError(36, "folders are nested too deeply"))
 
-    def be_furnished(self) -> None:
-        """Have what sessions need, from the first time on that one is asked for."""
-        if self.furnish is not None:
-            self.furnish()
-            self.furnish = None
+    def ensure_sessions(self) -> None:
+        """Set up contexts and checkpoints, the first time they are needed."""
+        if self.enable_sessions is not None:
+            self.enable_sessions()
+            self.enable_sessions = None
 
     def _flush(self) -> None:
         while self._queue:
@@ -269,7 +273,7 @@ class Agent:
             try:
                 sent = os.writev(self._outgoing, batch)
             except BlockingIOError:
-                self._await_room(True)
+                self._watch_outgoing(True)
                 return
             except OSError:
                 self._open = False
@@ -282,12 +286,12 @@ class Agent:
                     break
                 sent -= len(first)
                 self._queue.popleft()
-        self._await_room(False)
+        self._watch_outgoing(False)
 
-    def _await_room(self, wanted: bool) -> None:
-        if wanted == self._awaits_room:
+    def _watch_outgoing(self, wanted: bool) -> None:
+        if wanted == self._is_blocked:
             return
-        self._awaits_room = wanted
+        self._is_blocked = wanted
         if self._incoming == self._outgoing:
             events = _READ | (select.EPOLLOUT if wanted else 0)
             self._vital.modify(self._incoming, events)
@@ -296,12 +300,12 @@ class Agent:
         for poll in (self._vital, self._all):
             poll.register(self._outgoing, select.EPOLLOUT) if wanted else poll.unregister(self._outgoing)
 
-    def _patience(self) -> float | None:
+    def _poll_timeout(self) -> float | None:
         if not self._alarms:
             return None
         return max(min(when for when, _ in self._alarms.values()) - monotonic(), 0)
 
-    def _ring(self) -> None:
+    def _run_alarms(self) -> None:
         now = monotonic()
         for number in [number for number, (when, _) in self._alarms.items() if when <= now]:
             _, callback = self._alarms.pop(number, (0.0, lambda: None))
@@ -312,9 +316,9 @@ class Agent:
             os.read(self._wake, 4096)
         except BlockingIOError:
             pass
-        self._bury()
+        self._reap()
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -323,7 +327,7 @@ class Agent:
             if pid == 0:
                 return
             if not os.WIFEXITED(status) and not os.WIFSIGNALED(status):
-                continue  # a child that declared us its tracer (PTRACE_TRACEME) and stopped: it has not ended
+                continue  # a child that made us its tracer (PTRACE_TRACEME) and stopped: it has not ended
             ended = self._children.pop(pid, None)
             if ended is not None:
                 ended(status, usage)

@@ -1,4 +1,4 @@
-"""Operations of several steps: some at once, some after others, all of them undone when one fails."""
+"""Replies that wait for several things at once: copies of kernels, jobs on files."""
 
 from __future__ import annotations
 
@@ -13,52 +13,55 @@ if TYPE_CHECKING:
 
 
 class PendingReply:
-    """An operation that waits for several things at once, and ends with the first problem or when all are done."""
+    """An operation that replies when everything it expect for is done, or fails with the first problem.
+
+    On failure, everything that was done so far is undone.
+    """
 
     def __init__(self, agent: Agent, operation: int, then: Callable[[PendingReply], None]) -> None:
         self.agent, self.operation = agent, operation
         self.reply: dict[str, Any] = {}
         self.problem: OSError | None = None
-        self.undo: list[Callable[[], None]] = []  # in case of a problem
-        self._awaited = 1  # until `go`
+        self.undo: list[Callable[[], None]] = []  # called on failure
+        self._outstanding = 1  # 1 stands for `all_started`
         self._then = then
         agent.operations[operation] = self
 
     def receive(self, kind: int, _payload: bytes) -> None:
-        """The engine has lost interest; what is under way ends by itself."""
+        """Handle a cancellation; whatever is still running ends by itself."""
         if kind == frames.CANCEL:
             self.cancel()
 
     def cancel(self) -> None:
-        """Undo what was done so far, without waiting for the rest."""
-        self.fail(OSError(4, "it was called off"))
+        """Undo the work so far, without waiting for the rest."""
+        self.fail(OSError(4, "the operation was cancelled"))
         self.finish()
 
-    def waits(self) -> Callable[[dict[str, Any] | OSError | None], None]:
-        """One more thing to wait for: call this when it is done."""
-        self._awaited += 1
+    def expect(self) -> Callable[[dict[str, Any] | OSError | None], None]:
+        """Wait for one more thing; call the returned function when it is done."""
+        self._outstanding += 1
 
         def done(outcome: dict[str, Any] | OSError | None) -> None:
             if isinstance(outcome, OSError):
                 self.fail(outcome)
             elif outcome:
                 self.reply.update(outcome)
-            self._one_less()
+            self._one_done()
 
         return done
 
-    def go(self) -> None:
-        """Everything has been begun."""
-        self._one_less()
+    def all_started(self) -> None:
+        """Say that everything has been started: the reply may be sent."""
+        self._one_done()
 
     def fail(self, problem: OSError) -> None:
-        """Something went wrong."""
+        """Note a failure; the first one is reported."""
         self.problem = self.problem or problem
 
     def finish(self) -> None:
-        """Tell the engine."""
+        """Send the reply or the failure to the engine."""
         if self.agent.operations.get(self.operation) is not self:
-            return  # it was called off
+            return  # it was cancelled
         if self.problem is not None:
             for undo in self.undo:
                 undo()
@@ -66,7 +69,7 @@ class PendingReply:
         else:
             self.agent.finish(self.operation, frames.REPLY, self.reply)
 
-    def _one_less(self) -> None:
-        self._awaited -= 1
-        if self._awaited == 0:
+    def _one_done(self) -> None:
+        self._outstanding -= 1
+        if self._outstanding == 0:
             self._then(self)

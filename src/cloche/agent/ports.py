@@ -1,4 +1,4 @@
-"""Servers inside: which ports they listen on, and connections to them from the engine, on loopback alone."""
+"""Servers inside the sandbox: lists their ports, and connects the engine to them, on loopback only."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 MAX_CONNECTIONS = 256
-_MAX_TOLD = 1000  # ports in one answer
-_MAX_LOOKED_AT = 20_000  # descriptors, for whose a port is
+_MAX_LISTED = 1000  # ports in one reply
+_MAX_EXAMINED = 20_000  # descriptors to examine when looking for a port's owner
 _CONNECT_S = 10.0
-_LOOK_S = 0.05  # how often to look for a port that somebody waits for
+_POLL_S = 0.05  # interval of looking for a port that is waited for
 _PLACES = ((AF_INET, "127.0.0.1"), (AF_INET6, "::1"))
 _REACHABLE = ("127.0.0.1", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1")
 _LISTENING = "0A"
@@ -29,28 +29,28 @@ METHODS = frozenset(("ports", "connect", "wait for port"))
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    """Carry out what a CALL frame asks for."""
+    """Carry out a CALL frame about ports."""
     method = request["method"]
     if method == "ports":
-        found = sorted(_listening(), key=lambda each: (each["port"], each["address"]))[:_MAX_TOLD]
+        found = sorted(_listening(), key=lambda each: (each["port"], each["address"]))[:_MAX_LISTED]
         _find_owners(found)
         agent.send(frames.encode_json(operation, frames.REPLY, {"ports": found}))
         return
     port = int(request["port"])
     if not 1 <= port <= 65535:
-        raise ValueError("a port is a number from 1 to 65535")
+        raise ValueError("a port must be a number from 1 to 65535")
     if method == "wait for port":
         agent.operations[operation] = waiting = PortWait(agent, operation, port, request.get("timeout"))
-        waiting.look()
+        waiting.poll()
     elif sum(isinstance(each, PortConnection) for each in agent.operations.values()) >= MAX_CONNECTIONS:
-        raise OSError(_EMFILE, f"there are {MAX_CONNECTIONS} connections already")
+        raise OSError(_EMFILE, f"a sandbox can have at most {MAX_CONNECTIONS} connections to its ports")
     else:
         agent.operations[operation] = connection = PortConnection(agent, operation, port)
         connection.try_next()
 
 
 def _listening() -> list[dict[str, Any]]:
-    """Every port that something listens on, by the kernel's tables."""
+    """Return every listening port in the kernel's tables."""
     found: list[dict[str, Any]] = []
     for family, table in ((AF_INET, "tcp"), (AF_INET6, "tcp6")):
         for fields in map(str.split, _lines_of(table)):
@@ -61,31 +61,31 @@ def _listening() -> list[dict[str, Any]]:
 
 
 def _lines_of(table: str) -> list[str]:
-    # Those of any process are those of all.  Our own are out of sight, for the jail hides pid 1 (walls/jail/enter.py).
+    # Any process has the tables of the whole sandbox.  Not ours: the jail hides pid 1 (walls/jail/enter.py).
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
                 return file.readlines()[1:]
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
     return []
 
 
-def _address(family: int, told: str) -> str:
-    """An address as people write it; the kernel tells it in words of the machine's byte order."""
-    words = (int(told[at : at + 8], 16).to_bytes(4, "little") for at in range(0, len(told), 8))
+def _address(family: int, text: str) -> str:
+    """Format an address; the kernel prints it as words in the machine's byte order."""
+    words = (int(text[at : at + 8], 16).to_bytes(4, "little") for at in range(0, len(text), 8))
     return inet_ntop(family, b"".join(words))
 
 
 def _find_owners(ports: list[dict[str, Any]]) -> None:
-    """Add the pid of who listens, as far as we may look."""
+    """Add the listening process's pid to each port, as far as we can see it."""
     wanted = {f"socket:[{each.pop('inode')}]": each for each in ports}
-    left = _MAX_LOOKED_AT
+    left = _MAX_EXAMINED
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             descriptors = os.listdir(f"/proc/{pid}/fd") if wanted else []
         except OSError:
-            continue  # it has ended, or hides
+            continue  # the process has ended, or is hidden
         for fd in descriptors[: max(left, 0)]:
             left -= 1
             try:
@@ -97,7 +97,7 @@ def _find_owners(ports: list[dict[str, Any]]) -> None:
 
 
 class PortWait:
-    """Somebody waits until something listens on a port."""
+    """A request that waits until something listens on a port."""
 
     def __init__(self, agent: Agent, operation: int, port: int, timeout: float | None) -> None:
         self._agent, self._operation, self._port = agent, operation, port
@@ -105,45 +105,45 @@ class PortWait:
         self._alarm = 0
 
     def receive(self, kind: int, _payload: bytes) -> None:
-        """The wish to wait no longer."""
+        """Handle a cancellation."""
         if kind == frames.CANCEL:
             self.cancel()
 
     def cancel(self) -> None:
-        """Look no more."""
+        """Stop waiting."""
         self._agent.forget_alarm(self._alarm)
         self._agent.finish(self._operation, frames.REPLY, {})
 
-    def look(self) -> None:
-        """Is it there?  If not, look again in a moment."""
+    def poll(self) -> None:
+        """Reply if something listens on the port; otherwise look again shortly."""
         found = [each for each in _listening() if each["port"] == self._port and each["address"] in _REACHABLE]
         if found:
             _find_owners(found[:1])
             self._agent.finish(self._operation, frames.REPLY, {"port": found[0]})
         elif self._deadline is not None and monotonic() >= self._deadline:
-            self._agent.fail(self._operation, OSError(_ETIMEDOUT, "nothing listens there"))
+            self._agent.fail(self._operation, OSError(_ETIMEDOUT, f"nothing listens on port {self._port}"))
         else:
-            self._alarm = self._agent.after(_LOOK_S, self.look)
+            self._alarm = self._agent.after(_POLL_S, self.poll)
 
 
 class PortConnection:
-    """A connection to a server inside: what it sends goes up under credit, and what the engine sends goes down."""
+    """A connection to a server inside, forwarded in both directions under credit."""
 
     def __init__(self, agent: Agent, operation: int, port: int) -> None:
         self._agent, self._operation, self._port = agent, operation, port
         self._places = list(_PLACES)
         self._socket: socket | None = None
-        self._feed: InputWriter | None = None  # once it is connected
+        self._input_writer: InputWriter | None = None  # once connected
         self._credit = frames.WINDOW
         self._paused = self._has_ended = self._eof_sent = False
-        self._alarm = agent.after(_CONNECT_S, lambda: self._fail(OSError(_ETIMEDOUT, "it does not answer")))
+        self._alarm = agent.after(_CONNECT_S, lambda: self._fail(OSError(_ETIMEDOUT, "the server does not answer")))
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """More to send, its end, credit, or the wish to close it."""
-        if kind == frames.INPUT and self._feed is not None:
-            self._feed.write(payload)
-        elif kind == frames.INPUT_END and self._feed is not None:
-            self._feed.end()
+        """Handle data, its end, credit or a cancellation."""
+        if kind == frames.INPUT and self._input_writer is not None:
+            self._input_writer.write(payload)
+        elif kind == frames.INPUT_END and self._input_writer is not None:
+            self._input_writer.end()
         elif kind == frames.CREDIT:
             self._credit += int.from_bytes(payload, "big")
             if self._paused and self._socket is not None:
@@ -153,7 +153,7 @@ class PortConnection:
             self.cancel()
 
     def cancel(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._close()
         self._agent.finish(self._operation, frames.REPLY, {})
 
@@ -161,7 +161,7 @@ class PortConnection:
         """Try the next address on which the server may listen."""
         self._drop_socket()
         if not self._places:
-            self._fail(OSError(_ECONNREFUSED, "nothing listens there"))
+            self._fail(OSError(_ECONNREFUSED, f"nothing listens on port {self._port}"))
             return
         family, address = self._places.pop(0)
         try:
@@ -170,7 +170,7 @@ class PortConnection:
             self._socket.connect((address, self._port))
         except BlockingIOError:  # the server is slow to accept
             assert self._socket is not None
-            self._agent.watch_writable(self._socket.fileno(), self._decided)
+            self._agent.watch_writable(self._socket.fileno(), self._connect_finished)
         except OSError as problem:
             if problem.errno == _EMFILE:
                 self._fail(problem)
@@ -179,7 +179,7 @@ class PortConnection:
         else:
             self._connected()
 
-    def _decided(self) -> None:
+    def _connect_finished(self) -> None:
         assert self._socket is not None
         self._agent.unwatch(self._socket.fileno())
         if self._socket.getsockopt(SOL_SOCKET, SO_ERROR):
@@ -191,11 +191,11 @@ class PortConnection:
         assert self._socket is not None
         self._agent.forget_alarm(self._alarm)
         try:
-            sending = os.dup(self._socket.fileno())  # a descriptor is watched for one thing alone
+            sending = os.dup(self._socket.fileno())  # a descriptor can be watched for only one direction
         except OSError as problem:
             self._fail(problem)
             return
-        self._feed = InputWriter(self._agent, self._operation, sending, self._send_eof)
+        self._input_writer = InputWriter(self._agent, self._operation, sending, self._send_eof)
         self._agent.watch(self._socket.fileno(), self._readable)
         self._agent.send(frames.encode_json(self._operation, frames.STARTED, {}))
 
@@ -213,21 +213,21 @@ class PortConnection:
             self._fail(problem)
             return
         self._credit -= frames.cost(data)
-        self._agent.send(frames.encode(self._operation, frames.DATA, data))  # an empty one is the end
+        self._agent.send(frames.encode(self._operation, frames.DATA, data))  # an empty frame marks the end
         if not data:
             self._agent.unwatch(self._socket.fileno())
             self._has_ended = True
             self._finish_if_over()
 
     def _send_eof(self) -> None:
-        """All that came from the engine is sent."""
+        """Shut down the sending side: all data from the engine is sent."""
         assert self._socket is not None
-        assert self._feed is not None
+        assert self._input_writer is not None
         try:
             self._socket.shutdown(SHUT_WR)
         except OSError:
-            pass  # the server has closed it already
-        self._feed.close()
+            pass  # the server has already closed the connection
+        self._input_writer.close()
         self._eof_sent = True
         self._finish_if_over()
 
@@ -241,8 +241,8 @@ class PortConnection:
 
     def _close(self) -> None:
         self._agent.forget_alarm(self._alarm)
-        if self._feed is not None:
-            self._feed.close()
+        if self._input_writer is not None:
+            self._input_writer.close()
         self._drop_socket()
 
     def _drop_socket(self) -> None:

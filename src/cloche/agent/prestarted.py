@@ -1,8 +1,8 @@
-"""A command that is started before anybody asks for it, and waits right before it would look at its program.
+"""A command that is started before it is requested, and waits just before it would read its program.
 
-It runs as it always does, traced by us, up to the system call from which on it depends on what is asked for: the first
-that names a file of the sandbox's, say.  There it stands until somebody asks for exactly this command, and then goes on
-by itself, traced no more: its arguments, environment, descriptors and working directory are what they would have been.
+The agent traces the command up to the first system call whose result depends on the request, for example the first call
+that names a file of the sandbox.  The command stops there until exactly this command is requested, and then continues
+untraced.  Its arguments, environment, descriptors and working directory are the same as if it had been started then.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 _ptrace = libc.function("ptrace", "llll")
 _TRACEME, _DETACH, _SYSCALL, _SETOPTIONS, _GET_SYSCALL_INFO = 0, 17, 24, 0x4200, 0x420E
-_OPTIONS = 0x1 | 0x10 | 0x100000  # a system call's stop has a sign of its own, exec stops by an event, all end with us
+# marks system-call stops, reports exec as an event, kills the tracee when the agent dies
+_OPTIONS = 0x1 | 0x10 | 0x100000
 _SYSCALL_STOP = 5 | 0x80
-_ENTRY = 1  # a call is about to be made, not one that was
-_INFO = 88  # bytes of what the kernel tells of a call: at 24 its number, then its arguments
-_MOST_STOPS = 20_000  # Node has about a thousand
-_LONGEST = 4096  # of a path
-_LOOK_S = 0.02  # between two looks at what has to be done while it runs
-_PATIENCE_S = 5.0  # until it has to be there: whoever gets this sandbox meanwhile waits for it
+_ENTRY = 1  # a call is about to start, as opposed to has just returned
+_INFO_BYTES = 88  # bytes of the kernel's report on a call: its number is at 24, its arguments follow
+_MAX_STOPS = 20_000  # Node has about a thousand
+_MAX_PATH = 4096  # bytes of a path
+_POLL_S = 0.02  # how often `meanwhile` is called
+_TIMEOUT_S = 5.0  # to reach the stop; a caller who gets this sandbox in the meantime waits that long
 
 
 class PrestartedCommand:
-    """A command that waits to be asked for."""
+    """A command that is stopped until it is requested."""
 
     def __init__(
         self,
@@ -43,9 +44,10 @@ class PrestartedCommand:
         places: tuple[str, ...],
         meanwhile: Callable[[], None],
     ) -> None:
-        """`stops` are the calls to wait before: always, or (at least 0) if that argument is a path in `places`.
+        """Start the command and run it up to its stop.
 
-        `meanwhile` is called every now and then until it is there.
+        `stops` maps the numbers of the calls to stop before to an argument: -1 stops always, 0 or more stops only if
+        that argument is a path in `places`.  `meanwhile` is called regularly until the stop is reached.
         """
         self._argv, self._stops = argv, stops
         self._places = tuple(place.encode() for place in places)
@@ -57,7 +59,7 @@ class PrestartedCommand:
             self._begin(agent.home, theirs)
         for fd in theirs:
             os.close(fd)
-        self._info = libc.fixed(bytes(_INFO))
+        self._info = libc.fixed(bytes(_INFO_BYTES))
         if self._advance_in_time(meanwhile):
             self.alive = True
             processes.expose_to_oom(self.pid)
@@ -65,16 +67,16 @@ class PrestartedCommand:
         else:
             self._close()
 
-    def is_for(self, argv: list[str], environment: dict[str, str]) -> bool:
-        """Is this what it would have been started as?"""
+    def matches(self, argv: list[str], environment: dict[str, str]) -> bool:
+        """Say whether a request with these arguments and this environment would start exactly this command."""
         return self.alive and argv == self._argv and environment == self._environment
 
-    def go(self) -> None:
-        """Let it go on: it has been asked for."""
+    def resume(self) -> None:
+        """Let the command continue: it was requested."""
         _ptrace(_DETACH, self.pid, 0, 0)
 
     def discard(self) -> None:
-        """Nobody will ask for it."""
+        """Kill the command: it will not be requested."""
         if self.alive:
             os.kill(self.pid, signals.SIGKILL)
 
@@ -85,25 +87,29 @@ class PrestartedCommand:
                 os.dup2(fd, number)
             python.reset_all_signals()
             os.chdir(home)
-            if _ptrace(_TRACEME, 0, 0, 0) == 0:  # not everywhere: some hosts forbid it
+            if _ptrace(_TRACEME, 0, 0, 0) == 0:  # some hosts forbid tracing
                 os.execve(self._argv[0], self._argv, self._environment)
         finally:
             os._exit(127)
 
     def _advance_in_time(self, meanwhile: Callable[[], None]) -> bool:
-        """Nobody else does our work while we wait for it, and it may wait for us: for an answer to a refused call."""
-        until = monotonic() + _PATIENCE_S
+        """Advance with a time limit, and call `meanwhile` regularly.
 
-        def look(*_: Any) -> None:
+        The agent's loop stands still in here, and the command may be waiting for the agent: for an answer to a refused
+        system call.
+        """
+        until = monotonic() + _TIMEOUT_S
+
+        def poll(*_: Any) -> None:
             meanwhile()
             if monotonic() > until:
                 try:
                     os.kill(self.pid, signals.SIGKILL)
                 except ProcessLookupError:
-                    pass  # it has just ended by itself
+                    pass  # it has just ended on its own
 
-        signals.signal(signals.SIGALRM, look)
-        signals.setitimer(signals.ITIMER_REAL, _LOOK_S, _LOOK_S)
+        signals.signal(signals.SIGALRM, poll)
+        signals.setitimer(signals.ITIMER_REAL, _POLL_S, _POLL_S)
         try:
             return self._advance()
         finally:
@@ -111,33 +117,34 @@ class PrestartedCommand:
             signals.signal(signals.SIGALRM, signals.SIG_DFL)
 
     def _advance(self) -> bool:
-        """Have it run up to where it shall wait; False if it never comes there, or must not be traced here."""
-        _, status = os.waitpid(self.pid, 0)  # it stops by itself, once it has become another program
+        """Run the command up to its stop; False if it never gets there, or cannot be traced here."""
+        _, status = os.waitpid(self.pid, 0)  # the child stops by itself once exec has succeeded
         if not os.WIFSTOPPED(status):
             return False
         _ptrace(_SETOPTIONS, self.pid, 0, _OPTIONS)
-        passed = 0
-        for _ in range(_MOST_STOPS):
-            _ptrace(_SYSCALL, self.pid, 0, passed)
+        forwarded_signal = 0
+        for _ in range(_MAX_STOPS):
+            _ptrace(_SYSCALL, self.pid, 0, forwarded_signal)
             _, status = os.waitpid(self.pid, 0)
             if not os.WIFSTOPPED(status):
                 return False
             reason = os.WSTOPSIG(status)
-            if reason == _SYSCALL_STOP and self._is_there():
+            if reason == _SYSCALL_STOP and self._is_at_stop():
                 return True
-            passed = 0 if reason == _SYSCALL_STOP or status >> 16 else reason  # a signal of its own is passed on
+            # pass on signals that the command received
+            forwarded_signal = 0 if reason == _SYSCALL_STOP or status >> 16 else reason
         os.kill(self.pid, signals.SIGKILL)
         os.waitpid(self.pid, 0)
         return False
 
-    def _is_there(self) -> bool:
-        """Is it about to make one of the calls that it shall wait before?"""
-        if _ptrace(_GET_SYSCALL_INFO, self.pid, _INFO, libc.address(self._info)) < 0:
+    def _is_at_stop(self) -> bool:
+        """Say whether the command is about to make one of the calls to stop before."""
+        if _ptrace(_GET_SYSCALL_INFO, self.pid, _INFO_BYTES, libc.address(self._info)) < 0:
             return False
         info = bytes(self._info)
         if info[0] != _ENTRY:
             return False
-        words = [int.from_bytes(info[at : at + 8], "little") for at in range(24, _INFO, 8)]
+        words = [int.from_bytes(info[at : at + 8], "little") for at in range(24, _INFO_BYTES, 8)]
         argument = self._stops.get(words[0])
         if argument is None:
             return False
@@ -146,7 +153,7 @@ class PrestartedCommand:
     def _text_at(self, address: int) -> bytes:
         memory = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return os.pread(memory, min(_LONGEST, 4096 - address % 4096), address).partition(b"\0")[0]
+            return os.pread(memory, min(_MAX_PATH, 4096 - address % 4096), address).partition(b"\0")[0]
         except OSError:
             return b""
         finally:

@@ -1,4 +1,4 @@
-"""Who has to go when a process is ended: its descendants, the orphans that it left behind, or its session."""
+"""Kills whole groups of processes: a process with its descendants and orphans, or a session."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ if TYPE_CHECKING:
 
 
 def end_tree(agent: Agent, root: int) -> None:
-    """Kill a process, its descendants, and the orphans that it can have left behind.
+    """Kill a process, its descendants, and the orphans that it may have left behind.
 
-    A descendant that made itself a daemon is a child of ours now.  Whatever orphan is younger than the root, and is not
-    in the session of something else that we have started, is counted as the root's: better one too many than one too
-    few.
+    A descendant that became a daemon is now a child of the agent.  An orphan counts as the root's if it is younger than
+    the root and not in the session of another process that the agent started: killing one too many is better than one
+    too few.
     """
     fields = _stat(root)
     started = int(fields[19]) if fields else 0
-    ourselves = os.getpid()  # 1, where the sandbox has a pid namespace of its own
+    ourselves = os.getpid()  # 1, if the sandbox has its own pid namespace
     others = agent.children - {root}
-    sessions_of_others = {*others, os.getsid(0)}  # ours: of errands
+    sessions_of_others = {*others, os.getsid(0)}  # the agent's own session has the background jobs
     while True:
         table = _table()
-        doomed = {root}  # not reaped yet; a main thread that has ended looks dead while others of its threads go on
+        # not reaped yet; a process whose main thread has ended looks dead while its other threads go on
+        doomed = {root}
         grown = True
         while grown:
             grown = False
@@ -46,7 +47,7 @@ def end_tree(agent: Agent, root: int) -> None:
 
 
 def end_session(leader: int) -> None:
-    """Kill a process and all that is in its session, as long as something is; what left it is on its own."""
+    """Kill a process and everything in its session, until nothing is left; processes that left the session survive."""
     while True:
         doomed = [pid for pid in _pids() if _session_of(pid) == leader]
         for pid in doomed:
@@ -59,7 +60,7 @@ def end_session(leader: int) -> None:
 
 
 def _session_of(pid: int) -> int:
-    """The session of a process that is alive; 0 when it is not."""
+    """Return the session of a live process, or 0."""
     fields = _stat(pid)
     return int(fields[3]) if fields and fields[0] not in ("Z", "X") else 0
 
@@ -69,7 +70,7 @@ def _pids() -> list[int]:
 
 
 def _table() -> dict[int, tuple[int, int, int]]:
-    """Who is alive: by pid the parent, the session, and when it has started."""
+    """Return the live processes: by pid the parent, the session and the start time."""
     table = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

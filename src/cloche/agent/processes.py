@@ -1,4 +1,4 @@
-"""Programs: starting them, feeding and draining them, ending them, and telling how they ended."""
+"""Programs: starts them, forwards their input and output, ends them, and reports how they ended."""
 
 from __future__ import annotations
 
@@ -21,39 +21,41 @@ if TYPE_CHECKING:
     from cloche.agent.prestarted import PrestartedCommand
 
 _PIPE_SIZE = 256 << 10
-_MOMENT_S = 0.003  # that a program which nobody speaks with runs before we listen to it
+_FORWARD_DELAY_S = 0.003  # delay before the output of a program without input is read; see `forward_output_soon`
 
 
 def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    """Start what a RUN frame asks for, when it asks for a program alone."""
+    """Carry out a RUN frame that has no build steps."""
     write_sources(request)
     start_program(agent, operation, request)
 
 
 def write_sources(request: dict[str, Any]) -> None:
-    """Write the files that came with the request."""
+    """Write the source files of the request."""
     for path, text in request.get("sources", ()):
         _write_source(path, text)
 
 
 def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> RunningProgram:
-    """Start the program itself."""
+    """Start the request's program."""
     cwd = resolve(agent, request, "cwd") if request.get("cwd") else agent.home
     environment = {**agent.environment, **request.get("env", {})}
     terminal = request.get("terminal")
     if not os.path.isdir(cwd):
-        raise FileNotFoundError(2, f"there is no directory {cwd} to work in")
+        raise FileNotFoundError(2, f"the working directory {cwd} does not exist")
     script = request.get("python")
-    if script is not None and (terminal or python.wants_an_interpreter_of_its_own(environment)):
+    if script is not None and (terminal or python.needs_fresh_interpreter(environment)):
         request = {**request, "argv": ["python3", script, *request.get("args", [])]}
         script = None
     if script is not None:
         program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
-        spare = _start_python(agent, program)  # first: it can run while we write down what it is
+        spare = _start_python(agent, program)  # first: the program runs while we do the bookkeeping
         process = RunningProgram(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
-    elif (ahead := _take_ahead(agent, request, cwd, environment)) is not None:
-        ahead.go()
-        process = RunningProgram(agent, operation, ahead.pid, ahead.stdin, ahead.stdout, ahead.stderr)
+    elif (prestarted := _take_prestarted(agent, request, cwd, environment)) is not None:
+        prestarted.resume()
+        process = RunningProgram(
+            agent, operation, prestarted.pid, prestarted.stdin, prestarted.stdout, prestarted.stderr
+        )
     elif terminal:
         process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
     else:
@@ -62,14 +64,14 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Runn
         process.close_input()
     agent.operations[operation] = process
     if request.get("awaited") or terminal:
-        process.listen()
+        process.forward_output()
     else:
-        process.listen_soon()
+        process.forward_output_soon()
     return process
 
 
 def write_file(path: str, data: bytes) -> None:
-    """Write a small file in one go; `open` would touch a hundred pages that are shared with the nursery until then."""
+    """Write a small file; the built-in `open` would copy about a hundred pages that are shared with the nursery."""
     fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         while data:
@@ -82,38 +84,42 @@ def _write_source(path: str, text: str) -> None:
     data = text.encode("utf-8", "surrogateescape")
     try:
         write_file(path, data)
-    except FileNotFoundError:  # the program before has removed the folder
+    except FileNotFoundError:  # the previous program has removed the folder
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_file(path, data)
 
 
 class Spare:
-    """A Python that is ready to become a program: forked ahead, waiting to be told which."""
+    """A forked Python that waits for the order to become a program or a kernel."""
 
     def __init__(self, agent: Agent, early: bool = False, program: dict[str, Any] | None = None) -> None:
-        """`early` if there is time until the order comes; with `program` it is here already, and need not be sent."""
-        theirs, (self.stdin, self.stdout, self.stderr) = pipes()
+        """Fork a Python.
+
+        `early`: there is time until the order comes, for a warm-up.  `program`: the order is known already, and need
+        not be sent.
+        """
+        child_ends, (self.stdin, self.stdout, self.stderr) = pipes()
         self.order, order = -1, None
         if program is None:
-            # A socket, not a pipe: for a kernel it becomes the control on which the conversation goes on.
+            # A socket, not a pipe: for a kernel, it becomes the control.
             self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
         self.pid = os.fork()
         if self.pid == 0:
-            raise python.BecomeProgram(*theirs, order, early, program)
-        for fd in theirs if order is None else (*theirs, order):
+            raise python.BecomeProgram(*child_ends, order, early, program)
+        for fd in child_ends if order is None else (*child_ends, order):
             os.close(fd)
         self.alive = True
         agent.adopt(self.pid, self._ended)
 
-    def go(self, order: dict[str, Any]) -> None:
-        """Tell it which program or kernel to become."""
+    def send(self, order: dict[str, Any]) -> None:
+        """Send the order: the program or kernel to become."""
         try:
             python.send_order(self.order, order)
         except BrokenPipeError:
-            pass  # it is dead already; its end is reported like any other
+            pass  # the process has died; its end is reported like any other
 
-    def make_way(self, agent: Agent) -> None:
-        """Go: what is about to be started needs its place among the processes that are allowed."""
+    def kill(self, agent: Agent) -> None:
+        """Kill the process, to make room for another one under the process limit."""
         os.kill(self.pid, signals.SIGKILL)
         agent.await_end(self.pid)
 
@@ -127,27 +133,27 @@ def _start_python(agent: Agent, program: dict[str, Any]) -> Spare:
     if agent.spare is None or not agent.spare.alive:
         return Spare(agent, program=program)
     spare = take_spare(agent)
-    spare.go(program)
+    spare.send(program)
     os.close(spare.order)
     return spare
 
 
 def take_spare(agent: Agent) -> Spare:
-    """A Python that waits for its order; one that is there already, if it can be."""
+    """Return the waiting spare, or fork one."""
     spare, agent.spare = agent.spare, None
     return spare if spare is not None and spare.alive else Spare(agent)
 
 
-def _take_ahead(
+def _take_prestarted(
     agent: Agent, request: dict[str, Any], cwd: str, environment: dict[str, str]
 ) -> PrestartedCommand | None:
-    """The command that was started ahead, if it is the one that is asked for; otherwise it goes."""
-    ahead, agent.ahead = agent.ahead, None
-    if ahead is None:
+    """Return the prestarted command if it matches the request; otherwise discard it."""
+    prestarted, agent.prestarted = agent.prestarted, None
+    if prestarted is None:
         return None
-    if not request.get("terminal") and cwd == agent.home and ahead.is_for(request["argv"], environment):
-        return ahead
-    ahead.discard()
+    if not request.get("terminal") and cwd == agent.home and prestarted.matches(request["argv"], environment):
+        return prestarted
+    prestarted.discard()
     return None
 
 
@@ -166,17 +172,20 @@ class RunningProgram:
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
-        self._ran = 0.0  # seconds
-        self._alarm: int | None = None  # that has us listen to it
-        self.beside: BuildStep | None = None  # what its end waits for
+        self._run_s = 0.0  # seconds
+        self._alarm: int | None = None  # set until the output is read
+        self.side_step: BuildStep | None = None  # a checker that runs side_step the program; EXIT waits for its end
         agent.adopt(pid, self._ended)
 
-    def listen_soon(self) -> None:
-        """Listen to it in a moment, or at its end: nobody speaks with it, and most have ended by then."""
-        self._alarm = self._agent.after(_MOMENT_S, self.listen)
+    def forward_output_soon(self) -> None:
+        """Start forwarding in a moment, or at the program's end.
 
-    def listen(self) -> None:
-        """Tell that it has started, and pass on what it says from now on."""
+        Most programs without input end before that, which saves a wake-up.
+        """
+        self._alarm = self._agent.after(_FORWARD_DELAY_S, self.forward_output)
+
+    def forward_output(self) -> None:
+        """Report the start, and forward the output from now on."""
         self._announce()
         for fd in self._outputs:
             self._agent.watch(fd, lambda fd=fd: self._readable(fd))  # type: ignore[misc]
@@ -188,7 +197,7 @@ class RunningProgram:
         self._agent.send(frames.encode_json(self._operation, frames.STARTED, {"pid": self.pid}))
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """Input, its end, credit, a signal, a new window size, or the wish to be rid of it."""
+        """Handle a frame: input, its end, credit, a signal, a terminal size or a cancellation."""
         if kind == frames.INPUT:
             self._input.write(payload)
         elif kind == frames.INPUT_END:
@@ -209,14 +218,14 @@ class RunningProgram:
             self.cancel()
 
     def cancel(self) -> None:
-        """Kill it and everything that it has started."""
-        if self.beside is not None:
-            self.beside.cancel()
+        """Kill the program and everything that it started."""
+        if self.side_step is not None:
+            self.side_step.cancel()
         if self._end is None:
             process_trees.end_tree(self._agent, self.pid)
 
     def close_input(self) -> None:
-        """Nothing more will come on its standard input."""
+        """Close the program's standard input."""
         self._input.close()
 
     def _signal(self, number: int) -> None:
@@ -231,16 +240,16 @@ class RunningProgram:
         try:
             os.killpg(group, number)
         except ProcessLookupError:
-            os.kill(self.pid, number)  # it leads no group yet; until it is reaped, the pid is its own
+            os.kill(self.pid, number)  # it leads no group yet; the pid stays its own until it is reaped
 
     def _type_end(self) -> None:
-        """What a person types to say that nothing more comes (twice within a line); the terminal stays open."""
+        """Type Ctrl-D (twice within a line), as a person would at the end of input; the terminal stays open."""
         try:
             os.write(self._input.fd or -1, b"\x04\x04" if self._input.within_line else b"\x04")
         except BlockingIOError:
             self._input.end_later()
         except OSError:
-            pass  # nobody reads it any more
+            pass  # nobody reads the terminal
 
     def _readable(self, fd: int) -> None:
         self._read(fd)
@@ -248,7 +257,7 @@ class RunningProgram:
             self._drain()
 
     def _read(self, fd: int) -> bool:
-        """Pass on what there is; False when nothing more can be had just now."""
+        """Forward one chunk; False when there is nothing more for now."""
         if self._credit < frames.LEAST:
             self._agent.unwatch(fd)
             self._paused.add(fd)
@@ -257,7 +266,7 @@ class RunningProgram:
             data = os.read(fd, min(frames.CHUNK, self._credit))
         except BlockingIOError:
             return False
-        except OSError:  # a terminal whose last user has gone
+        except OSError:  # a terminal whose last user is gone
             data = b""
         if not data:
             self._close(fd)
@@ -275,18 +284,18 @@ class RunningProgram:
     def _ended(self, status: int, usage: Any) -> None:
         if self._alarm is not None:
             self._announce()
-        self._end, self._ran = (status, usage), monotonic() - self.began
+        self._end, self._run_s = (status, usage), monotonic() - self.began
         self._drain()
 
-    def company_left(self) -> None:
-        """What ran beside it is over."""
-        self.beside = None
+    def side_step_ended(self) -> None:
+        """Note that the checker side_step the program has ended."""
+        self.side_step = None
         if self._end is not None:
             self._drain()
 
     def _drain(self) -> None:
-        # The program is gone, so all that it wrote is in the pipes by now.  Read them until they are empty, not until
-        # they are closed: a child that it left behind may hold them open for ever.
+        # The program has ended, so all its output is in the pipes by now.  Read them until they are empty, not until
+        # they are closed: a child that it left behind may hold them open forever.
         if self._agent.operations.get(self._operation) is not self:
             return
         for fd in list(self._outputs):
@@ -298,15 +307,15 @@ class RunningProgram:
         for fd in list(self._outputs):
             self._close(fd)
         self.close_input()
-        if self.beside is not None:
+        if self.side_step is not None:
             self._agent.send(frames.encode_json(self._operation, frames.EVENT, {"ended": True}))
         else:
-            told = {**outcome(self._agent, *self._end, self.began), "ran": self._ran}
-            self._agent.finish(self._operation, frames.EXIT, told)
+            report = {**outcome(self._agent, *self._end, self.began), "ran": self._run_s}
+            self._agent.finish(self._operation, frames.EXIT, report)
 
 
 def outcome(agent: Agent, status: int, usage: Any, began: float) -> dict[str, Any]:
-    """How a process ended, and what is worth knowing of it."""
+    """Describe how a process ended and what it used."""
     return {
         "code": os.waitstatus_to_exitcode(status),
         "cpu": usage.ru_utime + usage.ru_stime,
@@ -317,7 +326,7 @@ def outcome(agent: Agent, status: int, usage: Any, began: float) -> dict[str, An
 
 
 def disk(path: str) -> dict[str, int]:
-    """What the workspace's file system holds and can hold."""
+    """Return size and free space of the workspace's file system."""
     status = os.statvfs(path)
     return {
         "total": status.f_blocks * status.f_frsize,
@@ -328,14 +337,14 @@ def disk(path: str) -> dict[str, int]:
 
 
 def pipe() -> tuple[int, int]:
-    """The reading and the writing end of a pipe that holds much."""
+    """Return the reading and the writing end of a large pipe."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     widen(writing, _PIPE_SIZE)
     return reading, writing
 
 
 def pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Both ends of standard input, output and error: as a program finds them, and ours, which do not block."""
+    """Return both ends of standard input, output and error: the program's, and own_ends, which do not block."""
     (stdin, feed), (out, stdout), (err, stderr) = pipe(), pipe(), pipe()
     for fd in (feed, out, err):
         os.set_blocking(fd, False)
@@ -343,42 +352,42 @@ def pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
 
 
 def widen(pipe: int, size: int) -> None:
-    """Let a pipe hold so much."""
+    """Set the size of a pipe."""
     try:
         fcntl.fcntl(pipe, 1031, size)  # F_SETPIPE_SZ
     except OSError:
-        pass  # the user's allowance for pipes is used up: the default size does as well
+        pass  # the user's quota for pipes is used up: the default size works, too
 
 
 def _start_with_pipes(
     agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]
 ) -> RunningProgram:
-    theirs, ours = pipes()
+    child_ends, own_ends = pipes()
     try:
         try:
-            pid = spawn(argv, cwd, environment, theirs)
-        except BlockingIOError:  # as many as are allowed are there
+            pid = spawn(argv, cwd, environment, child_ends)
+        except BlockingIOError:  # the process limit is reached
             spare, agent.spare = agent.spare, None
             if spare is None or not spare.alive:
                 raise
-            spare.make_way(agent)
-            pid = spawn(argv, cwd, environment, theirs)
+            spare.kill(agent)
+            pid = spawn(argv, cwd, environment, child_ends)
     except BaseException:
-        for fd in ours:
+        for fd in own_ends:
             os.close(fd)
         raise
     finally:
-        for fd in theirs:
+        for fd in child_ends:
             os.close(fd)
-    return RunningProgram(agent, operation, pid, *ours)
+    return RunningProgram(agent, operation, pid, *own_ends)
 
 
 def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: tuple[int, ...]) -> int:
-    """Start a program that finds these as its descriptors 0, 1, 2 …, in a session of its own; its pid."""
+    """Start a program in a session of its own, with these as its descriptors 0, 1, 2 …; returns its pid."""
     executable = _find(argv[0], cwd, environment)
     try:
         os.chdir(cwd)  # for the child, which inherits it
-        # Not a fork: this costs the same however large the agent is.  Descriptors close themselves at exec.
+        # Not a fork: the cost does not depend on the agent's size.  Our descriptors close at exec.
         pid = os.posix_spawn(
             executable,
             argv,
@@ -386,7 +395,8 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: t
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
             setsid=True,
             setsigmask=(),
-            setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),  # Python ignores them, programs do not expect that
+            # Python ignores these signals, but programs expect the default
+            setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),
         )
     finally:
         os.chdir("/")
@@ -395,7 +405,7 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: t
 
 
 def _find(program: str, cwd: str, environment: dict[str, str]) -> str:
-    """The file to execute, so that a missing program is an error here and not in a child."""
+    """Find the file to execute, so that a missing program is an error here and not in the child."""
     if "/" in program:
         path = os.path.join(cwd, program)
         candidates = [path]
@@ -429,17 +439,18 @@ def _start_in_terminal(
     if pid == 0:
         try:
             os.setsid()
-            slave = os.open(name, os.O_RDWR)  # the first terminal that a session leader opens becomes its own
+            # the first terminal that a session leader opens becomes its controlling terminal
+            slave = os.open(name, os.O_RDWR)
             for fd in (0, 1, 2):
                 os.dup2(slave, fd)
             python.reset_all_signals()
             os.chdir(cwd)
-            # Descriptors close themselves at exec, and being dumpable again comes with it.
+            # Descriptors close at exec, and exec makes the process dumpable again.
             os.execve(executable, argv, environment)
         finally:
             os._exit(127)
     os.close(until_exec)
-    os.read(waiting, 1)  # until then it has neither a group nor a terminal, and signals meant for it would be lost
+    os.read(waiting, 1)  # until exec the child has neither a group nor a terminal, and would lose signals
     os.close(waiting)
     expose_to_oom(pid)
     os.set_blocking(master, False)
@@ -454,7 +465,7 @@ def _resize(terminal: int, columns: int, rows: int) -> None:
 
 
 def expose_to_oom(pid: int) -> None:
-    """When memory runs out, programs go before the agent that has to tell about it."""
+    """Let the kernel kill programs, not the agent, when memory runs out: the agent has to report it."""
     try:
         write_file(f"/proc/{pid}/oom_score_adj", b"1000")
     except OSError:

@@ -1,7 +1,7 @@
-"""A Python program, run in a fork of a Python that is already warm, behaving as under `python3 main.py`.
+"""Runs Python programs in forks of a warm Python; they behave as under `python3 main.py`.
 
-The agent forks; the child raises `BecomeProgram` to unwind to the bottom of its stack, becomes a clean process, and
-waits to be told which program to become, or which kernel.  All that can be done before the order is done before it.
+The agent forks.  The child raises `BecomeProgram` to unwind to the bottom of its stack, makes itself a clean process,
+and waits for the order: which program or kernel to become.  It does everything it can before the order arrives.
 """
 
 from __future__ import annotations
@@ -22,46 +22,47 @@ if TYPE_CHECKING:
 _prctl = libc.function("prctl", "lllll")
 _fflush = libc.function("fflush", "l")
 
-# Generators that libraries made when they were imported, before the fork; the nursery collects them (see `note_state`).
+# Random generators that libraries created at import, before the fork; the nursery collects them (see `note_state`).
 _generators: list[Any] = []
-_ours: list[str] = []  # modules that a program must not find
-_modules_before = 0  # how many there are when the program begins
-_collections_before = 0  # how often something had grown old by then
-_foreign: list[str] = []  # modules that kernels need and a program must not find imported either
-_kernels: dict[str, Callable[[int, dict[str, Any]], NoReturn]] = {}  # what a fork can become instead of a program
-_kept: list[ModuleType] = []  # the same, kept alive: taking them apart would copy pages that are shared until then
+_cloche_modules: list[str] = []  # Cloche's modules, which a program must not find
+_modules_before = 0  # number of modules when the program starts
+_collections_before = 0  # number of collections of older generations by then
+_kernel_modules: list[str] = []  # modules that kernels need, which a program must not find either
+# entry points of the kernels that a fork can become
+_kernels: dict[str, Callable[[int, dict[str, Any]], NoReturn]] = {}
+_hidden: list[ModuleType] = []  # hidden modules, kept alive: freeing them would copy shared pages
 
 
 class BecomeProgram(BaseException):
-    """Raised in a forked child: leave everything behind and become a program."""
+    """Raised in a forked child, to leave the agent's stack and become a program."""
 
     def __init__(
-        self, stdin: int, stdout: int, stderr: int, order: int | None, early: bool, told: dict[str, Any] | None
+        self, stdin: int, stdout: int, stderr: int, order: int | None, early: bool, known_order: dict[str, Any] | None
     ) -> None:
         super().__init__()
         self._descriptors = (stdin, stdout, stderr, order)
         self._early = early  # there is time until the order comes
-        self._told = told  # the order, if it was known before the fork
+        self._known_order = known_order  # the order, if it was known before the fork
 
     def become(self) -> NoReturn:
-        """Called at the bottom of the stack; never returns."""
+        """Become the program; called at the bottom of the stack, never returns."""
         try:
             order = _make_clean(*self._descriptors)
             if self._early:
-                _rehearse()
-            told = self._told
+                _warm_up()
+            program = self._known_order
             if order is not None:
-                told = _receive_order(order)
-                if "kernel" in told:
-                    _become_kernel(order, told)
+                program = _receive_order(order)
+                if "kernel" in program:
+                    _become_kernel(order, program)
                 os.close(order)
-            assert told is not None
-            _hide(_foreign)
+            assert program is not None
+            _hide(_kernel_modules)
             global _modules_before, _collections_before
-            _modules_before, _collections_before = len(sys.modules), _times_grown_old()
+            _modules_before, _collections_before = len(sys.modules), _old_collections()
         except BaseException:
             os._exit(125)
-        _run(told)
+        _run(program)
 
 
 def offer_kernels(entry_points: dict[str, Callable[[int, dict[str, Any]], NoReturn]]) -> None:
@@ -70,24 +71,24 @@ def offer_kernels(entry_points: dict[str, Callable[[int, dict[str, Any]], NoRetu
 
 
 def hide_from_programs(names: list[str]) -> None:
-    """Modules that were imported for kernels alone."""
-    _foreign[:] = names
+    """Name the modules that were imported for kernels only."""
+    _kernel_modules[:] = names
 
 
 def has_kernel(name: str) -> bool:
-    """Can a fork become this kernel?"""
+    """Say whether a fork can become this kernel."""
     return name in _kernels
 
 
-def wants_an_interpreter_of_its_own(environment: dict[str, str]) -> bool:
-    """Does the environment set what Python, or the C library, reads only when it starts?"""
+def needs_fresh_interpreter(environment: dict[str, str]) -> bool:
+    """Say whether the environment sets variables that Python or the C library reads only at start."""
     if environment.get("LANG") != os.environ.get("LANG"):
         return True
     return any(name.startswith(("PYTHON", "LD_", "LC_", "MALLOC_", "GLIBC_")) for name in environment)
 
 
 def send_order(fd: int, program: dict[str, Any]) -> None:
-    """Tell a waiting child which program to become."""
+    """Tell a waiting child which program or kernel to become."""
     data = dumps(program).encode()
     data = len(data).to_bytes(4, "big") + data
     while data:
@@ -95,40 +96,40 @@ def send_order(fd: int, program: dict[str, Any]) -> None:
 
 
 def reset_signals() -> None:
-    """Signals as a Python program finds them: nothing blocked, nothing caught."""
+    """Set the signals as a Python program expects them: none blocked, none caught."""
     signals.set_wakeup_fd(-1)
     signals.signal(signals.SIGCHLD, signals.SIG_DFL)
     signals.pthread_sigmask(signals.SIG_SETMASK, ())
 
 
 def reset_all_signals() -> None:
-    """Signals as any other program finds them: Python ignores two, and what it is about to execute would as well."""
+    """Set the signals as other programs expect them: Python ignores two, and exec would pass that on."""
     reset_signals()
     for number in (signals.SIGPIPE, signals.SIGXFSZ):
         signals.signal(number, signals.SIG_DFL)
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """May other processes of the same user trace this one, and read its memory and descriptors?"""
+    """Allow or forbid other processes of the same user to trace this one and read its memory."""
     if _prctl(4, int(dumpable), 0, 0, 0):  # PR_SET_DUMPABLE
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
-def keep_out() -> None:
-    """Have imports go on without what changes a process for good; called by the nursery before its imports.
+def block_harmful_imports() -> None:
+    """Make imports go without modules that change a process for good; the nursery calls this before its imports.
 
-    `readline` catches SIGWINCH and takes `input` over, and since Python 3.13 `pdb` imports it, which IPython needs.
+    `readline` catches SIGWINCH and takes over `input`.  IPython needs `pdb`, which imports it since Python 3.13.
     """
     sys.modules["readline"] = None  # type: ignore[assignment]
 
 
 def note_state() -> None:
-    """Remember what a fork must not share; called by the nursery when its imports are done."""
+    """Record the state that a fork must not share; the nursery calls this after its imports."""
     platform = sys.modules.get("platform")
-    if platform is not None:  # it knows the host's name, if a library has asked
+    if platform is not None:  # it caches the host's name if a library has asked for it
         platform._uname_cache = None  # type: ignore[attr-defined]
         platform._platform_cache.clear()
-    _ours[:] = [name for name in sys.modules if name in ("cloche", "readline") or name.startswith("cloche.")]
+    _cloche_modules[:] = [name for name in sys.modules if name in ("cloche", "readline") or name.startswith("cloche.")]
     random = sys.modules.get("random")
     if random is not None:
         kinds = (random.Random,)
@@ -136,7 +137,7 @@ def note_state() -> None:
 
 
 def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int | None:
-    """Be a process of its own, with nothing open but its streams and the order, whose descriptor is returned."""
+    """Become a separate process with null open but its streams and the order, whose descriptor is returned."""
     os.setsid()
     moved = 2 if order is None else os.dup(order)
     while order is not None and moved < 3:
@@ -147,29 +148,29 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int 
     os.closerange(moved + 1, 1 << 30)
     reset_signals()
     signals.signal(signals.SIGINT, signals.default_int_handler)
-    # The agent cannot be looked into; a program may look into itself.  Its memory holds nothing but imports.
+    # Nobody may look into the agent, but a program may look into itself.  Its memory has null but imports.
     set_dumpable(True)
     exposed = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-    os.write(exposed, b"1000")  # programs go before the agent when memory runs out
+    os.write(exposed, b"1000")  # when memory runs out, the kernel should kill programs, not the agent
     os.close(exposed)
     threading = sys.modules.get("threading")
     if threading is not None:
-        threading.main_thread()._set_native_id()  # Python itself forgets that after a fork
+        threading.main_thread()._set_native_id()  # Python does not update it after a fork
     _reseed()
     _open_standard_streams()
-    _hide(_ours)
+    _hide(_cloche_modules)
     gc.enable()
     return None if order is None else moved
 
 
 def _hide(names: list[str]) -> None:
-    _kept.extend(sys.modules.pop(name) for name in names if name in sys.modules)
+    _hidden.extend(sys.modules.pop(name) for name in names if name in sys.modules)
 
 
 def _become_kernel(control: int, order: dict[str, Any]) -> NoReturn:
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     os.chdir(order["cwd"])
     _set_environment(order["env"])
     if "TZ" in os.environ:
@@ -179,15 +180,15 @@ def _become_kernel(control: int, order: dict[str, Any]) -> NoReturn:
     _kernels[order["kernel"]](control, order)
 
 
-def _rehearse() -> None:
-    """Touch now what any program touches: memory shared with the nursery is copied at its first use."""
+def _warm_up() -> None:
+    """Touch what every program touches: memory shared with the nursery is copied at its first use."""
     loads(dumps({"env": dict(os.environ)}))
     exec(compile("import sys\nx = [str(i) for i in range(3)]\ndef f(): pass\nf()", "", "exec"), {"__name__": ""})
     gc.collect()
 
 
 def _reseed() -> None:
-    """Two sandboxes never draw the same numbers.  (`random` itself is reseeded by Python after each fork.)"""
+    """Reseed generators, so that sandboxes draw different numbers.  (Python itself reseeds `random` after a fork.)"""
     for generator in _generators:
         generator.seed()
     numpy_random = sys.modules.get("numpy.random")
@@ -199,11 +200,11 @@ def _reseed() -> None:
 
 
 def _open_standard_streams() -> None:
-    # Line by line also into a pipe: output is seen as it happens, and what was printed before a kill is not lost.
+    # Line buffering even into a pipe: output is seen as it happens, and a kill loses null that was printed.
     sys.stdin = sys.__stdin__ = open(  # type: ignore[misc]
         0, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False
     )
-    # What is not UTF-8 passes unchanged, as with any Python in a C locale.
+    # Bytes that are not UTF-8 pass unchanged, as with any Python in a C locale.
     sys.stdout = sys.__stdout__ = open(  # type: ignore[misc]
         1, "w", buffering=1, encoding="utf-8", errors="surrogateescape", closefd=False
     )
@@ -225,7 +226,7 @@ def _receive_order(fd: int) -> dict[str, Any]:
         while len(data) < count:
             part = os.read(fd, count - len(data))
             if not part:
-                os._exit(0)  # the agent has no use for us
+                os._exit(0)  # the agent does not need this spare
             data += part
         return data
 
@@ -246,22 +247,22 @@ def _run(program: dict[str, Any]) -> NoReturn:
     sys.orig_argv = ["python3", *sys.argv]
     folders = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
     sys.path[:0] = folders
-    _make_way(folders)
+    _drop_shadowed_modules(folders)
     _make_main_module(script)
-    _finish(_status_of(_compiled(script)), tuple(folders))
+    _exit(_status_of(_compiled(script)), tuple(folders))
 
 
-def _make_way(folders: list[str]) -> None:
-    """Forget what only we have imported and the program has a module of its own for: an `ast.py`, a `token.py`."""
+def _drop_shadowed_modules(folders: list[str]) -> None:
+    """Forget modules that only we imported and that the program has files for: an `ast.py`, a `token.py`."""
     for folder in folders:
         try:
             entries = os.listdir(folder)
-        except OSError:  # it need not be readable, nor be there
+        except OSError:  # it need not exist or be readable
             continue
         for entry in entries:
             name = entry.removesuffix(".py")
             spec = getattr(sys.modules.get(name), "__spec__", None)
-            # What is built in, or imported by every Python before it looks at its program, goes before any file.
+            # Built-in modules, and those that every Python imports before its program, go before any file.
             if spec is None or spec.origin in ("built-in", "frozen") or name == "encodings":
                 continue
             if name != entry or os.path.isfile(f"{folder}/{name}/__init__.py"):
@@ -281,18 +282,18 @@ def _compiled(script: str) -> CodeType:
         source = file.read()
     try:
         return compile(source, script, "exec", dont_inherit=True)
-    except Exception as problem:  # not only SyntaxError: nested too deeply, or too large, to be compiled at all
+    except Exception as problem:  # not only SyntaxError: also code too large or too deeply nested to compile
         try:
             odd = not getattr(problem, "lineno", 1) or "\0" in source.decode("utf-8")
         except UnicodeDecodeError:
             odd = True
-        if odd:  # a file is read otherwise than bytes are, with other words for what is wrong: nothing has run yet
+        if odd:  # Python words these errors differently for files than for bytes; null has run yet
             os.execv(sys.executable, ["python3", *sys.argv])
-        _finish(_report(problem), ())
+        _exit(_report(problem), ())
 
 
 def _status_of(code: CodeType) -> int:
-    """Run the program; the status to end with (negative: by a signal)."""
+    """Run the program; returns its exit status, negative for a signal."""
     problem: BaseException | None = None
     try:
         exec(code, sys.modules["__main__"].__dict__)
@@ -302,7 +303,7 @@ def _status_of(code: CodeType) -> int:
     _flush_quietly(sys.stdout)
     if isinstance(problem, SystemExit):
         return _exit_status(problem)
-    # Not within the `except`: an exception in a hook would be told as one that happened while handling this one.
+    # Outside the `except`: otherwise an exception in a hook would look as if it happened while handling this one.
     return 0 if problem is None else _report(problem)
 
 
@@ -325,12 +326,12 @@ def _exit_status(exit_: SystemExit) -> int:
         return 0
     if isinstance(exit_.code, int):
         return exit_.code & 0xFF if -sys.maxsize <= exit_.code <= sys.maxsize else 255
-    _say(f"{exit_.code}\n")
+    _write_stderr(f"{exit_.code}\n")
     return 1
 
 
 def _report(problem: BaseException) -> int:
-    """Print the traceback as Python does, without the frames that are ours; the status to end with."""
+    """Print the traceback as Python does, without our own frames; returns the exit status."""
     status = -signals.SIGINT if type(problem) is KeyboardInterrupt else 1
     trace = _without_ours(problem)
     sys.last_type, sys.last_value, sys.last_traceback = type(problem), problem, trace
@@ -338,16 +339,16 @@ def _report(problem: BaseException) -> int:
         sys.last_exc = problem
     hook = getattr(sys, "excepthook", None)
     if hook is None:
-        _say("sys.excepthook is missing\n")
+        _write_stderr("sys.excepthook is missing\n")
         hook = sys.__excepthook__
     try:
         hook(type(problem), problem, trace)
     except SystemExit as exit_:
         status = _exit_status(exit_)
     except BaseException as worse:
-        _say("Error in sys.excepthook:\n")
+        _write_stderr("Error in sys.excepthook:\n")
         sys.__excepthook__(type(worse), worse, _without_ours(worse))
-        _say("\nOriginal exception was:\n")
+        _write_stderr("\nOriginal exception was:\n")
         sys.__excepthook__(type(problem), problem, trace)
     return status
 
@@ -360,7 +361,7 @@ def _without_ours(problem: BaseException) -> TracebackType | None:
     return trace
 
 
-def _say(text: str) -> None:
+def _write_stderr(text: str) -> None:
     try:
         if sys.stderr is None:
             os.write(2, text.encode("utf-8", "backslashreplace"))
@@ -370,12 +371,12 @@ def _say(text: str) -> None:
         pass
 
 
-def _finish(status: int, folders: tuple[str, ...]) -> NoReturn:
-    """What the interpreter does at its end, but for taking hundreds of modules apart one by one."""
+def _exit(status: int, folders: tuple[str, ...]) -> NoReturn:
+    """Do what the interpreter does at exit, except for freeing hundreds of modules one by one."""
     try:
         threading = sys.modules.get("threading")
         if threading is not None:
-            threading._shutdown()  # waits for threads that are not daemons
+            threading._shutdown()  # waits for non-daemon threads
     except BaseException as problem:
         _report(problem)
     import atexit
@@ -383,29 +384,29 @@ def _finish(status: int, folders: tuple[str, ...]) -> NoReturn:
     atexit._run_exitfuncs()
     flushed = [_flush(sys.stdout), _flush_quietly(sys.stderr)]
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
-    _take_apart(folders)
+    _release_modules(folders)
     _flush_quietly(sys.stdout)
     _flush_quietly(sys.stderr)
-    _fflush(0)  # what native code has printed
+    _fflush(0)  # output of native code
     if status < 0:
         signals.signal(-status, signals.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status if all(flushed) else 120)
 
 
-def _take_apart(folders: tuple[str, ...]) -> None:
-    """Let go of the program's own modules: what they hold is finalized, and open files are written out."""
+def _release_modules(folders: tuple[str, ...]) -> None:
+    """Release the program's own modules, so that their objects are finalized and open files are flushed."""
     from _weakref import ref
 
-    for name in ("last_exc", "last_type", "last_value", "last_traceback"):  # which hold what its functions held
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):  # they keep the program's frames alive
         if hasattr(sys, name):
             setattr(sys, name, None)
-    ours = tuple(f"{folder}/" for folder in folders if folder != "/")
+    own_folders = tuple(f"{folder}/" for folder in folders if folder != "/")
     left = []
     for name in ("__main__", *reversed(_imported_by_the_program())):
         module = sys.modules.get(name)
         if isinstance(module, type(sys)) and (
-            name == "__main__" or str(getattr(module, "__file__", None)).startswith(ours)
+            name == "__main__" or str(getattr(module, "__file__", None)).startswith(own_folders)
         ):
             left.append(ref(module))
             del sys.modules[name]
@@ -413,7 +414,7 @@ def _take_apart(folders: tuple[str, ...]) -> None:
     _collect()
     if not any(reference() for reference in left):
         return
-    for reference in reversed(left):  # held by somebody still: emptied in the order in which Python does it
+    for reference in reversed(left):  # still referenced: cleared in the order in which Python does it
         names = getattr(reference(), "__dict__", {})
         for belongs in (_private, _public):
             for name in [name for name in names if belongs(name)]:
@@ -422,17 +423,20 @@ def _take_apart(folders: tuple[str, ...]) -> None:
 
 
 def _collect() -> None:
-    """All garbage; but a collection of what is old clears Python's stocks of free objects, too, page by page."""
-    gc.collect(1 if _times_grown_old() == _collections_before else 2)
+    """Collect the garbage of the program.
+
+    Collecting the oldest generation also clears Python's free lists, page by page, so it is avoided where possible.
+    """
+    gc.collect(1 if _old_collections() == _collections_before else 2)
 
 
-def _times_grown_old() -> int:
-    """How often there was a collection whose survivors count as old."""
+def _old_collections() -> int:
+    """Count the collections whose survivors count as old."""
     return sum(generation["collections"] for generation in gc.get_stats()[1:])
 
 
 def _imported_by_the_program() -> list[str]:
-    """The newest entries of `sys.modules`, without a look at the hundreds before: a look is enough to copy a page."""
+    """Return the newest names of `sys.modules` without touching the older entries: reading one may copy a page."""
     newest = reversed(sys.modules)
     return [name for _, name in zip(range(len(sys.modules) - _modules_before), newest, strict=False)]
 
@@ -449,20 +453,20 @@ def _flush(stream: Any) -> bool:
     try:
         _flush_if_open(stream)
     except BaseException as problem:
-        _tell_unraisable(problem, stream)
+        _report_unraisable(problem, stream)
         return False
     return True
 
 
-def _tell_unraisable(problem: BaseException, stream: Any) -> None:
-    """What the interpreter tells, and whom, when its last flush of stdout fails."""
-    kinds: list[Any] = tuple.__subclasses__()  # it cannot be reached by name
+def _report_unraisable(problem: BaseException, stream: Any) -> None:
+    """Report a failed last flush of stdout, as the interpreter does."""
+    kinds: list[Any] = tuple.__subclasses__()  # the type has no public name
     (kind,) = (kind for kind in kinds if kind.__name__ == "UnraisableHookArgs")
-    what = (None, stream) if sys.version_info < (3, 13) else ("Exception ignored on flushing sys.stdout", None)
-    told = kind((type(problem), problem, _without_ours(problem), *what))
+    reason = (None, stream) if sys.version_info < (3, 13) else ("Exception ignored on flushing sys.stdout", None)
+    details = kind((type(problem), problem, _without_ours(problem), *reason))
     try:
-        getattr(sys, "unraisablehook", sys.__unraisablehook__)(told)
-    except BaseException:  # nobody is left to hear of it
+        getattr(sys, "unraisablehook", sys.__unraisablehook__)(details)
+    except BaseException:  # nobody is left to report it to
         pass
 
 
@@ -477,7 +481,7 @@ def _flush_quietly(stream: Any) -> bool:
 def _flush_if_open(stream: Any) -> None:
     try:
         closed = stream is None or bool(stream.closed)
-    except Exception:  # a stand-in that a program has written need not know
+    except Exception:  # a replacement written by the program may lack it
         closed = False
     if not closed:
         stream.flush()

@@ -1,4 +1,4 @@
-"""What an agent needs for sessions, beyond programs and files; a cold `cloche run` does without."""
+"""Adds what sessions need (contexts, checkpoints) to an agent; a cold `cloche run` does without it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 
-def furnish(agent: Agent, store: int) -> None:
-    """Let an agent have contexts and checkpoints; `store` is a folder that programs cannot reach."""
+def enable(agent: Agent, store: int) -> None:
+    """Give an agent contexts and checkpoints; `store` is a folder that programs cannot reach."""
     agent.contexts = contexts.AgentContexts(agent)
     top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     agent.checkpoints = checkpoints.AgentCheckpoints(agent, top, store)

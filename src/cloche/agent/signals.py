@@ -1,4 +1,4 @@
-"""Signals without the `signal` module, which brings `enum` along: milliseconds that a cold start would wait for."""
+"""The `signal` module without its import of `enum`, which would cost a cold start several milliseconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A workspace on its way out of the sandbox and back in, for whoever keeps files beyond a sandbox's life.
+"""Moves a workspace out of a sandbox and back in, for callers that keep files beyond the sandbox's life.
 
-What there is goes out by `inventory`, what is in a file by `contents`; `arrange` makes what is no file.
+`inventory` lists everything, `contents` reads a file, and `arrange` creates folders and links.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 _BATCH = 100  # entries in one frame
-_LONG = 1000  # characters of names that end one before
-_MAX_PATH = 4000  # bytes; with /sandbox in front it can be opened
+_LONG_NAME = 1000  # characters of a name that end a batch early
+_MAX_PATH = 4000  # bytes; with /sandbox in front, the path can still be opened
 _KINDS = {modes.S_IFREG: "file", modes.S_IFDIR: "directory", modes.S_IFLNK: "symlink"}
 
 
 class Inventory:
-    """All files, folders and links of the workspace, told as fast as the engine takes it.
+    """Lists all files, folders and links of the workspace, as fast as the engine grants credit.
 
-    Each is `[path, kind, mode, size, mtime, ctime, inode, sure, target]`, times in nanoseconds; `sure` is false for
-    what some program has mapped, which changes without a trace.  Left out are what `leave_out` names at the top, and
-    other file systems.
+    An entry is `[path, kind, mode, size, mtime, ctime, inode, sure, target]`, with times in nanoseconds.  `sure` is
+    false for a file that a program has mapped, which can change without a trace.  Other file systems, and the names in
+    `leave_out` at the top, are left out.
     """
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation = agent, operation
-        self._paths: list[str | None] = [""]  # of folders, by number; none: left out
+        self._paths: list[str | None] = [""]  # of folders, by number; None for those left out
         self._left_out = frozenset(request.get("leave_out", ()))
-        self._deep = 0  # how many have a path that is too long to be used
+        self._too_long = 0  # number of entries whose path is too long
         self._top = os.open(agent.home, FOLDER)
         try:
             self._mapped = mapped(self._top, frozenset(("1",)))
@@ -47,13 +47,13 @@ class Inventory:
         except OSError:
             os.close(self._top)
             raise
-        self._entries = self._told()
-        self._credit = frames.WINDOW // 2  # one batch may pass it
+        self._entries = self._list_entries()
+        self._credit = frames.WINDOW // 2  # a batch may exceed it
         agent.operations[operation] = self
         self._push()
 
     def receive(self, kind: int, payload: bytes) -> None:
-        """Credit for more, or the wish to stop."""
+        """Handle credit or a cancellation."""
         if kind == frames.CREDIT:
             self._credit += int.from_bytes(payload, "big")
             self._push()
@@ -61,20 +61,20 @@ class Inventory:
             self.cancel()
 
     def cancel(self) -> None:
-        """Tell no more."""
+        """Stop listing."""
         unread = [path for number in self._place.unread if (path := self._path_of(number)) is not None]
         self._entries.close()  # type: ignore[attr-defined]
         self._place.__exit__()
         os.close(self._top)
         more = len(unread[_BATCH:])
-        self._agent.finish(self._operation, frames.REPLY, {"unread": unread[:_BATCH], "hidden": self._deep + more})
+        self._agent.finish(self._operation, frames.REPLY, {"unread": unread[:_BATCH], "hidden": self._too_long + more})
 
     def _push(self) -> None:
         while self._credit > 0:
             batch = []
             for entry in self._entries:
                 batch.append(entry)
-                if len(batch) >= _BATCH or len(entry[0]) + len(entry[-1] or "") > _LONG:
+                if len(batch) >= _BATCH or len(entry[0]) + len(entry[-1] or "") > _LONG_NAME:
                     break
             if not batch:
                 self.cancel()
@@ -83,7 +83,7 @@ class Inventory:
             self._credit -= max(len(frame), frames.LEAST)
             self._agent.send(frame)
 
-    def _told(self) -> Iterator[list[Any]]:
+    def _list_entries(self) -> Iterator[list[Any]]:
         for parent, name, status in walk(self._place):
             path = self._below(parent, name)
             is_folder = modes.S_ISDIR(status.st_mode)
@@ -99,7 +99,7 @@ class Inventory:
                 try:
                     target = os.readlink(name, dir_fd=self._place.fd)
                 except OSError:
-                    continue  # it went away meanwhile
+                    continue  # removed in the meantime
             sure = status.st_ino not in self._mapped
             times = status.st_mtime_ns, status.st_ctime_ns
             yield [path, kind, modes.S_IMODE(status.st_mode), status.st_size, *times, status.st_ino, sure, target]
@@ -110,7 +110,7 @@ class Inventory:
             return None
         path = f"{folder}/{name}" if folder else name
         if len(path) > _MAX_PATH // 4 and len(os.fsencode(path)) > _MAX_PATH:
-            self._deep += 1
+            self._too_long += 1
             return None
         return path
 
@@ -119,7 +119,7 @@ class Inventory:
 
 
 class WorkspaceFileReading(FileReading):
-    """What is in a file of the workspace, also where its owner is kept out; no link is followed."""
+    """Reads a file of the workspace, even without its owner's permission; no link is followed."""
 
     def _open(self, agent: Agent, request: dict[str, Any]) -> int:
         *folders, name = str(request["path"]).split("/")
@@ -143,7 +143,7 @@ def _contents(agent: Agent, operation: int, request: dict[str, Any]) -> None:
 
 
 def _arrange(agent: Agent, operation: int, request: dict[str, Any]) -> None:
-    """Make folders and links, then set modes and times of what is there."""
+    """Create folders and links, then set modes and times."""
     for path in request.get("folders", ()):
         os.makedirs(os.path.join(agent.home, path), 0o700, exist_ok=True)
     for path, target in request.get("links", ()):

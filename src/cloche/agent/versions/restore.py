@@ -6,7 +6,7 @@ import errno
 import os
 import stat as modes
 
-from cloche.agent.atomic_writes import is_live
+from cloche.agent.atomic_writes import is_in_progress
 from cloche.agent.versions.compare import has_content
 from cloche.agent.versions.index import now
 from cloche.agent.versions.permissions import chmod
@@ -121,7 +121,7 @@ class _Restoring:
 
     def _stays(self, place: TreePosition, name: str, want: int | File | None) -> bool:
         """Whether an entry need not be made anew; it is removed where nothing will be written over it."""
-        if is_live(name):
+        if is_in_progress(name):
             return True
         # Not as the listing would tell it: that uses the descriptor with which it began.
         status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)

@@ -6,7 +6,7 @@ import errno
 import os
 import stat as modes
 
-from cloche.agent.atomic_writes import is_draft
+from cloche.agent.atomic_writes import is_temporary_name
 from cloche.agent.versions.permissions import FOLDER, allow_inside, give_back, open_folder
 
 TYPE_CHECKING = False
@@ -120,7 +120,7 @@ def walk(place: TreePosition) -> Iterator[tuple[int, str, os.stat_result]]:
         try:
             with os.scandir(place.fd) as listing:
                 for item in listing:
-                    if is_draft(item.name):
+                    if is_temporary_name(item.name):
                         continue
                     try:
                         status = item.stat(follow_symlinks=False)

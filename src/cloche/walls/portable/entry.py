@@ -96,13 +96,13 @@ def _serve(archive: str, stream: tuple[int, int]) -> None:
     agent = Agent(*stream, environment, HOME)
     store = f"{os.path.dirname(archive)}/store"
 
-    def furnish() -> None:
+    def enable_sessions() -> None:
         os.makedirs(store, 0o700)
-        sessions.furnish(agent, os.open(store, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        sessions.enable(agent, os.open(store, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         if not _has_ipython():
             agent.start_cell = _without_ipython(agent.start_cell)
 
-    agent.furnish = furnish
+    agent.enable_sessions = enable_sessions
     agent.serve()
 
 
