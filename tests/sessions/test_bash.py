@@ -245,7 +245,7 @@ def test_the_environment_of_a_run_is_its_own(sh):
     env = {"given": 'it\'s\n"2"', "there": "new", "fixed": "x", "list": "y"}
     result = sh("bash -c 'echo \"$given\" $there'; exit 1", env=env)
     assert result.stdout == 'it\'s\n"2" new\n'
-    assert result.stderr == "bash: fixed is readonly, and stays as it is\n"
+    assert result.stderr == "bash: fixed is readonly and keeps its value\n"
     assert sh("echo ${given-none} $there ${list[1]}").stdout == "none old 2\n"
 
 

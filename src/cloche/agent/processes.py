@@ -174,7 +174,7 @@ class RunningProgram:
         self._end: tuple[int, Any] | None = None
         self._run_s = 0.0  # seconds
         self._alarm: int | None = None  # set until the output is read
-        self.side_step: BuildStep | None = None  # a checker that runs side_step the program; EXIT waits for its end
+        self.side_step: BuildStep | None = None  # a checker that runs beside the program; EXIT waits for its end
         agent.adopt(pid, self._ended)
 
     def forward_output_soon(self) -> None:
@@ -288,7 +288,7 @@ class RunningProgram:
         self._drain()
 
     def side_step_ended(self) -> None:
-        """Note that the checker side_step the program has ended."""
+        """Note that the checker beside the program has ended."""
         self.side_step = None
         if self._end is not None:
             self._drain()
@@ -344,7 +344,7 @@ def pipe() -> tuple[int, int]:
 
 
 def pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return both ends of standard input, output and error: the program's, and own_ends, which do not block."""
+    """Return both ends of standard input, output and error: the program's, and ours, which do not block."""
     (stdin, feed), (out, stdout), (err, stderr) = pipe(), pipe(), pipe()
     for fd in (feed, out, err):
         os.set_blocking(fd, False)

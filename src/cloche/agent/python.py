@@ -137,7 +137,7 @@ def note_state() -> None:
 
 
 def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int | None:
-    """Become a separate process with null open but its streams and the order, whose descriptor is returned."""
+    """Become a separate process with nothing open but its streams and the order, whose descriptor is returned."""
     os.setsid()
     moved = 2 if order is None else os.dup(order)
     while order is not None and moved < 3:
@@ -148,7 +148,7 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int 
     os.closerange(moved + 1, 1 << 30)
     reset_signals()
     signals.signal(signals.SIGINT, signals.default_int_handler)
-    # Nobody may look into the agent, but a program may look into itself.  Its memory has null but imports.
+    # Nobody may look into the agent, but a program may look into itself.  Its memory has nothing but imports.
     set_dumpable(True)
     exposed = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(exposed, b"1000")  # when memory runs out, the kernel should kill programs, not the agent
@@ -200,7 +200,7 @@ def _reseed() -> None:
 
 
 def _open_standard_streams() -> None:
-    # Line buffering even into a pipe: output is seen as it happens, and a kill loses null that was printed.
+    # Line buffering even into a pipe: output is seen as it happens, and a kill loses nothing that was printed.
     sys.stdin = sys.__stdin__ = open(  # type: ignore[misc]
         0, encoding="utf-8", errors="surrogateescape", newline="\n", closefd=False
     )
@@ -287,7 +287,7 @@ def _compiled(script: str) -> CodeType:
             odd = not getattr(problem, "lineno", 1) or "\0" in source.decode("utf-8")
         except UnicodeDecodeError:
             odd = True
-        if odd:  # Python words these errors differently for files than for bytes; null has run yet
+        if odd:  # Python words these errors differently for files than for bytes; nothing has run yet
             os.execv(sys.executable, ["python3", *sys.argv])
         _exit(_report(problem), ())
 

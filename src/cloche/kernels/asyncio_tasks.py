@@ -1,7 +1,7 @@
-"""Tasks of asyncio that a cell starts where nothing is awaited.
+"""Lets a cell start asyncio tasks without awaiting anything.
 
-In a notebook a loop always runs, so `create_task` works anywhere there; here one runs only in cells that await, and
-between cells, so that `asyncio.run` works as well.  What starts tasks is told of that loop.
+A notebook always has a running loop, so `create_task` works anywhere there.  Here a loop runs only in cells that await,
+and between cells, so that `asyncio.run` works as well.  The functions that start tasks are patched to use that loop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def patch(module: Any) -> None:
-    """Tell asyncio."""
+    """Patch asyncio."""
     import threading
     from functools import wraps
 
@@ -21,7 +21,7 @@ def patch(module: Any) -> None:
     current, create, ensure = module.get_event_loop, module.create_task, module.ensure_future
 
     def is_in_a_cell() -> bool:
-        """Of the kernel, and of no thread or child of it; and no loop runs."""
+        """Say whether this is a cell's main thread without a running loop, and not a child of the kernel."""
         return (
             module._get_running_loop() is None
             and threading.current_thread() is threading.main_thread()
@@ -35,11 +35,11 @@ def patch(module: Any) -> None:
         shell = get_ipython()
         try:
             loop = current()
-        except RuntimeError:  # none was made yet, or asyncio.run has ended
+        except RuntimeError:  # no loop exists yet, or asyncio.run has ended
             loop = shell.own_loop()
             module.set_event_loop(loop)
         if shell.loop is None or shell.loop.is_closed():
-            shell.loop = loop  # the one on which the code puts its tasks
+            shell.loop = loop  # the loop that the code's tasks go to
         return loop
 
     @wraps(create)

@@ -1,12 +1,12 @@
-"""The Bash kernel: speaks a kernel's protocol, and drives one `bash` in which the cells run.
+"""The Bash kernel: drives one `bash`, in which the cells run.
 
-That bash reads its commands from a fifo, a few lines for each cell: `source` of a file that holds the cell, then a
-report on another fifo.  So cells run at the top of the shell, and nothing of ours is open in what they start.  When a
-cell ends the shell (`exit`, errexit, an interrupt), scripts/bash.sh lets it begin anew in the same process, with its
-state.  When the shell is lost (`kill -9 $$`, `exec`), the kernel ends as it did.
+That bash reads its commands from a fifo, a few lines per cell: `source` with a file that holds the cell, then a report
+on another fifo.  So cells run at the top level of the shell, and their processes inherit nothing of ours.
+When a cell ends the shell (`exit`, errexit, an interrupt), scripts/bash.sh starts it again in the same process, with
+its state.  When the shell is lost (`kill -9 $$`, `exec`), the kernel ends in the same way.
 
-What lasts from cell to cell is what lasts in a shell, except for errexit and nounset, and for standard input, output
-and errors (`exec >file`): those are each cell's own.
+Everything that lasts in a shell lasts from cell to cell, except for errexit, nounset, and redirections of the standard
+streams (`exec >file`), which end with their cell.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 SCRIPT = "/opt/kernels/bash.sh"
 
-_SYNTAX_ERROR = 2  # with which bash ends a script that it cannot read
+_SYNTAX_ERROR = 2  # bash's exit status for a script that it cannot parse
 _OPTIONS = ("--noprofile", "--norc")
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
-    """Be the kernel, until the agent is gone."""
+    """Serve as the kernel until the agent is gone."""
     run_kernel(lambda: _Bash(control, order["env"]))
 
 
@@ -35,9 +35,9 @@ class _Bash(InterpreterKernel):
     def __init__(self, control: int, environment: dict[str, str]) -> None:
         super().__init__(control, "Bash")
         self._environment = environment
-        self._unread = b""  # of the reports
-        self._tracing = ""  # x and v, when the last cell has left these options on
-        self._code = 0  # with which the last cell has ended
+        self._partial_report = b""  # of the reports
+        self._tracing = ""  # the options x and v, if the last cell left them on
+        self._code = 0  # exit status of the last cell
         os.mkfifo(f"{self._folder}/idle", 0o600)
         for name in ("state", "traps"):
             with open(f"{self._folder}/{name}", "w"):
@@ -56,22 +56,26 @@ class _Bash(InterpreterKernel):
         if not over:
             return False
         if self._code == _SYNTAX_ERROR:
-            self._tell_syntax_error(path)
+            self._report_syntax_error(path)
         os.unlink(path)
         self._end("ok" if self._code == 0 else "exit", self._code, before)
         return True
 
     def _commands_for(self, cell: dict[str, Any], path: str, inputs: list[int]) -> str:
-        """On lines of their own, as an error in one (a readonly variable) ends its line; and out of sight of traps."""
-        ours = f"/proc/{os.getpid()}/fd"
-        stdin = f"{ours}/{inputs[0]}" if inputs else "/dev/null"
+        """Return the lines that run a cell.
+
+        Each command has a line of its own, because an error in it (a readonly variable) ends its line.  Traps do not
+        see these lines.
+        """
+        descriptors = f"/proc/{os.getpid()}/fd"
+        stdin = f"{descriptors}/{inputs[0]}" if inputs else "/dev/null"
         report = f'echo "end {self._count} $__cloche_code $__cloche_flags" >|{_quoted(self._folder)}/reports'
         lines = [
             "{ __cloche_running=1; } >/dev/null 2>&1",
             *(f"\\__cloche_with {name} {_quoted(value)}" for name, value in (cell.get("env") or {}).items()),
-            # Not the last of its list: as such it would be a failure, to errexit and to an ERR trap.
+            # Not the last command of its list: there, its status would trigger errexit and an ERR trap.
             *([f"{{ \\__cloche_left {self._code} && \\builtin :; }} >/dev/null 2>&1"] if self._code else []),
-            f"\\builtin source {_quoted(path)} <{stdin} >{ours}/1 2>{ours}/2",
+            f"\\builtin source {_quoted(path)} <{stdin} >{descriptors}/1 2>{descriptors}/2",
             "{ __cloche_code=$? __cloche_flags=$-; \\builtin set +euvx; } >/dev/null 2>&1",
             '{ [[ -z ${__cloche_dropped-} ]] || \\builtin trap - "${__cloche_dropped[@]}"; } >/dev/null 2>&1',
             "{ \\__cloche_end; } >/dev/null 2>&1",
@@ -79,16 +83,16 @@ class _Bash(InterpreterKernel):
         ]
         return "\n".join(lines) + "\n"
 
-    def _reported(self) -> bool:
-        *lines, self._unread = (self._unread + os.read(self._reports, 4096)).split(b"\n")
+    def _read_reports(self) -> bool:
+        *lines, self._partial_report = (self._partial_report + os.read(self._reports, 4096)).split(b"\n")
         for line in lines:
             words = line.decode(errors="replace").split()
             try:
                 word, count, code = words[0], int(words[1]), int(words[2])
             except (IndexError, ValueError):
-                self._interpreter.stop()  # a cell has broken it: nothing that it says can be relied on
+                self._interpreter.stop()  # a cell has broken the shell: its reports are no longer reliable
                 return False
-            # A shell that was left may still have had the last lines of its cell to read: the next one reads them.
+            # A shell that exited early may have left the last lines of its cell unread: the next shell reads them.
             if word == "left" or count == self._count:
                 self._tracing = "".join(flag for flag in "vx" if flag in "".join(words[3:]))
                 if word == "left":
@@ -97,30 +101,30 @@ class _Bash(InterpreterKernel):
                 return True
         return False
 
-    def _tell_syntax_error(self, path: str) -> None:
-        """If that is why the cell ended so: what bash says of it, without the name of our file."""
+    def _report_syntax_error(self, path: str) -> None:
+        """If a syntax error ended the cell, report bash's message without the name of our file."""
         reading, writing = os.pipe()
         reader = Interpreter(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
         os.close(writing)
-        said = b""
-        while len(said) < 1 << 16 and (data := os.read(reading, 4096)):
-            said += data
+        output = b""
+        while len(output) < 1 << 16 and (data := os.read(reading, 4096)):
+            output += data
         os.close(reading)
         if reader.reap() == 0:
             return
-        text = said.decode(errors="replace").replace(f"{path}: ", "").strip()
+        text = output.decode(errors="replace").replace(f"{path}: ", "").strip()
         message = next((line for line in text.split("\n") if "warning:" not in line), text)
         error = {"type": "error", "name": "SyntaxError", "message": message, "traceback": text, "ansi": text}
         self._channel.send_message(error)
 
     def _prepare(self) -> None:
-        """A new shell learns our functions first, and then what the one before it knew."""
+        """Define our functions in a new shell, then restore the state of the one before it."""
         folder = _quoted(self._folder)
         self._send(f"__cloche_folder={folder}\nbuiltin source {_quoted(SCRIPT)}\nbuiltin source {folder}/state\n")
 
     def _send(self, line: str) -> None:
         data = line.encode("utf-8", "surrogateescape")
-        while data:  # the fifo is open for reading here, too, so this cannot fail, and it is short
+        while data:  # this cannot fail, because we hold the fifo open for reading, too
             data = data[os.write(self._commands, data) :]
 
     def _write_cell(self, cell: dict[str, Any]) -> str:

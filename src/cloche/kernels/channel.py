@@ -1,4 +1,4 @@
-"""A kernel's end of its control: frames in, frames out, and descriptors that come with them."""
+"""A kernel's end of its control: sends and receives frames, and receives the descriptors that come with them."""
 
 from __future__ import annotations
 
@@ -15,64 +15,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-PIECE = 64 << 10  # of a message in one frame
+PIECE = 64 << 10  # bytes of a message in one frame
 
 
 class Channel:
-    """The stream between a kernel and its agent; any thread may send, and any may wait for what comes."""
+    """The stream between a kernel and its agent; any thread may send, and any may wait for frames."""
 
     def __init__(self, fd: int) -> None:
-        self.operation = 0  # of the cell under way
-        self.owes = False  # frames were sent that must be taken before anything is written to a descriptor
-        self._asked = self._synced = 0
-        self.on_answer: Callable[[bytes], None] = _ignore  # takes the ANSWER frames
+        self.operation = 0  # of the current cell
+        self.needs_sync = (
+            False  # the agent must handle the frames sent so far before anything is written to a descriptor
+        )
+        self._last_sync = self._synced = 0
+        self.on_answer: Callable[[bytes], None] = _ignore  # handles the ANSWER frames
         self.attach(fd)
 
     def attach(self, fd: int) -> None:
-        """Speak over this descriptor from now on; in a forked process nothing of the old one is of use."""
+        """Use this descriptor from now on; a forked process cannot use the old one's state."""
         os.set_inheritable(fd, False)
         self._socket = socket(AF_UNIX, SOCK_STREAM, 0, fd)
-        # A signal's handler may raise in the midst of sending.  The buffer, in C and larger than any frame, then keeps
-        # what has not been sent, and the stream stays whole; a `send` of our own could not know how far it had come.
+        # A signal handler may raise in the middle of sending.  The buffer is written in C and is larger than any frame,
+        # so it keeps the rest, and the stream stays intact.  A `send` of our own could not know how much was sent.
         self._writer = BufferedWriter(FileIO(fd, "wb", closefd=False), 2 * frames.MAX_PAYLOAD)
         self._decoder = frames.Decoder(frames.TO_KERNEL)
-        self._arrived: list[tuple[bytes, list[tuple[int, int, bytes]], int, Any]] = []  # and not yet decoded
+        self._arrived: list[tuple[bytes, list[tuple[int, int, bytes]], int, Any]] = []  # received, but not decoded yet
         self._ready: list[tuple[int, int, bytes]] = []
         self._ended = False
-        self.descriptors: list[int] = []  # that came with frames and nobody has taken yet
-        self._waiting: list[Any] = []  # a lock for each that waits
-        self._turn = allocate_lock()  # of whoever receives
+        self.descriptors: list[int] = []  # received with frames, and not taken yet
+        self._waiting: list[Any] = []  # one lock per waiting thread
+        self._turn = allocate_lock()  # the lock of `receive`
         self._owner = get_ident()
         self.is_decoding = self.was_interrupted = False  # see `interrupted`
         self.forget_lock()
 
     def forget_lock(self) -> None:
-        """In a forked process: whoever held the locks is not here."""
+        """Replace the locks in a forked process: the threads that held them do not exist there."""
         self._lock = RLock()
         self._reading = allocate_lock()
 
     def fileno(self) -> int:
-        """Its descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """No more of it."""
         self._socket.close()
 
     # Receiving
 
     def receive(self) -> tuple[int, int, bytes] | None:
-        """The next frame (operation, kind, payload) that is not an answer; None when the agent is gone."""
+        """Return the next frame (operation, kind, payload) that is not an answer; None when the agent is gone."""
         self.wait(lambda: bool(self._ready), self._turn)
         return self._ready.pop(0) if self._ready else None
 
     def take(self, count: int) -> list[int]:
-        """The descriptors that came with the frame just received."""
+        """Take descriptors that came with the frame just received."""
         taken, self.descriptors = self.descriptors[:count], self.descriptors[count:]
         return taken
 
     def wait(self, has_come: Callable[[], bool], turn: Any) -> None:
-        """Read until it has come, or the agent is gone; one thread reads at a time, for all that wait."""
+        """Read until `has_come`, or until the agent is gone; one thread at a time reads, for all that wait."""
         self._waiting.append(turn)
         try:
             while not has_come() and not self._ended:
@@ -82,22 +82,22 @@ class Channel:
                     finally:
                         self._reading.release()
                 else:
-                    turn.acquire(timeout=1)  # `_wake` ends this
+                    turn.acquire(timeout=1)  # until `_wake` releases it
         finally:
             self._waiting.remove(turn)
-            self._wake()  # somebody else has to read now
+            self._wake()  # another thread has to read now
 
     def read(self, flags: int = 0) -> None:
-        """Take in what is there; waits for something unless the flags say otherwise."""
+        """Read what has arrived; waits for something unless the flags say otherwise."""
         arrived = self._arrived
         if not arrived:
             try:
-                # In one step of the interpreter, so that no signal's handler can raise between receiving and keeping.
+                # In one step of the interpreter, so that no signal handler can raise between receiving and keeping.
                 arrived.extend(map(self._socket.recvmsg, (256 << 10,), (CMSG_LEN(16),), (flags,)))
             except BlockingIOError:
                 return
             except OSError as problem:
-                if problem.errno is None:  # a signal's handler raised, TimeoutError for example
+                if problem.errno is None:  # a signal handler raised, for example TimeoutError
                     raise
                 self._ended = True
                 return
@@ -114,7 +114,7 @@ class Channel:
         self._wake()
 
     def read_available(self) -> None:
-        """Take in what is there without waiting, unless another thread is about to."""
+        """Read what has arrived without waiting, unless another thread is reading."""
         if self._reading.acquire(False):
             try:
                 self.read(MSG_DONTWAIT)
@@ -122,7 +122,7 @@ class Channel:
                 self._reading.release()
 
     def interrupted(self) -> bool:
-        """Asked by the handler of SIGINT: may it raise now?  If not, `read` does when it is done."""
+        """Tell the handler of SIGINT whether it may raise now.  If not, `read` raises when it is done."""
         if self.is_decoding:
             self.was_interrupted = True
         return not self.is_decoding
@@ -149,13 +149,13 @@ class Channel:
             if turn.locked():
                 try:
                     turn.release()
-                except RuntimeError:  # another thread has just done so
+                except RuntimeError:  # another thread has just released it
                     pass
 
     # Sending
 
     def send(self, kind: int, payload: bytes = b"", operation: int | None = None) -> None:
-        """Send one frame, whole, for the cell under way unless another operation is named."""
+        """Send a complete frame, for the current cell unless another operation is named."""
         frame = frames.encode(self.operation if operation is None else operation, kind, payload)
         with self._lock:
             self._writer.write(frame)
@@ -166,12 +166,12 @@ class Channel:
         self.send(kind, dumps(value).encode(), operation)
 
     def send_message(self, message: dict[str, Any], *, flush: bool = True) -> None:
-        """Send a message of any length, in pieces that nothing else comes between.
+        """Send a message of any length, in consecutive frames.
 
-        Without `flush` it leaves with the next frame: one step for both ends where another frame follows at once.
+        Without `flush`, it leaves with the next frame, which saves both ends a step when one follows at once.
         """
         data = dumps(message).encode()
-        self.owes = True
+        self.needs_sync = True
         problem: BaseException | None = None
         with self._lock:
             for start in range(0, len(data) or 1, PIECE):
@@ -184,21 +184,21 @@ class Channel:
                 except BaseException as caught:
                     if isinstance(caught, OSError) and caught.errno is not None:
                         raise
-                    problem = caught  # a signal's handler raised: first the rest, so that no half is left
+                    problem = caught  # a signal handler raised: send the rest first, so that the message is complete
         if problem is not None:
             raise problem
 
     def sync(self) -> None:
-        """Wait until the agent has taken all that was sent: what is written to a descriptor now comes after it."""
-        self._asked += 1
-        wanted = self._asked
+        """Wait until the agent has handled all frames so far; later writes to a descriptor then come after them."""
+        self._last_sync += 1
+        wanted = self._last_sync
         self.send(frames.SYNC, wanted.to_bytes(8, "big"))
-        self.owes = False
+        self.needs_sync = False
         self.wait(lambda: self._synced >= wanted, allocate_lock())
 
     def write(self, kind: int, data: bytes | memoryview) -> None:
-        """Send output, in pieces of a size that frames can have."""
-        self.owes = True
+        """Send output, in pieces that fit into frames."""
+        self.needs_sync = True
         if len(data) <= frames.CHUNK:
             self.send(kind, bytes(data))
             return
@@ -208,5 +208,4 @@ class Channel:
             view = view[frames.CHUNK :]
 
 
-def _ignore(_payload: bytes) -> None:
-    """No call is under way."""
+def _ignore(_payload: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""`inspect.getsource` of classes that cells defined: Python looks for them in a file, and a cell is none."""
+"""Makes `inspect.getsource` work for classes defined in cells: Python looks for them in files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def install() -> None:
-    """Teach `inspect` in which cell a class stands; functions tell that themselves."""
+    """Teach `inspect` which cell defines a class; functions know it themselves."""
     import inspect
 
     getfile = inspect.getfile

@@ -1,4 +1,4 @@
-"""What a display may hold: forms of an object, cut or dropped where they are too large, and safe to send."""
+"""Limits of a display: an object's forms are cut or dropped if they are too large, and made safe to send."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ JSON_CHARACTERS = 5 << 20
 BINARY_BYTES = 20 << 20
 METADATA_CHARACTERS = 64 << 10
 DEPTH = 64
-SMALL_VALUES = 10_000  # in a list or dict that is also sent as JSON
+SMALL_VALUES = 10_000  # values of a list or dict that is also sent as JSON
 
 
 def bounded(data: dict[str, Any], metadata: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The forms that can be sent, and the metadata with a note of those that cannot."""
+    """Return the forms that can be sent, and the metadata with a note of those that cannot."""
     kept: dict[str, Any] = {}
     dropped: list[str] = []
     for mime, value in data.items():
@@ -29,13 +29,13 @@ def bounded(data: dict[str, Any], metadata: dict[str, Any] | None) -> tuple[dict
             continue
         try:
             kept[str(mime)] = _form(str(mime), value)
-        except Exception:  # too large, too deep, not JSON: whatever it is, it costs this form alone
+        except Exception:  # too large, too deep, not JSON: only this form is dropped
             dropped.append(str(mime))
-    return kept, _noted(metadata, dropped)
+    return kept, _with_note(metadata, dropped)
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, without its middle when it is too long."""
+    """Cut out the middle of a text that is too long."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -43,7 +43,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """A list or dict as it is when it is JSON and small; else None."""
+    """Return a list or dict unchanged if it is small and JSON; otherwise None."""
     left = SMALL_VALUES
     level = [value]
     for _ in range(DEPTH):
@@ -106,10 +106,10 @@ def _json(value: Any, limit: int = JSON_CHARACTERS) -> Any:
     try:
         text = dumps(value)
     except (TypeError, ValueError):
-        value = _made_json(value)
+        value = _to_json(value)
         text = dumps(value)
-    if "NaN" in text or "Infinity" in text:  # perhaps within a text, and then this changes nothing
-        value = _made_json(value)
+    if "NaN" in text or "Infinity" in text:  # perhaps only within a string; then this changes nothing
+        value = _to_json(value)
     if len(text) > limit:
         raise ValueError("too large")
     return value
@@ -118,7 +118,7 @@ def _json(value: Any, limit: int = JSON_CHARACTERS) -> Any:
 def _is_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEPTH):
-        below = {  # by identity: what holds itself twice does not grow
+        below = {  # by identity: a container that holds itself twice does not grow
             id(item): item
             for holder in level
             for item in (holder.values() if isinstance(holder, dict) else holder)
@@ -130,30 +130,30 @@ def _is_too_deep(value: Any) -> bool:
     return True
 
 
-def _made_json(value: Any) -> Any:
-    """The nearest thing that is JSON: libraries put numbers and times of their own into what they show."""
+def _to_json(value: Any) -> Any:
+    """Convert to the nearest JSON value: libraries put their own numbers and times into displays."""
     if isinstance(value, dict):
-        return {str(key): _made_json(item) for key, item in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_made_json(item) for item in value]
+        return [_to_json(item) for item in value]
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return float(value) if isfinite(value) else None
-    for name in ("tolist", "item"):  # arrays and scalars of NumPy
+    for name in ("tolist", "item"):  # NumPy's arrays and scalars
         method = getattr(value, name, None)
         if callable(method):
-            return _made_json(method())
+            return _to_json(method())
     return str(value)
 
 
-def _noted(metadata: dict[str, Any] | None, dropped: list[str]) -> dict[str, Any]:
+def _with_note(metadata: dict[str, Any] | None, dropped: list[str]) -> dict[str, Any]:
     noted: dict[str, Any] = {}
     if metadata:
         try:
-            noted = _json(_made_json(metadata), METADATA_CHARACTERS)
+            noted = _json(_to_json(metadata), METADATA_CHARACTERS)
         except Exception:
             dropped = [*dropped, "metadata"]
     if dropped:

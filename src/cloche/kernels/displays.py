@@ -1,7 +1,6 @@
-"""What a cell shows: IPython's displays, made into messages.
+"""Turns IPython's displays into messages.
 
-IPython's classes are known only when it has been imported, so what is different about ours stands here as mixins, and
-`shell.build` joins the two.
+IPython's classes exist only after its import, so our changes are mixins here, and `ipython_shell.build` combines them.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-DISPLAYS = 500  # of a cell
+DISPLAYS = 500  # per cell
 UPDATES = 10_000
 
 _SIMPLE = frozenset((int, float, bool, str, bytes, complex))
 
 
 class PublisherMixin:
-    """Takes what `display` shows."""
+    """Sends what `display` shows."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    send: Callable[..., None] | None = None  # a message to the agent; None in a process forked from the kernel
+    send: Callable[..., None] | None = None  # sends a message to the agent; None in a process forked from the kernel
 
     def begin(self) -> None:
-        """A new cell: nothing is displayed yet."""
+        """Start a new cell: nothing is displayed yet."""
         self._displays = self._updates = 0
-        self._clears = False  # before the next display
-        self.promotes = False  # the next display is the value of the cell's last expression
+        self._clear_pending = False  # clear before the next display
+        self.next_is_result = False  # the next display is the value of the cell's last expression
 
     def publish(
         self,
@@ -56,8 +55,8 @@ class PublisherMixin:
             return
         display_id = (transient or {}).get("display_id")
         message: dict[str, Any] = {"type": "display", "display_id": display_id, "update": bool(update)}
-        if self.promotes and not update and display_id is None:
-            self.promotes = False
+        if self.next_is_result and not update and display_id is None:
+            self.next_is_result = False
             message = {"type": "result", "count": self.shell.execution_count - 1}
         self._show(message, data, metadata)
 
@@ -69,8 +68,8 @@ class PublisherMixin:
             self._show({"type": "result", "count": count}, data, metadata)
 
     def clear_output(self, wait: bool = False) -> None:
-        """What was displayed is void: at once, or as soon as there is something instead."""
-        self._clears = True
+        """Clear the displays so far: at once, or before the next display."""
+        self._clear_pending = True
         if not wait:
             self._clear()
 
@@ -81,12 +80,12 @@ class PublisherMixin:
         self._clear()
         message["data"], message["metadata"] = bounded(data, metadata)
         assert self.send is not None
-        # A result is followed by the end of the cell, and leaves with it.
+        # A result is followed by the cell's end, and is sent together with it.
         self.send(message, flush=message["type"] != "result")
 
     def _clear(self) -> None:
-        if self._clears and self.send is not None:
-            self._clears = False
+        if self._clear_pending and self.send is not None:
+            self._clear_pending = False
             self._displays = 0
             self.send({"type": "clear"})
 
@@ -100,34 +99,33 @@ class PublisherMixin:
         return self._displays > DISPLAYS
 
     def _setup_execution_tracking(self) -> None:
-        """IPython's record of outputs, which nobody reads here, and which grows."""
+        """Disable IPython's record of outputs, which nobody reads here and which grows."""
 
 
 class DisplayHookMixin:
-    """Takes the value of a cell's last expression (`sys.displayhook`)."""
+    """Shows the value of a cell's last expression (`sys.displayhook`)."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    exec_result: Any = None  # not a trait: those check and tell each time they are set
+    exec_result: Any = None  # not a trait: traits validate and notify on each assignment
 
     _: Any
     __: Any
     ___: Any
 
     def __call__(self, result: Any = None) -> None:
-        """Show it."""
         self.check_for_underscore()
         if result is None or self.quiet():
             return
         shell = self.shell
         formatter, publisher = shell.display_formatter, shell.display_pub
-        publisher.promotes = formatter.raises = True
+        publisher.next_is_result = formatter.raises = True
         try:
             data, metadata = formatter.format(result)
         finally:
-            publisher.promotes = formatter.raises = False
+            publisher.next_is_result = formatter.raises = False
         self.update_user_ns(result)
         self.fill_exec_result(result)
         if data:
@@ -136,9 +134,9 @@ class DisplayHookMixin:
                 forget_figure(result)
 
     def quiet(self) -> bool:
-        """Does the cell end in a semicolon?"""
+        """Say whether the cell ends in a semicolon."""
         cell: str = self.shell.history_manager.input_hist_parsed[-1].rstrip()  # not `_ih`, which may be deleted
-        if "#" in cell[cell.rfind("\n") + 1 :]:  # perhaps a comment, after it or before the semicolon
+        if "#" in cell[cell.rfind("\n") + 1 :]:  # perhaps a comment, which may follow or contain the semicolon
             return ";" in cell and bool(self.semicolon_at_end_of_expression(cell))
         return cell.endswith(";")
 
@@ -150,7 +148,8 @@ class DisplayHookMixin:
             return
         if len(outputs) >= self.cache_size:
             self.cull_cache()
-        # Whoever assigns one of them has it until he deletes it; and `gettext.install` has `_` among the builtins.
+        # A name that the code assigned keeps its value until the code deletes it; `gettext.install` puts `_` into
+        # builtins.
         ours = not hasattr(builtins, "_") and all(
             names[name] is hidden.get(name, "") for name in ("_", "__", "___") if name in names
         )
@@ -164,7 +163,7 @@ class DisplayHookMixin:
         outputs[count] = result
 
     def cull_cache(self) -> None:
-        """Let go of the oldest outputs, without the warning: nobody asked for them."""
+        """Drop the oldest outputs, without IPython's warning."""
         outputs = self.shell.user_ns["_oh"]
         for count in sorted(outputs)[: max(2, len(outputs) // 5)]:
             del outputs[count]
@@ -179,27 +178,27 @@ class FormatterMixin:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    raises = False  # when an object has no text at all, for want of a `__repr__` that works
+    raises = False  # raise if an object has no text at all, because its `__repr__` fails
     problems: list[BaseException] = []  # noqa: RUF012  (that methods of the object raised; set for each)
 
     def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Every form, with ours added where we have one."""
+        """Return every form of an object, including ours."""
         kind = type(obj)
         if kind in _SIMPLE and not include and not exclude and self._has_no_printer(kind):
             try:
                 return {"text/plain": cut(repr(obj), PLAIN_CHARACTERS)}, {}
-            except ValueError:  # a number of too many digits: the long way tells
+            except ValueError:  # an int with too many digits: the long way reports it
                 pass
         before, self.problems = self.problems, []
-        raises, self.raises = self.raises, False  # not for what it displays itself on the way
+        raises, self.raises = self.raises, False  # not for nested displays
         try:
             data, metadata = super().format(obj, include, exclude)  # type: ignore[misc]
         finally:
             problems, self.problems = self.problems, before
         if problems and raises and "text/plain" not in data:
-            raise problems[0]  # and so the cell fails, as in any Python
+            raise problems[0]  # the cell fails, as in any Python
         for problem in problems:
-            print(tracebacks.plainly(self.parent, problem), file=sys.stderr)
+            print(tracebacks.plain_text(self.parent, problem), file=sys.stderr)
         if data:
             for mime, describe in _descriptions(obj):
                 if (include and mime not in include) or (exclude and mime in exclude) or mime in data:

@@ -1,8 +1,8 @@
-"""Cells by way of a folder: how a kernel drives another language's interpreter, in which they run.
+"""Kernels that exchange cells with their interpreter through a folder: R and Java.
 
-The interpreter reads the numbers of cells from a fifo, and reports on another when one is over.  What it has to say of
-a cell lies in that cell's folder by then: the last value as text, the pictures, the error.  What it prints goes to the
-agent by itself.
+The interpreter reads the numbers of cells from a fifo, and reports on another fifo when a cell is over.  By then the
+cell's folder has the results: the last value as text, pictures, the error.  The interpreter's output goes straight to
+the agent.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ MAX_PICTURE = 8 << 20  # bytes
 
 
 def serve(control: int, order: dict[str, Any], name: str, source: str, command: Command) -> NoReturn:
-    """Be such a kernel, until the agent is gone."""
+    """Serve as such a kernel until the agent is gone.
+
+    `command` returns the interpreter's command line and environment, given the folder and the kernel's environment;
+    `source` is the file name of a cell's code.
+    """
     run_kernel(lambda: _FolderKernel(control, name, source, command, order["env"]))
 
 
 class _FolderKernel(InterpreterKernel):
-    """What passes between a kernel and the interpreter that it drives.
-
-    `command` tells how that is started, given the folder and the environment; `source` is what a cell's code is called.
-    """
+    """One interpreter and the folder that it shares with the kernel."""
 
     def __init__(self, control: int, name: str, source: str, command: Command, environment: dict[str, str]) -> None:
         super().__init__(control, name)
@@ -43,21 +44,21 @@ class _FolderKernel(InterpreterKernel):
 
     def _run(self, cell: dict[str, Any]) -> bool:
         for fd in self._channel.take(1) if cell.get("input") else []:
-            os.close(fd)  # it has standard input from its start, or not at all
+            os.close(fd)  # the interpreter has no way to change its standard input
         before = self._interpreter.cpu_s()
         folder = f"{self._folder}/{self._count}"
         os.mkdir(folder, 0o700)
         _write(f"{folder}/{self._source}", cell["code"])
-        _write(f"{folder}/env", "".join(f"{name}\n{value.encode().hex()}\n" for name, value in _pairs(cell)))
+        _write(f"{folder}/env", "".join(f"{name}\n{value.encode().hex()}\n" for name, value in _environment(cell)))
         os.write(self._commands, f"{self._count}\n".encode())
         if not self._wait():
             return False
-        failed = self._tell(folder)
+        failed = self._send_results(folder)
         self._end("error" if failed else "ok", 1 if failed else 0, before)
         return True
 
-    def _tell(self, folder: str) -> bool:
-        """Send what it has left; was there an error?"""
+    def _send_results(self, folder: str) -> bool:
+        """Send a cell's results; returns whether it failed."""
         from shutil import rmtree
 
         names = sorted(os.listdir(folder))
@@ -78,11 +79,11 @@ class _FolderKernel(InterpreterKernel):
         rmtree(folder, ignore_errors=True)
         return "error" in names
 
-    def _reported(self) -> bool:
+    def _read_reports(self) -> bool:
         return f"{self._count}".encode() in os.read(self._reports, 4096).split()
 
 
-def _pairs(cell: dict[str, Any]) -> list[tuple[str, str]]:
+def _environment(cell: dict[str, Any]) -> list[tuple[str, str]]:
     return list((cell.get("env") or {}).items())
 
 

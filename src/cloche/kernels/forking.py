@@ -1,6 +1,7 @@
-"""FORK: a copy of the kernel with all that it holds in memory, as a process of its own.
+"""FORK: copies the kernel, with all its memory, as a separate process.
 
-A frozen copy waits to be forked again; the others go on as kernels.  What a fork cannot carry is counted and told.
+A frozen copy waits to be forked again; other copies continue as kernels.  Things that a fork cannot copy are counted
+and reported.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, NamedTuple
 
     class Position(NamedTuple):
-        """Where a regular file stood open when the copy was made."""
+        """A regular file that was open when the copy was made, and its offset."""
 
         fd: int
         path: str
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
         offset: int
 
 
-is_copying = False  # the fork under way is ours, and no child of the user's code
+is_copying = False  # the current fork is ours, not one of the user's code
 
 _OOM_FROZEN, _OOM_LIVE = b"500", b"1000"
 
 
 def fork() -> bool:
-    """Fork a copy; True in it, False in the original.  The copy is no child of the original, which may wait for any."""
+    """Fork a copy; True in it, False in the original.
+
+    The copy is not a child of the original, whose code may wait for any child.
+    """
     global is_copying
     is_copying = True
     random = sys.modules.get("random")
@@ -48,14 +52,14 @@ def fork() -> bool:
         if code:
             os._exit(0)
         if random is not None:
-            random.setstate(numbers)  # Python seeds it anew after a fork; in a copy everything is as it was
+            random.setstate(numbers)  # Python reseeds it after a fork, but a copy must be identical
         return True
     finally:
         is_copying = False
 
 
 def settle(stdout: int, stderr: int, frozen: bool) -> None:
-    """In the copy: be a process of its own, with its own streams."""
+    """Make the copy a separate process with its own streams."""
     os.setsid()
     for fd, number in ((stdout, 1), (stderr, 2)):
         os.dup2(fd, number)
@@ -68,11 +72,11 @@ def settle(stdout: int, stderr: int, frozen: bool) -> None:
         pass
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
-        tempfile._name_sequence = None  # type: ignore[attr-defined]  # names, though, must not be those of others
+        tempfile._name_sequence = None  # type: ignore[attr-defined]  # temporary names, however, must differ
 
 
 def lost(controls: set[int], loop: Any) -> dict[str, Any]:
-    """What is not in a copy: asked of the original, before the fork."""
+    """Return what a copy will lack; called in the original, before the fork."""
     threading = sys.modules.get("threading")
     threads = (
         [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()] if threading else []
@@ -85,7 +89,7 @@ def lost(controls: set[int], loop: Any) -> dict[str, Any]:
 
 
 def positions(control: int) -> list[Position]:
-    """The regular files that are open, and where each stands."""
+    """Return the open regular files and their offsets."""
     from stat import S_ISREG
 
     found = []
@@ -99,26 +103,27 @@ def positions(control: int) -> list[Position]:
 
 
 def reopen(files: list[Position]) -> None:
-    """Open them anew, each where it stood: an open file is shared with the process that this one was copied from."""
+    """Reopen the files at their offsets: until then the copy shares them with the original."""
     for fd, path, flags, offset in files:
         try:
-            if os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)") != path:  # restoring may have replaced it
-                continue  # it was closed since, and is something else now
+            # restoring may have replaced the file
+            if os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)") != path:
+                continue  # closed since, and reused for something else
             fresh = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL) | os.O_CLOEXEC)
             os.lseek(fresh, offset, os.SEEK_SET)
             os.dup2(fresh, fd, os.get_inheritable(fd))
             os.close(fresh)
         except OSError:
-            continue  # it is gone, and the code will find out
+            continue  # the file is gone, and the code will find out
 
 
 def revive(loop: Any) -> None:
-    """An event loop of its own for the copy: what the old one watches, it watches together with the original."""
+    """Give the copy's event loop a selector of its own: it shares the old one with the original."""
     if loop is None or loop.is_closed():
         return
     from selectors import DefaultSelector
 
-    loop._default_executor = None  # whose threads are not here: the next `to_thread` makes another
+    loop._default_executor = None  # its threads do not exist here; the next `to_thread` starts others
     loop._selector.close()
     loop._selector = DefaultSelector()
     for end in (loop._ssock, loop._csock):
@@ -133,7 +138,7 @@ def _descriptors() -> list[tuple[int, str]]:
         try:
             found.append((int(name), os.readlink(f"/proc/self/fd/{name}")))
         except OSError:
-            continue  # that of the listing itself
+            continue  # the descriptor of the listing itself
     return found
 
 

@@ -1,7 +1,7 @@
-"""A kernel that drives an interpreter, in which the cells run: what is the same for all of them.
+"""The base of kernels that drive an interpreter, in which the cells run.
 
-It tells the interpreter on a fifo what to do, and reads on another what came of it.  Between them waits this loop, for
-the agent, for a report, and for the end of either.
+The kernel writes commands to one fifo and reads reports from another.  Its loop waits for the agent, for reports, and
+for the end of either process.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _ENOSYS = 38
-_FOR_THE_CELL = (1, 2, 15)  # SIGHUP, SIGINT and SIGTERM of the whole group, `kill 0` for one: not for us
+_CELL_SIGNALS = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM to the group (`kill 0`, for example) are for the cell, not for us
 
 
 def run_kernel(start: Callable[[], InterpreterKernel]) -> NoReturn:
-    """Be a kernel, until the agent is gone; then end as the interpreter did."""
+    """Serve as a kernel until the agent is gone, then end like the interpreter."""
     driver, code = None, 1
     try:
-        for number in _FOR_THE_CELL:
-            set_signal(number, lambda *_: None)  # not ignored, which would be inherited
+        for number in _CELL_SIGNALS:
+            set_signal(number, lambda *_: None)  # not SIG_IGN, which the interpreter would inherit
         driver = start()
         driver.serve()
     finally:
@@ -38,7 +38,7 @@ def run_kernel(start: Callable[[], InterpreterKernel]) -> NoReturn:
 
 
 class InterpreterKernel(ABC):
-    """One interpreter and its cells, one after the other."""
+    """One interpreter and its cells."""
 
     def __init__(self, control: int, name: str) -> None:
         self._channel = Channel(control)
@@ -46,11 +46,11 @@ class InterpreterKernel(ABC):
         self._folder = make_folder(name.lower())
         self._commands = make_fifo(f"{self._folder}/commands")
         self._reports = make_fifo(f"{self._folder}/reports")
-        self._count = 0  # of cells
+        self._count = 0  # number of cells so far
         self._interpreter: Interpreter
 
     def serve(self) -> None:
-        """Until the agent is gone, or the interpreter."""
+        """Run cells until the agent or the interpreter is gone."""
         self._channel.send_json(frames.STARTED, {"pid": os.getpid()}, 0)
         while (frame := self._channel.receive()) is not None:
             operation, kind, payload = frame
@@ -60,10 +60,10 @@ class InterpreterKernel(ABC):
                 if not self._run(frames.decode_json(payload)):
                     return
             else:
-                self._refuse(frame)
+                self._reject(frame)
 
     def close(self) -> int:
-        """Leave nothing behind; what a cell started goes with the sandbox.  Tells how the interpreter ended."""
+        """Stop the interpreter, clean up, and return how it ended; the cells' processes end with the sandbox."""
         from shutil import rmtree
 
         self._interpreter.stop()
@@ -73,21 +73,21 @@ class InterpreterKernel(ABC):
 
     @abstractmethod
     def _run(self, cell: dict[str, Any]) -> bool:
-        """Run a cell and tell what came of it; False when the agent is gone, or the interpreter."""
+        """Run a cell and send its results; False when the agent or the interpreter is gone."""
 
     @abstractmethod
-    def _reported(self) -> bool:
-        """Read what it reports; is the cell over?"""
+    def _read_reports(self) -> bool:
+        """Read reports; True when the cell is over."""
 
     def _wait(self) -> bool:
-        """Is the cell over?  False when the agent is gone, or the interpreter."""
+        """Wait for the end of the cell; False when the agent or the interpreter is gone."""
         poll = select.poll()
         for fd in (self._reports, self._interpreter.pidfd, self._channel.fileno()):
             poll.register(fd, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poll.poll()}
             if self._reports in ready:
-                if self._reported():
+                if self._read_reports():
                     return True
             elif self._interpreter.pidfd in ready:
                 return False
@@ -95,13 +95,13 @@ class InterpreterKernel(ABC):
                 frame = self._channel.receive()
                 if frame is None:
                     return False
-                self._refuse(frame)
+                self._reject(frame)
 
     def _end(self, status: str, code: int, cpu_before: float) -> None:
         usage = {"cpu": max(0.0, self._interpreter.cpu_s() - cpu_before), "peak": self._interpreter.peak_bytes()}
         self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": self._count, **usage})
 
-    def _refuse(self, frame: tuple[int, int, bytes]) -> None:
+    def _reject(self, frame: tuple[int, int, bytes]) -> None:
         operation, kind, _ = frame
         if kind in (frames.FORK, frames.ASK):
             for fd in self._channel.take(len(self._channel.descriptors)):

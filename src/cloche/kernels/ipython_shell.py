@@ -1,7 +1,7 @@
-"""The shell in which cells run: IPython's, with its own way through a cell.
+"""The shell in which cells run: IPython's, with a shorter path through a cell.
 
-IPython's `run_cell` transforms, tokenizes and parses a cell several times over, keeps records that nobody reads here,
-and prints tracebacks.  Ours does what can be seen of that, once, and hands errors to `report`.
+IPython's `run_cell` transforms, tokenizes and parses a cell several times, keeps records that nobody reads here, and
+prints tracebacks.  Ours does the visible part of that once, and passes errors to `report`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CO_COROUTINE = 0x80  # inspect.CO_COROUTINE
-# codeop.PyCF_ALLOW_INCOMPLETE_INPUT is for prompts, where more may follow; a cell is told what it lacks.
+# codeop.PyCF_ALLOW_INCOMPLETE_INPUT is for prompts, where more may follow.  A cell is complete, so its error should
+# name the missing part.
 _INCOMPLETE = 0x4000
 _WINDOWS = (
     "auto",
@@ -42,22 +43,22 @@ _WINDOWS = (
 
 
 class CellRunnerMixin:
-    """What is ours of the shell."""
+    """Our changes to IPython's shell."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    send: Any = None  # a message to the agent; None in a process forked from the kernel
-    # Not traits, as they are in IPython: those check and tell each time they are set.
+    send: Any = None  # sends a message to the agent; None in a process forked from the kernel
+    # Plain attributes, not traits as in IPython: traits validate and notify on each assignment.
     execution_count = 1
     last_execution_succeeded = True
     last_execution_result: Any = None
     _inputs: tuple[str, ...] = ("", "", "")  # the last three
     _db: Any = None
-    was_interrupted = False  # the cell under way
-    has_failed = False  # in the cell under way an error was reported
-    loop: Any = None  # of cells that await
+    was_interrupted = False  # during the current cell
+    has_failed = False  # the current cell reported an error
+    loop: Any = None  # the event loop of cells that await
 
     def run_cell(
         self,
@@ -84,7 +85,7 @@ class CellRunnerMixin:
                 self.events.trigger("pre_run_cell", info)
             try:
                 compiler = self.compile if shell_futures else self.compiler_class()
-                before, last = self._compiled(raw_cell, info, compiler, count, silent)
+                before, last = self._compile(raw_cell, info, compiler, count, silent)
             except BaseException as problem:
                 result.error_before_exec = problem
                 self.report(problem)
@@ -94,7 +95,7 @@ class CellRunnerMixin:
                     self._execute([code for code in (before, last) if code is not None])
                 except BaseException as problem:
                     result.error_in_exec = problem
-                    if isinstance(problem, self.custom_exceptions):  # the code wants to see these itself
+                    if isinstance(problem, self.custom_exceptions):  # the code wants to handle these itself
                         self.CustomTB(type(problem), problem, problem.__traceback__)
                     self.report(problem)
                 finally:
@@ -108,11 +109,11 @@ class CellRunnerMixin:
         return result
 
     def report(self, problem: BaseException) -> None:
-        """Tell the agent of an exception that ended a cell; one that asks to end is not an error."""
+        """Send the exception that ended a cell to the agent; SystemExit is not an error."""
         if isinstance(problem, SystemExit):
             return
         if self.was_interrupted and getattr(problem, "returncode", None) == -2:
-            problem = KeyboardInterrupt()  # %%bash tells of its process instead
+            problem = KeyboardInterrupt()  # %%bash reports its process's end instead
         sys.last_type, sys.last_value = type(problem), problem
         self.has_failed = True
         message = tracebacks.describe(self, problem)
@@ -125,13 +126,13 @@ class CellRunnerMixin:
         if self.call_pdb:
             self.debugger(force=True)
 
-    # The way from text to code
+    # From text to code
 
-    def _compiled(
+    def _compile(
         self, raw_cell: str, info: Any, compiler: Any, count: int, silent: bool
     ) -> tuple[CodeType | None, CodeType | None]:
-        """All but the last expression, and that."""
-        tree = self._parsed_as_it_is(raw_cell, compiler)
+        """Compile a cell: everything but the last expression, and the last expression."""
+        tree = self._parse_plain(raw_cell, compiler)
         source = raw_cell if tree is not None else None
         problem: BaseException | None = None
         if source is None:
@@ -156,23 +157,23 @@ class CellRunnerMixin:
                 compiler(ast.Interactive(shown), name, "single") if shown else None,
             )
 
-    def _parsed_as_it_is(self, cell: str, compiler: Any) -> ast.Module | None:
-        """The cell's tree when it is Python and IPython would not take it for anything else."""
+    def _parse_plain(self, cell: str, compiler: Any) -> ast.Module | None:
+        """Parse the cell as plain Python; None if IPython would read it differently."""
         if self.input_transformers_post or cell[:1] in " \t\n%!?>" or cell.startswith("In ["):
             return None
         text = cell.strip()
-        if "\n" not in text:  # perhaps the name of a magic, or of something that is called by being named
+        if "\n" not in text:  # perhaps a magic's name, or an object that is called by being named
             name = _first_name(text)
-            if name and not self._is_a_plain_name(name):
+            if name and not self._is_plain_name(name):
                 return None
         try:
             tree = compile(cell, "<cell>", "exec", compiler.flags | ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         except (SyntaxError, ValueError):
-            return None  # IPython knows what to do, or what to say
+            return None  # IPython can transform it, or has a better message
         assert isinstance(tree, ast.Module)
         return tree
 
-    def _is_a_plain_name(self, name: str) -> bool:
+    def _is_plain_name(self, name: str) -> bool:
         if keyword.iskeyword(name):
             return True
         if name in self.user_ns:
@@ -183,7 +184,7 @@ class CellRunnerMixin:
         return hasattr(builtins, name) and name not in ("exit", "quit") and not self.autocall
 
     def _split(self, nodes: list[ast.stmt], interactivity: str) -> tuple[list[ast.stmt], list[ast.stmt]]:
-        """What is run, and what is run and shown."""
+        """Split statements into those to run, and those to run and show."""
         if not nodes or interactivity == "none":
             return nodes, []
         if interactivity == "all":
@@ -201,14 +202,14 @@ class CellRunnerMixin:
         return nodes, []
 
     def _remember(self, count: int, source: str, raw_cell: str) -> None:
-        """Set `In`, `_i` and their like."""
+        """Set `In`, `_i` and the like."""
         raw_cell = raw_cell.rstrip("\n")
         history = self.history_manager
         for inputs, text in (
             (history.input_hist_parsed, source.rstrip("\n")),
             (history.input_hist_raw, raw_cell),
         ):
-            if len(inputs) < count:  # numbers that were never run here
+            if len(inputs) < count:  # numbers of cells that did not run here
                 inputs += [""] * (count - len(inputs))
             inputs.append(text)
         one, two, three = self._inputs
@@ -217,7 +218,7 @@ class CellRunnerMixin:
         self.user_ns.update(new)
         self.user_ns_hidden.update(new)
 
-    # The way from code to what it does
+    # From code to its effects
 
     def _execute(self, codes: list[CodeType]) -> None:
         if any(code.co_flags & _CO_COROUTINE for code in codes):
@@ -227,7 +228,7 @@ class CellRunnerMixin:
                 exec(code, self.user_ns)
 
     async def _execute_in_loop(self, codes: list[CodeType]) -> None:
-        """All of a cell that awaits anything: what comes before that may want the running loop (create_task)."""
+        """Run a cell that awaits something; even its code before the `await` may need the loop (create_task)."""
         for code in codes:
             if code.co_flags & _CO_COROUTINE:
                 await eval(code, self.user_ns)
@@ -235,7 +236,7 @@ class CellRunnerMixin:
                 exec(code, self.user_ns)
 
     def own_loop(self) -> Any:
-        """The loop of cells that await, and of tasks that go on between cells."""
+        """Return the loop of cells that await, and of tasks that continue between cells."""
         import asyncio
 
         if self.loop is None or self.loop.is_closed():
@@ -252,7 +253,7 @@ class CellRunnerMixin:
         except KeyboardInterrupt as interrupt:
             if task.done():
                 raise
-            # It came while the loop waited, and nobody's code has seen it.  The cell ends where it waits.
+            # The interrupt came while the loop was waiting, so the code has not seen it.  The cell ends where it waits.
             task.cancel()
             try:
                 self.loop.run_until_complete(task)
@@ -260,10 +261,10 @@ class CellRunnerMixin:
                 raise interrupt.with_traceback(cancelled.__traceback__) from None
             raise
 
-    # What IPython would print, or keep on a disk
+    # What IPython would print, or save to a disk
 
     def showtraceback(self, exc_tuple: Any = None, *_: Any, **__: Any) -> None:
-        """Called by IPython where something went wrong: in `%run`, in an object's `_repr_html_`, in an event."""
+        """Report an error on behalf of IPython: in `%run`, in an object's `_repr_html_`, in an event."""
         problem = exc_tuple[1] if exc_tuple else sys.exception() if sys.version_info >= (3, 11) else None
         if problem is None:
             problem = getattr(sys, "last_value", None)
@@ -275,14 +276,13 @@ class CellRunnerMixin:
             self.report(problem)
 
     def showsyntaxerror(self, *_: Any, **__: Any) -> None:
-        """As `showtraceback`."""
         self.showtraceback()
 
     def _showtraceback(self, _etype: Any, _evalue: Any, lines: list[str]) -> None:
         print(self.InteractiveTB.stb2text(lines), file=sys.stderr)  # of %tb
 
     def system(self, command: str) -> None:
-        """Run a line that began with `!`."""
+        """Run a line that starts with `!`."""
         output_streams.flush()
         code = shell_commands.run(self.var_expand(command, depth=1))
         self.user_ns["_exit_code"] = code
@@ -294,24 +294,24 @@ class CellRunnerMixin:
     system_piped = system_raw = system
 
     def enable_gui(self, gui: Any = None) -> None:
-        """There are no windows here."""
+        """Do nothing: there are no windows."""
 
     def enable_matplotlib(self, gui: str | None = None) -> Any:
-        """`%matplotlib`: a figure that would have a window, or a widget, is displayed."""
+        """Let `%matplotlib` display figures that would otherwise get a window or a widget."""
         return super().enable_matplotlib("inline" if gui is None or gui in _WINDOWS else gui)  # type: ignore[misc]
 
     def init_ipython_dir(self, _folder: Any) -> None:
-        """None: a kernel leaves no files behind."""
+        """Do nothing: a kernel leaves no files behind."""
 
     def init_profile_dir(self, _folder: Any) -> None:
-        """None, as above."""
+        """Do nothing: a kernel leaves no files behind."""
 
     def init_virtualenv(self) -> None:
-        """The environment is as it should be."""
+        """Do nothing: the environment is already right."""
 
     @property
     def db(self) -> Any:
-        """Where `%store` and `%bookmark` keep things; made when they are used."""
+        """The storage of `%store` and `%bookmark`, created when it is used."""
         if self._db is None:
             from IPython.external.pickleshare import PickleShareDB
 
@@ -327,9 +327,9 @@ def _first_name(text: str) -> str:
 
 
 def build() -> Any:
-    """A shell; whatever making it changes for the rest of the process is undone until `enter`.
+    """Build a shell; its side effects on the process are undone until `enter`.
 
-    Its class has the name of Jupyter's, by which libraries (rich, pandas) and code ask if this is a notebook.
+    Its class has the name of Jupyter's, by which libraries (rich, pandas) and users' code recognise a notebook.
     """
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
@@ -360,7 +360,7 @@ def build() -> Any:
     config.InteractiveShell.xmode = "Context"
     before = dict(builtins.__dict__), {name: getattr(sys, name, None) for name in _TOUCHED}, sys.modules["__main__"]
     shell = ZMQInteractiveShell(config=config, display_pub_class=KernelPublisher, displayhook_class=KernelHook)
-    _leave(*before)
+    _undo_side_effects(*before)
     shell.display_pub.begin()
     return shell
 
@@ -368,8 +368,8 @@ def build() -> Any:
 _TOUCHED = ("ps1", "ps2", "ps3", "displayhook", "excepthook")
 
 
-def _leave(names: dict[str, Any], hooks: dict[str, Any], main: Any) -> None:
-    """Programs are forked from the same nursery, and must not find an interactive Python."""
+def _undo_side_effects(names: dict[str, Any], hooks: dict[str, Any], main: Any) -> None:
+    """Undo the shell's side effects: programs, which are forked from the same nursery, must not see them."""
     for name in [name for name in builtins.__dict__ if name not in names]:
         delattr(builtins, name)
     builtins.__dict__.update(names)
@@ -382,14 +382,14 @@ def _leave(names: dict[str, Any], hooks: dict[str, Any], main: Any) -> None:
 
 
 def enter(shell: Any, send: Any) -> None:
-    """Become an interactive Python: called in the kernel's own process."""
+    """Make this process an interactive Python; called in the kernel's own process."""
     import atexit
 
     from IPython.core.autocall import ExitAutocall
     from IPython.core.display_functions import display
 
     class Exit(ExitAutocall):  # type: ignore[misc]
-        """Ends the cell, as `sys.exit` does; what was computed stays."""
+        """Ends the cell, as `sys.exit` does; variables stay."""
 
         rewrite = False
 
@@ -399,7 +399,7 @@ def enter(shell: Any, send: Any) -> None:
         def __repr__(self) -> str:
             return "exit(code): end this cell"
 
-    atexit.unregister(shell.atexit_operations)  # it would empty the namespace while threads still use it
+    atexit.unregister(shell.atexit_operations)  # it would clear the namespace while threads still use it
     for kind in type(shell)._walk_mro():
         kind._instance = shell
     leave = shell.exiter = Exit(shell)  # `%reset` takes it from there

@@ -1,4 +1,4 @@
-"""The Java kernel: speaks a kernel's protocol, and drives one JVM whose JShell runs the cells (Kernel.java)."""
+"""The Java kernel: drives one JVM, whose JShell runs the cells (Kernel.java)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 PREPARED = "/opt/prepared"  # see cloche.languages.preparation
 SCRIPT = "/opt/kernels/java/Kernel.java"
-# A JVM does not see how much memory a sandbox has; so its heap grows by no more than it has to.
-_FRUGAL = ("-XX:+UseSerialGC", "-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=30")
-_QUICK = (
+# A JVM cannot see how much memory a sandbox has, so its heap grows no more than it must.
+_SMALL_HEAP = ("-XX:+UseSerialGC", "-Xms16m", "-XX:MinHeapFreeRatio=20", "-XX:MaxHeapFreeRatio=30")
+_FAST_START = (
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:ArchiveRelocationMode=0",
     "-XX:-UsePerfData",
@@ -26,24 +26,24 @@ _QUICK = (
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
-    """Be the kernel, until the agent is gone."""
+    """Serve as the kernel until the agent is gone."""
     folder_kernel.serve(control, order, "Java", "code.java", _command)
 
 
 def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The JVM, from the archive that was prepared for it, if it was."""
+    """Return the command of the JVM, with the class archive that was prepared for it, if there is one."""
     from shutil import which
 
     java = which("java", path=environment.get("PATH", os.defpath)) or "java"
-    prepared = next((place for place in _prepared() if _is_for(place, java)), None)
+    prepared = next((folder_path for folder_path in _prepared_folders() if _was_made_with(folder_path, java)), None)
     if prepared is None:
-        return [java, *_QUICK, *_FRUGAL, SCRIPT, folder], environment
+        return [java, *_FAST_START, *_SMALL_HEAP, SCRIPT, folder], environment
     start = (f"-XX:SharedArchiveFile={prepared}/kernel.jsa", "-cp", f"{prepared}/builder.jar", "Kernel")
-    return [java, *_QUICK, *_FRUGAL, *start, folder], environment
+    return [java, *_FAST_START, *_SMALL_HEAP, *start, folder], environment
 
 
-def _prepared() -> list[str]:
-    """Newest first: those of earlier versions of ours may still be there, with an earlier kernel in them."""
+def _prepared_folders() -> list[str]:
+    """Return the prepared folders, newest first: folders of earlier Cloche versions have an earlier kernel in them."""
     try:
         names = [name for name in os.listdir(PREPARED) if name.startswith("java-")]
     except OSError:
@@ -51,10 +51,10 @@ def _prepared() -> list[str]:
     return [f"{PREPARED}/{name}" for name in sorted(names, key=lambda name: int(name.split("-")[1]), reverse=True)]
 
 
-def _is_for(place: str, java: str) -> bool:
-    """Was it made with this JDK?"""
+def _was_made_with(folder_path: str, java: str) -> bool:
+    """Say whether the folder was prepared with this JDK."""
     try:
-        with open(f"{place}/jdk") as file:
+        with open(f"{folder_path}/jdk") as file:
             return file.read() == os.path.realpath(java)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""What some libraries are told when a kernel imports them, so that what they show becomes a display."""
+"""Patches for libraries that a kernel imports, so that what they show becomes a display."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ INLINE = "module://matplotlib_inline.backend_inline"
 
 
 def install() -> None:
-    """Tell those that are here already, and the others as they come."""
-    later = dict(_WORDS)
-    sys.meta_path.insert(0, _Listener(later))  # first: one library may import another when it is told
-    for name in _WORDS:
+    """Patch the libraries that are loaded, and the others when they are imported."""
+    later = dict(_PATCHES)
+    sys.meta_path.insert(0, _PatchingFinder(later))  # first: a patch may import another library
+    for name in _PATCHES:
         module = sys.modules.get(name)
         if module is not None and name in later:
-            _say(later.pop(name), module)
+            _apply(later.pop(name), module)
 
 
-def _say(word: Callable[[Any], None], module: ModuleType) -> None:
+def _apply(patch: Callable[[Any], None], module: ModuleType) -> None:
     try:
-        word(module)
-    except Exception:  # another version than we know: it works as it does anywhere
+        patch(module)
+    except Exception:  # an unknown version: it works as it does elsewhere
         pass
 
 
-class _Listener:
-    """Stands first among the finders of modules, and finds none itself."""
+class _PatchingFinder:
+    """A module finder that finds nothing itself, and patches modules after others have found them."""
 
-    def __init__(self, words: dict[str, Callable[[Any], None]]) -> None:
-        self._words = words
+    def __init__(self, patches: dict[str, Callable[[Any], None]]) -> None:
+        self._patches = patches
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """The spec that the others find, with our word said after the module has run."""
-        word = self._words.pop(name, None)
-        if word is None:
+        """Return the spec of the next finder, with the patch applied after the module has run."""
+        patch = self._patches.pop(name, None)
+        if patch is None:
             return None
         from importlib.util import find_spec
 
@@ -50,16 +50,16 @@ class _Listener:
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
-            def run_and_tell(module: ModuleType) -> None:
+            def run_and_patch(module: ModuleType) -> None:
                 run(module)
-                _say(word, module)
+                _apply(patch, module)
 
-            spec.loader.exec_module = run_and_tell  # type: ignore[method-assign]
+            spec.loader.exec_module = run_and_patch  # type: ignore[method-assign]
         return spec
 
 
 def _matplotlib(module: Any) -> None:
-    """Before pyplot: the backend is found when it is first needed, and sets itself up then."""
+    """Choose the inline backend: before pyplot is imported by its name, later by activating it."""
     if "matplotlib.pyplot" not in sys.modules:
         if module.rcParams._get("backend") in ("agg", "Agg"):
             module.rcParams["backend"] = INLINE
@@ -73,18 +73,17 @@ def _matplotlib(module: Any) -> None:
 
 
 def _inline(module: Any) -> None:
-    """Figures in the order in which they were made, not in that in which they were last used."""
+    """Show figures in the order of their creation, not of their last use."""
     managers = module.Gcf
 
     class InOrder:
-        """The figures that `show` shows."""
+        """The figures that `show` shows, in order."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(managers, name)
 
         @staticmethod
         def get_all_fig_managers() -> list[Any]:
-            """Those that wait to be shown."""
             made = [id(figure) for figure in module.show._to_draw]
 
             def place(manager: Any) -> tuple[int, int]:
@@ -97,14 +96,14 @@ def _inline(module: Any) -> None:
 
 
 def forget_figure(figure: Any) -> None:
-    """It was shown as the value of the last expression: not again at the end of the cell."""
+    """Close a figure that was shown as the last expression, so that it is not shown again at the cell's end."""
     inline = sys.modules.get("matplotlib_inline.config")
     if inline is not None and inline.InlineBackend.instance().close_figures:
         sys.modules["matplotlib.pyplot"].close(figure)
 
 
 def _pandas(module: Any) -> None:
-    """As many columns as in a notebook: imported before there was a shell, it would show what fits into a terminal."""
+    """Show as many columns as in a notebook: pandas was imported without a shell, and would assume a terminal."""
     from pandas._config import config
 
     name, wanted = "display.max_columns", 20
@@ -114,18 +113,18 @@ def _pandas(module: Any) -> None:
 
 
 def _pillow(module: Any) -> None:
-    """`Image.show()` displays, whatever viewers the machine has."""
+    """Let `Image.show()` display, whatever viewers are installed."""
     module.register(module.IPythonViewer, order=0)
 
 
 class SavedPictures:
-    """Are pictures displayed when they are saved, too?  Whoever runs a cell may want that."""
+    """Whether saving a picture also displays it; a cell's request decides."""
 
     displayed = False
 
 
 def _pillow_image(module: Any) -> None:
-    """`Image.save("a.png")` displays, where that is wanted; not what Matplotlib saves, which it has displayed."""
+    """Let `Image.save("a.png")` display if the cell wants it; not for Matplotlib, which displays it itself."""
     from functools import wraps
 
     save = module.Image.save
@@ -143,7 +142,7 @@ def _pillow_image(module: Any) -> None:
 
 
 def _plotly(module: Any) -> None:
-    """Its own form and HTML; it wants nbformat only to know that a notebook is there."""
+    """Show Plotly's own form and HTML; it needs nbformat only to detect a notebook."""
 
     from plotly.io._base_renderers import HtmlRenderer
 
@@ -151,7 +150,7 @@ def _plotly(module: Any) -> None:
         __version__ = "5.10.0"
 
     class Page(HtmlRenderer):  # type: ignore[misc]
-        """A piece of HTML that stands alone: it loads the library when it is looked at."""
+        """A stand-alone piece of HTML that loads the library when it is viewed."""
 
         def __init__(self) -> None:
             super().__init__(connected=True, full_html=False, global_init=False)
@@ -163,27 +162,28 @@ def _plotly(module: Any) -> None:
 
 
 def _altair(module: Any) -> None:
-    """Its own form beside the HTML that it makes by default."""
+    """Add Altair's own form to its HTML."""
 
     def both(spec: dict[str, Any], **metadata: Any) -> Any:
         shown = module.mimetype_renderer(spec, **metadata)
         forms, notes = shown if isinstance(shown, tuple) else (shown, {})
         html = module.html_renderer(spec, **metadata)
         more, _ = html if isinstance(html, tuple) else (html, {})
-        told = {mime: value for mime, value in forms.items() if mime != "text/plain"}  # which says that all went wrong
-        return {**more, **told}, notes
+        # its text says that rendering failed
+        own_forms = {mime: value for mime, value in forms.items() if mime != "text/plain"}
+        return {**more, **own_forms}, notes
 
     module.renderers.register("cloche", both)
     module.renderers.enable("cloche")
 
 
 def _bokeh(_module: Any) -> None:
-    """`show` displays HTML, with or without `output_notebook()`."""
+    """Let `show` display HTML, with or without `output_notebook()`."""
     from bokeh.io.notebook import install_notebook_hook  # type: ignore[import-not-found]
     from bokeh.io.state import curstate  # type: ignore[import-not-found]
 
     def load(*_: Any) -> None:
-        """Nothing to load: what is shown is a page of its own."""
+        """Do nothing: each display is a complete page."""
 
     def show_document(obj: Any, _state: Any, _handle: Any) -> None:
         from bokeh.embed import file_html  # type: ignore[import-not-found]
@@ -193,14 +193,14 @@ def _bokeh(_module: Any) -> None:
         display({"text/html": file_html(obj, CDN), "text/plain": repr(obj)}, raw=True)
 
     def show_application(*_: Any) -> None:
-        raise RuntimeError("Bokeh applications need a server; show a figure instead")
+        raise RuntimeError("Bokeh applications need a server, which a sandbox does not have; show a figure instead")
 
     install_notebook_hook("jupyter", load, show_document, show_application, overwrite=True)
     curstate().output_notebook("jupyter")
 
 
 def _tqdm(module: Any) -> None:
-    """Without ipywidgets its bars for notebooks are those for terminals."""
+    """Use terminal progress bars in place of notebook bars, which need ipywidgets."""
     if module.IProgress is None:
         from tqdm.std import tqdm, trange  # type: ignore[import-untyped]
 
@@ -209,7 +209,7 @@ def _tqdm(module: Any) -> None:
 
 
 def _rich(module: Any) -> None:
-    """Without ipywidgets, with which it draws in a notebook, what it would draw again and again is shown at its end."""
+    """Show live displays once, at their end: repeated drawing in a notebook needs ipywidgets."""
     from functools import wraps
     from importlib.util import find_spec
 
@@ -233,11 +233,11 @@ def _rich(module: Any) -> None:
 
 
 def _debugger(module: Any) -> None:
-    """`set_trace()` stops where somebody can be asked, as `breakpoint()` does."""
+    """Let `set_trace()` behave like `breakpoint()`."""
     module.set_trace = sys.breakpointhook
 
 
-_WORDS: dict[str, Callable[[Any], None]] = {
+_PATCHES: dict[str, Callable[[Any], None]] = {
     "asyncio": asyncio_tasks.patch,
     "tqdm.notebook": _tqdm,
     "matplotlib_inline.backend_inline": _inline,

@@ -1,4 +1,4 @@
-"""Standard output and standard error of a Python kernel, in order with each other and with what is displayed."""
+"""Standard output and error of a Python kernel, in order with each other and with displays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FrameWriter(io.RawIOBase):
-    """The raw end of a stream: what is written becomes frames."""
+    """The raw end of a stream; turns writes into frames."""
 
     def __init__(self, channel: Channel, kind: int, fd: int, name: str) -> None:
         super().__init__()
@@ -25,36 +25,34 @@ class FrameWriter(io.RawIOBase):
         self.mode = "wb"
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
-        """Send it; in a process that was forked from the kernel, write to the descriptor."""
+        """Send the data; in a process forked from the kernel, write it to the descriptor."""
         if self._channel is None:
             return os.write(self._fd, data)
         self._channel.write(self._kind, data)
         return len(data)
 
     def leave_channel(self) -> None:
-        """From now on this is another process, which writes to descriptors like any."""
+        """Write to the descriptor from now on: this process was forked from the kernel."""
         self._channel = None
 
     def writable(self) -> bool:
-        """Yes."""
         return True
 
     def fileno(self) -> int:
-        """The descriptor whose output ends up in the same place."""
+        """Return the descriptor whose output ends up in the same place."""
         return self._fd
 
     def isatty(self) -> bool:
-        """No."""
         return False
 
     def close(self) -> None:
-        """Never: a cell that closes its output would silence all that follow."""
+        """Stay open: a cell that closes its output would silence all later ones."""
 
 
 def install(channel: Channel) -> tuple[_StandardOutput, FrameWriter]:
-    """Make them `sys.stdout` and `sys.stderr`."""
-    # What is printed goes to the descriptor itself, in C: ten times as fast as frames.  Line by line: nothing printed
-    # waits while the code computes, and what was printed before a kill is not lost.
+    """Replace `sys.stdout` and `sys.stderr`."""
+    # Printed text goes to the descriptor itself, in C: ten times as fast as frames.  Line buffering: nothing waits
+    # while the code computes, and a kill loses nothing that was printed.
     descriptor = io.FileIO(1, "wb", closefd=False)
     descriptor.name = "<stdout>"
     out = _StandardOutput(io.BufferedWriter(descriptor, 64 << 10), "utf-8", "surrogateescape", line_buffering=True)
@@ -66,11 +64,11 @@ def install(channel: Channel) -> tuple[_StandardOutput, FrameWriter]:
 
 
 def flush() -> None:
-    """Send what a cell has printed without an end of line."""
+    """Send text that was printed without a line end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except Exception:  # a cell's own object, or closed
+        except Exception:  # the cell's own object, or a closed one
             pass
 
 
@@ -90,16 +88,15 @@ class _OpenText(io.TextIOWrapper):
 
 
 class _StandardOutput(_OpenText):
-    """Standard output: what is printed after a frame waits until the agent has taken that."""
+    """Standard output; text that is printed after a frame waits until the agent has handled the frame."""
 
     channel: Channel | None
 
     def write(self, text: str) -> int:
-        """Print it."""
-        if self.channel is not None and self.channel.owes:
+        if self.channel is not None and self.channel.needs_sync:
             self.channel.sync()
         return super().write(text)
 
     def leave_channel(self) -> None:
-        """From now on this is another process, which nobody listens to by frames."""
+        """Stop synchronising: this process was forked from the kernel."""
         self.channel = None

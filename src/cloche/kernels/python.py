@@ -1,6 +1,6 @@
-"""The Python kernel: a process in which one cell runs after the other, and what they leave in memory stays.
+"""The Python kernel: runs cells one after another in one process, so that their variables stay.
 
-`prepare` is called in the nursery, where IPython is imported and warmed; `main` in a process forked from it.
+`prepare` runs in the nursery, where IPython is imported and warmed up; `main` runs in a process forked from it.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_prepared: list[Any] = []  # the shell that the nursery made
+_prepared: list[Any] = []  # the shell that the nursery built
 
 
 def prepare() -> None:
-    """Make the shell and use it a little, so that the first cell of every kernel finds it warm."""
+    """Build the shell and use it a little, so that the first cell of every kernel is fast."""
     _prepared[:] = [ipython_shell.build()]
     warm_up.warm_up(_prepared[0])
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
-    """Be a kernel until the agent goes away."""
+    """Serve as the kernel until the agent is gone."""
     PythonKernel(Channel(control), order).serve()
 
 
 class PythonKernel:
-    """The loop, and the journey of a cell."""
+    """The kernel's loop, and the path of a cell through it."""
 
     def __init__(self, channel: Channel, order: dict[str, Any]) -> None:
         self._channel = channel
@@ -61,14 +61,14 @@ class PythonKernel:
         library_patches.install()
         self._calls = tools.install(channel, order.get("tools") or [], self._shell)
         sys.argv = [""]
-        sys.path.insert(0, "")  # the current folder, wherever that is
-        self._files: list[Any] = []  # of a frozen copy: where open files stood
+        sys.path.insert(0, "")  # the current folder, whatever it is
+        self._files: list[Any] = []  # in a frozen copy: the open files and their offsets
         self._is_frozen = self._is_child = False
-        os.register_at_fork(before=output_streams.flush, after_in_child=self._leave)
+        os.register_at_fork(before=output_streams.flush, after_in_child=self._leave_channel)
         channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": {}}, 0)
 
     def serve(self) -> NoReturn:
-        """Answer frames, one after the other."""
+        """Handle frames, one after another."""
         while True:
             try:
                 self._run_tasks()
@@ -77,7 +77,9 @@ class PythonKernel:
                     _finish()
                 operation, kind, payload = frame
                 self._channel.operation = operation
-                self._channel.owes = False  # the agent has taken all of the cell before, or there would be none now
+                self._channel.needs_sync = (
+                    False  # the agent has handled the previous cell's frames before it sends this one
+                )
                 request = loads(payload.decode())
                 if kind == frames.CELL:
                     self._run(request)
@@ -85,21 +87,21 @@ class PythonKernel:
                     self._fork(operation, request)
                 elif kind == frames.ASK:
                     self._answer(request)
-            except BaseException as problem:  # a signal's handler that a cell left behind, or we failed
-                _complain(problem)
+            except BaseException as problem:  # a signal handler that a cell left behind raised, or we failed
+                _report_own_error(problem)
 
     def _run(self, cell: dict[str, Any]) -> None:
-        """The journey of a cell, of which the agent always hears the end."""
+        """Run a cell; the agent gets an EXIT frame in any case."""
         before = _cpu_time()
         if type(cell.get("number")) is int and cell["number"] > 0:
             self._shell.execution_count = cell["number"]
         count = self._shell.execution_count
         try:
-            status, code = self._carry_out(cell)
-        except BaseException as problem:  # what the code has left in our way
-            _complain(problem)
+            status, code = self._execute(cell)
+        except BaseException as problem:  # something that the code left behind broke our own code
+            _report_own_error(problem)
             status, code = "error", 1
-        if self._is_child:  # the code forked, and its child came here, too
+        if self._is_child:  # the code forked, and the child has come here, too
             os._exit(code)
         self._channel.send_json(
             frames.EXIT,
@@ -112,8 +114,8 @@ class PythonKernel:
             },
         )
 
-    def _carry_out(self, cell: dict[str, Any]) -> tuple[str, int]:
-        """Run its code, and tell all that comes of it; how it ended."""
+    def _execute(self, cell: dict[str, Any]) -> tuple[str, int]:
+        """Run the code and send its results; returns how it ended."""
         kernel_shell = self._shell
         result = None
         changed = _change_environment(cell.get("env"))
@@ -131,12 +133,12 @@ class PythonKernel:
                 result = kernel_shell.run_cell(cell["code"], store_history=True)
             finally:
                 signals.signal(signals.SIGINT, signals.SIG_IGN)
-        except BaseException as problem:  # the interrupt came when the code had ended, or between our own lines
+        except BaseException as problem:  # the interrupt came after the code had ended, or in our own code
             kernel_shell.report(problem)
         status, code = self._status(result)
         output_streams.flush()
         if not self._is_child:
-            stdin.take_away()
+            stdin.end()
             _restore_environment(changed)
         return status, code
 
@@ -154,7 +156,7 @@ class PythonKernel:
             raise KeyboardInterrupt
 
     def _run_tasks(self) -> None:
-        """Let tasks that cells left behind go on until the next frame comes."""
+        """Let tasks that cells left behind continue until the next frame arrives."""
         asyncio = sys.modules.get("asyncio")
         loop = self._shell.loop
         if asyncio is None or loop is None or loop.is_closed() or self._is_frozen or not asyncio.all_tasks(loop):
@@ -170,7 +172,7 @@ class PythonKernel:
     def _fork(self, operation: int, request: dict[str, Any]) -> None:
         control, stdout, stderr = self._channel.take(3)
         lost = forking.lost({self._channel.fileno(), control}, self._shell.loop)
-        under_way = worker_pools.under_way()
+        running = worker_pools.running_futures()
         output_streams.flush()
         try:
             is_copy = forking.fork()
@@ -184,7 +186,7 @@ class PythonKernel:
             for fd in (control, stdout, stderr):
                 os.close(fd)
             return
-        # Not before the fork: libraries may close files of theirs in the copy (Matplotlib does, with its fonts).
+        # After the fork: libraries may close their files in the copy (Matplotlib does, with its fonts).
         if not self._is_frozen:
             self._files = forking.positions(control)
         self._is_frozen = bool(request.get("frozen"))
@@ -196,15 +198,18 @@ class PythonKernel:
         try:
             os.chdir(request.get("cwd") or ".")
         except OSError:
-            pass  # it is gone, and the code will find out
+            pass  # the folder is gone, and the code will find out
         forking.revive(self._shell.loop)
-        worker_pools.fail(under_way)
+        worker_pools.fail(running)
         if not self._is_frozen:
             worker_pools.renew()
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
-        """Tell of the variables (that may run their own methods, so it can be interrupted), or work elsewhere."""
+        """Describe the variables, or change the working directory.
+
+        Describing runs the variables' own methods, so it can be interrupted.
+        """
         try:
             if request.get("what") == "move":
                 os.chdir(request["cwd"])
@@ -212,15 +217,15 @@ class PythonKernel:
                 return
             signals.signal(signals.SIGINT, self._interrupt)
             try:
-                told = variables.describe(self._shell, bool(request.get("digest")))
+                described = variables.describe(self._shell, bool(request.get("digest")))
             finally:
                 signals.signal(signals.SIGINT, signals.SIG_IGN)
-            self._channel.send_json(frames.REPLY, {"variables": told})
-        except BaseException as problem:  # whatever it is, the agent waits for an answer
+            self._channel.send_json(frames.REPLY, {"variables": described})
+        except BaseException as problem:  # the agent waits for an answer, whatever the error
             self._channel.send_json(frames.FAIL, {"errno": 5, "message": type(problem).__name__})
 
-    def _leave(self) -> None:
-        """In a process that a cell forked: it prints like any other, and speaks to no agent."""
+    def _leave_channel(self) -> None:
+        """Let a process that a cell forked print like any other, and not talk to the agent."""
         if forking.is_copying:
             return
         self._is_child = True
@@ -230,16 +235,16 @@ class PythonKernel:
         self._shell.send = self._shell.display_pub.send = None
 
 
-def _complain(problem: BaseException) -> None:
-    """Say what kept us from our work, where whoever sees the code's output sees it."""
+def _report_own_error(problem: BaseException) -> None:
+    """Report an error of the kernel itself on the cell's standard error."""
     try:
-        print(f"The kernel: {type(problem).__name__}: {problem}", file=sys.stderr)
+        print(f"The kernel failed: {type(problem).__name__}: {problem}", file=sys.stderr)
     except BaseException:
-        pass  # then not
+        pass  # the cell has broken standard error
 
 
 def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, str | None]]:
-    """Set variables for a cell; what they are now and were before."""
+    """Set variables for a cell; returns the new and the former values."""
     changed = {}
     for name, value in (wanted or {}).items():
         changed[name] = (value, os.environ.get(name))
@@ -250,7 +255,7 @@ def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, s
 def _restore_environment(changed: dict[str, tuple[str, str | None]]) -> None:
     for name, (given, before) in changed.items():
         if os.environ.get(name) != given:
-            continue  # the cell has set it to something else, to stay
+            continue  # the cell has set it to another value, which stays
         if before is None:
             del os.environ[name]
         else:
@@ -258,7 +263,7 @@ def _restore_environment(changed: dict[str, tuple[str, str | None]]) -> None:
 
 
 def _cpu_time() -> float:
-    """Seconds, with those of children that have ended."""
+    """Return the CPU seconds of the process and of its ended children."""
     return sum(used.ru_utime + used.ru_stime for used in (getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)))
 
 

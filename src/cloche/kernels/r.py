@@ -1,4 +1,4 @@
-"""The R kernel: speaks a kernel's protocol, and drives one R in which the cells run (scripts/r.R)."""
+"""The R kernel: drives one R, in which the cells run (scripts/r.R)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 SCRIPT = "/opt/kernels/r.R"
-_LIBRARIES = ("lib/R", "lib64/R", "local/lib/R")  # below a prefix: where R itself is
+_LIBRARIES = ("lib/R", "lib64/R", "local/lib/R")  # below a prefix: possible homes of R
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
-    """Be the kernel, until the agent is gone."""
+    """Serve as the kernel until the agent is gone."""
     folder_kernel.serve(control, order, "R", "code.R", _command)
 
 
 def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
-    """R itself, with what its shell script would set; that script, where R is laid out as we do not know it."""
+    """Return R's command and the environment that its start script would set; for an unknown layout, the script."""
     arguments = ["--no-echo", "--no-restore", "--no-save", f"--file={SCRIPT}", "--args", folder]
     for place in environment.get("PATH", os.defpath).split(":"):
         prefix = os.path.dirname(place)

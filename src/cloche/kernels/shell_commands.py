@@ -1,4 +1,4 @@
-"""`!command`: run by a shell, its output passed on as it comes, in order with everything else that the cell shows."""
+"""`!command`: runs it in a shell, and forwards its output in order with everything else that the cell shows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ GRACE = 1.0  # seconds that an interrupted command has to end
 
 
 def run(command: str) -> int:
-    """Run it to its end; its exit code (negative: by a signal)."""
+    """Run a command to its end; returns its exit code, negative for a signal."""
     import subprocess
 
-    if command.rstrip().endswith("&"):  # it stays behind, and writes to the descriptors directly
+    if command.rstrip().endswith("&"):  # a background command stays, and writes to the descriptors directly
         return subprocess.run(command, shell=True, executable=_shell()).returncode
     process = subprocess.Popen(command, shell=True, executable=_shell(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        _pass_on(process)
+        _forward_output(process)
         return process.wait()
     except BaseException:
         _end(process)
@@ -36,8 +36,8 @@ def _shell() -> str | None:
     return os.environ.get("SHELL") or None
 
 
-def _pass_on(process: Popen[bytes]) -> None:
-    """Pass its output on until it has ended; what it left running keeps nobody waiting."""
+def _forward_output(process: Popen[bytes]) -> None:
+    """Forward the output until the command has ended; processes that it left running are not waited for."""
     import select
     from codecs import getincrementaldecoder
 
@@ -71,7 +71,7 @@ def _pass_on(process: Popen[bytes]) -> None:
 
 
 def _end(process: Popen[bytes]) -> None:
-    """The interrupt went to the whole group, so it may end by itself."""
+    """End an interrupted command; the signal went to the whole group, so it may end by itself."""
     from subprocess import TimeoutExpired
 
     for how in (None, process.terminate, process.kill):

@@ -1,4 +1,4 @@
-"""Standard input of a cell: what it was given, or a clear word that there is none; nothing ever waits for a person."""
+"""Standard input of a cell: the given input, or a clear error if there is none.  Nothing ever waits for a person."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-NONE_GIVEN = "this run was given no standard input: pass stdin= to answer input()"
+NONE_GIVEN = "this run has no standard input: pass stdin= to answer input()"
 
 _is_given = False
 _input = builtins.input
 
 
 def install() -> None:
-    """Make `input`, `getpass` and debuggers mind it; called once in a kernel."""
+    """Make `input`, `getpass` and debuggers use the cell's input; called once in a kernel."""
     import getpass
     import pdb
 
@@ -29,7 +29,7 @@ def install() -> None:
 
 
 def give(fd: int) -> None:
-    """A cell begins that was given input."""
+    """Start a cell that has input."""
     global _is_given
     os.dup2(fd, 0)
     os.close(fd)
@@ -37,14 +37,14 @@ def give(fd: int) -> None:
     _open()
 
 
-def take_away() -> None:
-    """The cell has ended."""
+def end() -> None:
+    """End the cell's input."""
     global _is_given
     if _is_given:
         _is_given = False
-        nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        os.dup2(nothing, 0)
-        os.close(nothing)
+        null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(null, 0)
+        os.close(null)
         _open()
 
 
@@ -60,7 +60,7 @@ def _ask(prompt: object = "", /) -> str:
 
 
 def _ask_secretly(prompt: str = "Password: ", stream: Any = None) -> str:
-    """Read a line as `input` does: there is no terminal that would show it."""
+    """Read a line as `input` does: no terminal would show it."""
     if not _is_given:
         _refuse()
     print(prompt, end="", file=stream or sys.stderr, flush=True)
@@ -75,11 +75,11 @@ def _refuse() -> NoReturn:
 
 
 def _break(*_: Any, **__: Any) -> None:
-    """Stop here and debug, if there is somebody to ask."""
+    """Start the debugger if the cell has input to answer it."""
     caller = sys._getframe(1)
     if _is_given:
         import pdb
 
         pdb.Pdb(nosigint=True).set_trace(caller)
     else:
-        print(f"Breakpoint in line {caller.f_lineno} passed by: {NONE_GIVEN} and debuggers.", file=sys.stderr)
+        print(f"The breakpoint in line {caller.f_lineno} was skipped: {NONE_GIVEN} and debuggers.", file=sys.stderr)

@@ -1,11 +1,11 @@
-"""What a table holds, as data: columns and their types, the first rows, and a few statistics.
+"""Describes a table as data: columns and their types, the first rows, and a few statistics.
 
-The kernel asks for it beside a table's text.  Knows the frames and series of pandas and polars when the code has
-imported them, and imports neither.  The work is bounded as well as the answer: a table of ten million rows costs no
+The kernel adds the description to a table's text.  It supports the frames and series of pandas and polars if the code
+has imported them, and imports neither.  Both the work and the result are bounded: a table of ten million rows costs no
 more than one of a hundred thousand.
 
-Runs inside the sandbox, after its source has gone: nothing of `cloche` can be imported here.  What runs SQL carries it,
-too (languages/sql/runner.py).
+Runs inside the sandbox, after its source is gone: it cannot import anything of `cloche`.  The SQL runner has a copy
+(languages/scripts/sql.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Column(Protocol):
-        """One column of a table, whosever."""
+        """A column of a table, from any library."""
 
         name: Any
         type: str
         kind: str  # "number", "time" or "other"
 
         def head(self, count: int) -> list[Any]:
-            """Its first values."""
+            """Return the first values."""
 
         def extremes(self, count: int) -> dict[str, Any]:
-            """Of the first values: how many are missing, the least, the greatest, and of numbers the mean."""
+            """Return missing count, minimum and maximum of the first values, and the mean of numbers."""
 
 
 ROWS = 50
@@ -37,26 +37,26 @@ COLUMNS = 50
 SUMMARY_ROWS = 100_000
 SUMMARY_COLUMNS = 30
 TEXT = 200
-BYTES = 256_000  # of all of it, as JSON
-MOST_BYTES = 4 << 20  # for those who ask for more rows
-_WORK = 1_000_000  # values that are looked at for the summary; one that is not a number counts as twenty
-_MOST_EXACT = 1 << 53  # whole numbers beyond it are not the same to every reader of JSON
+BYTES = 256_000  # of the whole description, as JSON
+MOST_BYTES = 4 << 20  # if a cell asks for more rows
+_WORK = 1_000_000  # values to examine for the summary; a value that is not a number counts as twenty
+_MOST_EXACT = 1 << 53  # some readers of JSON cannot represent larger integers exactly
 
 
 class _Allowed:
-    """How much of a table is told; whoever runs a cell may want more of it."""
+    """How much of a table to describe; a cell's request may ask for more."""
 
     rows, bytes = ROWS, BYTES
 
 
 def allow(rows: Any) -> None:
-    """Tell so many rows of a table, if there is room; None: as many as one can read."""
+    """Describe this many rows of a table, if there is room; None for the default."""
     wanted = rows if isinstance(rows, int) and rows > 0 else ROWS
     _Allowed.rows, _Allowed.bytes = wanted, BYTES if wanted <= ROWS else MOST_BYTES
 
 
 def describe(value: Any) -> dict[str, Any] | None:
-    """What the table holds; None for what is not a table, or cannot be read."""
+    """Describe a table; None for anything else, or if it cannot be read."""
     try:
         return _describe(value)
     except Exception:
@@ -84,7 +84,7 @@ def _describe(value: Any) -> dict[str, Any] | None:
 def describe_columns(
     columns: Sequence[Column], shape: list[int], index: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a table of these columns holds; `shape` is that of all of it."""
+    """Describe a table of these columns; `shape` is that of the whole table."""
     heads = [column.head(_Allowed.rows) for column in columns]
     rows = [[_cell(value) for value in row] for row in zip(*heads, strict=True)]
     summarised = columns[:SUMMARY_COLUMNS]
@@ -114,7 +114,7 @@ class _PandasColumn:
         self.name = frame.columns[number]
         self.type = str(dtype)
         kind = getattr(dtype, "kind", "O")
-        is_category = self.type == "category"  # whose kind is that of its categories
+        is_category = self.type == "category"  # a category's kind would be that of its values
         self.kind = "other" if is_category else "number" if kind in "iuf" else "time" if kind in "mM" else "other"
 
     def head(self, count: int) -> list[Any]:
@@ -145,7 +145,7 @@ class _PolarsColumn:
 
 
 def _weight(column: Column, head: list[Any]) -> float:
-    """What looking at one value of the column costs."""
+    """Estimate the cost of examining one value of the column."""
     if column.kind == "number":
         return 1
     texts = [len(value) for value in head if isinstance(value, (str, bytes))]
@@ -153,7 +153,7 @@ def _weight(column: Column, head: list[Any]) -> float:
 
 
 def _summary(column: Column, count: int) -> dict[str, Any]:
-    """Statistics of the first values; whatever cannot be computed is left out."""
+    """Compute statistics of the first values; those that fail are left out."""
     summary: dict[str, Any] = {"name": _name(column.name)}
     try:
         if column.kind == "other":
@@ -182,7 +182,7 @@ def _frequencies(values: list[Any]) -> dict[str, Any]:
 
 
 def _index(index: Any) -> dict[str, Any] | None:
-    """The rows' labels; None when they are just numbered."""
+    """Describe the row labels; None if the rows are just numbered."""
     if type(index).__name__ == "RangeIndex" and index.name is None and (index.start, index.step) == (0, 1):
         return None
     return {
@@ -197,13 +197,13 @@ def _index_cell(label: Any) -> Any:
 
 
 def _name(name: Any) -> str:
-    if isinstance(name, tuple):  # of a column under several headings
+    if isinstance(name, tuple):  # a column under several headings
         return " / ".join(_name(part) for part in name if part != "")[:TEXT]
     return "" if name is None else _cut(name) if isinstance(name, str) else str(_cell(name))
 
 
 def _cell(value: Any) -> Any:
-    """A value as JSON."""
+    """Convert a value to JSON."""
     try:
         if _is_missing(value):
             return None
@@ -231,7 +231,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _repr(value: Any) -> str:
-    """As Python shows it, but of what is big a part."""
+    """Return a value's repr, shortened if it is large."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return repr(bytes(value[:TEXT]))
     if not isinstance(value, (list, tuple, dict, set, frozenset, int)):
@@ -246,13 +246,13 @@ def _repr(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    # What cannot be encoded cannot be sent.
+    # Replace characters that cannot be encoded, and so not sent.
     text = str.__str__(text)[: TEXT + 1].encode("utf-8", "replace").decode()
     return text if len(text) <= TEXT else f"{text[: TEXT - 1]}…"
 
 
 def _fitted(table: dict[str, Any]) -> dict[str, Any]:
-    """The table with as many of its rows as there is room for."""
+    """Drop rows until the description fits."""
     from json import dumps
 
     while len(dumps(table)) > _Allowed.bytes:

@@ -1,7 +1,7 @@
-"""`cloche.tools`: functions that the sandbox's owner offers, called from within.
+"""`cloche.tools`: functions that the sandbox's owner offers to the code inside.
 
-A call goes out as an EVENT frame and comes back as an ANSWER.  Whoever waits for one reads the control for everybody
-(`Channel.wait`); a call that is awaited lets its event loop watch the control instead.
+A call leaves as an EVENT frame and returns as an ANSWER.  A thread that waits for its answer reads the control for all
+threads (`Channel.wait`); for an awaited call, the event loop watches the control instead.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ if TYPE_CHECKING:
 
     from cloche.kernels.channel import Channel
 
-LARGEST = 900_000  # bytes of a call's arguments
+MAX_ARGUMENTS = 900_000  # bytes of a call's arguments
 
 
 class ToolError(RuntimeError):
-    """A tool did not answer with a value; the message is its own."""
+    """A tool failed; the message is the tool's own."""
 
 
 ToolError.__module__ = "cloche"
 
 
 class ToolCalls:
-    """ToolCalls under way."""
+    """The pending calls."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._numbers = count(1)
-        self._takers: dict[int, Callable[[dict[str, Any]], None]] = {}  # by the call that they wait for
-        self._watches: dict[AbstractEventLoop, int] = {}  # how many calls each loop awaits
+        self._callbacks: dict[int, Callable[[dict[str, Any]], None]] = {}  # by number of the call
+        self._awaited: dict[AbstractEventLoop, int] = {}  # number of awaited calls per loop
         channel.on_answer = self._take
 
     def call(self, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a tool and wait for what it answers."""
+        """Call a tool and wait for its answer."""
         answers: list[dict[str, Any]] = []
         number = self._send(tool, args, kwargs, answers.append)
         try:
             self._channel.wait(lambda: bool(answers), allocate_lock())
         finally:
-            self._takers.pop(number, None)  # interrupted: an answer that still comes is nobody's
+            self._callbacks.pop(number, None)  # after an interrupt, a late answer is ignored
         return _value(answers[0] if answers else None)
 
     async def call_async(self, tool: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The same for code that awaits."""
+        """Call a tool from code that awaits."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -66,44 +66,46 @@ class ToolCalls:
         def take(answer: dict[str, Any]) -> None:
             loop.call_soon_threadsafe(settle, answer)
 
-        self._watches[loop] = self._watches.get(loop, 0) + 1
+        self._awaited[loop] = self._awaited.get(loop, 0) + 1
         self.watch(loop)
         number = self._send(tool, args, kwargs, take)
         try:
             return _value(await future)
         finally:
-            self._takers.pop(number, None)
-            self._watches[loop] -= 1
-            if not self._watches[loop]:
-                del self._watches[loop]
+            self._callbacks.pop(number, None)
+            self._awaited[loop] -= 1
+            if not self._awaited[loop]:
+                del self._awaited[loop]
                 loop.remove_reader(self._channel.fileno())
 
     def watch(self, loop: AbstractEventLoop) -> None:
-        """Let the loop look for answers, if it awaits any."""
-        if loop in self._watches:
+        """Let a loop that awaits calls watch for answers."""
+        if loop in self._awaited:
             loop.add_reader(self._channel.fileno(), self._channel.read_available)
 
-    def _send(self, tool: str, args: Any, kwargs: Any, taker: Callable[[dict[str, Any]], None]) -> int:
+    def _send(self, tool: str, args: Any, kwargs: Any, callback: Callable[[dict[str, Any]], None]) -> int:
         number = next(self._numbers)
         try:
             payload = dumps({"call": number, "tool": tool, "args": list(args), "kwargs": kwargs}).encode()
         except (TypeError, RecursionError) as problem:
             raise TypeError(f"tools take JSON values (texts, numbers, lists, dicts …): {problem}") from None
-        if len(payload) > LARGEST:
-            raise ValueError(f"the arguments of a tool take at most {LARGEST:,} bytes as JSON, not {len(payload):,}")
-        self._takers[number] = taker
+        if len(payload) > MAX_ARGUMENTS:
+            raise ValueError(
+                f"the arguments of a tool take at most {MAX_ARGUMENTS:,} bytes as JSON, not {len(payload):,}"
+            )
+        self._callbacks[number] = callback
         self._channel.send(frames.EVENT, payload)
         return number
 
     def _take(self, payload: bytes) -> None:
         answer = loads(payload.decode())
-        taker = self._takers.pop(answer.get("call"), None)
-        if taker is not None:
-            taker(answer)
+        callback = self._callbacks.pop(answer.get("call"), None)
+        if callback is not None:
+            callback(answer)
 
 
 def install(channel: Channel, names: list[str], shell: Any) -> ToolCalls | None:
-    """Make a module `cloche` that has these tools; without any there is no such module."""
+    """Create a module `cloche` with these tools; without tools there is no such module."""
     if not names:
         return None
     calls = ToolCalls(channel)
@@ -124,7 +126,7 @@ class _Tools(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         offered = ", ".join(vars(self)["__all__"])
-        raise AttributeError(f"there is no tool {name!r}; there are: {offered}")
+        raise AttributeError(f"there is no tool named {name!r}; this sandbox offers: {offered}")
 
 
 def _function(tool: str, call: Any) -> Any:
@@ -139,7 +141,7 @@ def _function(tool: str, call: Any) -> Any:
 
 def _value(answer: dict[str, Any] | None) -> Any:
     if answer is None:
-        raise ToolError("the sandbox's agent is gone")
+        raise ToolError("the sandbox is ending, so the tool's answer cannot arrive")
     problem = answer.get("error")
     if problem is not None:
         name, message = problem.get("name"), problem.get("message", "")

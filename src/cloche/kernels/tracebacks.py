@@ -1,4 +1,4 @@
-"""An exception as a cell's error: its name, its message, and where it happened, in plain text and in colour."""
+"""Describes an exception as a cell's error: name, message and traceback, in plain text and in colour."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 TEXT = 64 << 10  # characters of a traceback
-MESSAGE = 16 << 10  # characters of an exception's own text
-FRAMES = 40  # at each end of a traceback; more of them is recursion
+MESSAGE = 16 << 10  # characters of an exception's message
+FRAMES = 40  # at each end of a traceback; more than that is recursion
 
 _OURS = os.path.dirname(__file__) + "/"
 _CELL = r'File "?<ipython-input-(\d+)-\w+>"?, line (\d+)'
@@ -22,15 +22,15 @@ _COLOUR = r"\x1b\[[0-9;]*m"
 
 
 def describe(shell: Any, problem: BaseException) -> dict[str, Any]:
-    """The message that tells of it."""
+    """Return the message that reports the exception."""
     import re
 
     name, (message, is_whole) = type(problem).__name__, message_of(problem)
     for each in _chain(problem):
-        each.__traceback__ = _of_the_code(each.__traceback__)
+        each.__traceback__ = _user_frames(each.__traceback__)
     try:
         ansi = _formatted(shell, problem, message, is_whole)
-    except BaseException:  # an interrupt as well: the code has ended, and somebody waits to be told
+    except BaseException:  # even an interrupt: the code has ended, and the caller waits for the error
         ansi = f"{name}: {message}"
     plain = re.sub(_COLOUR, "", ansi)
     return {
@@ -43,7 +43,7 @@ def describe(shell: Any, problem: BaseException) -> dict[str, Any]:
 
 
 def message_of(problem: BaseException) -> tuple[str, bool]:
-    """Its own text, whatever its `__str__` does, and whether that is all of it."""
+    """Return the exception's message, whatever its `__str__` does, and whether it is complete."""
     try:
         text = str(problem.msg if isinstance(problem, SyntaxError) else problem)
         return cut(text, MESSAGE), len(text) <= MESSAGE
@@ -51,8 +51,8 @@ def message_of(problem: BaseException) -> tuple[str, bool]:
         return f"<its __str__ raised {type(worse).__name__}>", False
 
 
-def plainly(shell: Any, problem: BaseException) -> str:
-    """The traceback as plain text."""
+def plain_text(shell: Any, problem: BaseException) -> str:
+    """Return the traceback as plain text."""
     return str(describe(shell, problem)["traceback"])
 
 
@@ -74,13 +74,13 @@ def _formatted(shell: Any, problem: BaseException, message: str, is_whole: bool)
     elif hasattr(kind, "_render_traceback_"):
         lines = problem._render_traceback_()  # type: ignore[attr-defined]
     else:
-        shown = problem if is_whole else _stand_in(problem, message)
+        shown = problem if is_whole else _look_alike(problem, message)
         lines = shell.InteractiveTB.structured_traceback(kind, shown, trace, tb_offset=0)
     return str(shell.InteractiveTB.stb2text(lines))
 
 
-def _stand_in(problem: BaseException, message: str) -> BaseException:
-    """One that looks like it, for when its own text cannot be had, or is endless."""
+def _look_alike(problem: BaseException, message: str) -> BaseException:
+    """Return a look-alike of an exception whose own message fails or is endless."""
     looks = {"__module__": type(problem).__module__}
     stand_in: BaseException = type(type(problem).__name__, (Exception,), looks)(message)
     stand_in.__cause__, stand_in.__context__ = problem.__cause__, problem.__context__
@@ -89,7 +89,7 @@ def _stand_in(problem: BaseException, message: str) -> BaseException:
 
 
 def _chain(problem: BaseException) -> list[BaseException]:
-    """The exception and those that led to it."""
+    """Return the exception and those that led to it."""
     chain: list[BaseException] = []
     left: list[BaseException | None] = [problem]
     while left and len(chain) < 100:
@@ -102,11 +102,11 @@ def _chain(problem: BaseException) -> list[BaseException]:
     return chain
 
 
-def _of_the_code(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without frames that are IPython's or ours, and of a deep one only both ends."""
+def _user_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Drop frames of IPython and of ours, and the middle of a deep traceback."""
     kept = []
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_machinery()):
+        if not trace.tb_frame.f_code.co_filename.startswith(_hidden_folders()):
             kept.append(trace)
         trace = trace.tb_next
     if len(kept) > 2 * FRAMES:
@@ -117,7 +117,7 @@ def _of_the_code(trace: TracebackType | None) -> TracebackType | None:
     return joined
 
 
-def _machinery() -> tuple[str, ...]:
+def _hidden_folders() -> tuple[str, ...]:
     module = sys.modules.get("IPython")
     folder = os.path.dirname(getattr(module, "__file__", None) or "") + "/"
     return (_OURS, folder) if folder != "/" else (_OURS,)

@@ -1,4 +1,4 @@
-"""The user's variables: what they are, how large, and a mark by which a changed one is recognised."""
+"""Describes the user's variables: type, size, and a digest by which a change is recognised."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-COUNT = 1000
-FRAME = 500_000  # bytes of them all in which values are shown; they leave in one frame, which takes twice as many
-NAME = 100  # characters
-SHOWN = 200  # characters
-PICKLED = 32 << 20  # bytes of a value that are looked at
+MAX_VARIABLES = 1000
+MAX_BYTES = 500_000  # bytes of all descriptions with values; they must fit into one frame, which takes twice as many
+MAX_NAME = 100  # characters
+MAX_SHOWN = 200  # characters
+MAX_PICKLED = 32 << 20  # bytes of a value that are hashed
 
 
 def describe(shell: Any, with_digest: bool) -> dict[str, dict[str, Any]]:
-    """The user's own variables by name; neither IPython's nor those that begin with an underscore."""
+    """Describe the user's own variables by name; leaves out IPython's, and names that start with an underscore."""
     hidden = shell.user_ns_hidden
-    left = FRAME
-    described: dict[str, dict[str, Any]] = {}
+    remaining = MAX_BYTES
+    result: dict[str, dict[str, Any]] = {}
     for name, value in list(shell.user_ns.items()):
         if name.startswith("_") or (name in hidden and hidden[name] is value):
             continue
-        if len(described) == COUNT:
+        if len(result) == MAX_VARIABLES:
             break
-        if len(name) > NAME:
+        if len(name) > MAX_NAME:
             continue
-        told = _variable(value, with_digest)
-        left -= len(dumps(told))
-        if left < 0:
-            told["shown"] = ""
-        described[name] = told
-    return described
+        described = _variable(value, with_digest)
+        remaining -= len(dumps(described))
+        if remaining < 0:
+            described["shown"] = ""
+        result[name] = described
+    return result
 
 
 def _variable(value: Any, with_digest: bool) -> dict[str, Any]:
     kind = type(value)
     if isinstance(value, ModuleType):
         return {"type": "module", "size": 0, "shown": str(value.__name__), "id": str(id(value))}
-    told: dict[str, Any] = {"type": kind.__name__, "size": _size(value), "shown": _shown(value)}
+    described: dict[str, Any] = {"type": kind.__name__, "size": _size(value), "shown": _shown(value)}
     if with_digest:
-        told["digest"] = _digest(value)
+        described["digest"] = _digest(value)
     else:
-        told["id"] = f"{id(value):x}"
-    return told
+        described["id"] = f"{id(value):x}"
+    return described
 
 
 def _size(value: Any) -> int:
     for how in (
         lambda: value.memory_usage(deep=False).sum(),  # a DataFrame
         lambda: value.memory_usage(deep=False),  # a Series
-        lambda: value.estimated_size(),  # of Polars
+        lambda: value.estimated_size(),  # Polars
         lambda: value.nbytes,
         lambda: sys.getsizeof(value),
     ):
@@ -66,10 +66,10 @@ def _size(value: Any) -> int:
 
 
 def _shown(value: Any) -> str:
-    """The beginning of its repr, without making all of a long one."""
+    """Return the beginning of a value's repr, without building all of a long one."""
     try:
         if isinstance(value, (str, bytes)):
-            text = repr(value[:SHOWN])
+            text = repr(value[:MAX_SHOWN])
         elif isinstance(value, (int, float, bool, complex, type(None))):
             text = repr(value)
         elif isinstance(value, (list, tuple, set, frozenset, dict)):
@@ -81,24 +81,23 @@ def _shown(value: Any) -> str:
                 text = repr(value)
     except Exception as problem:
         text = f"<its repr raised {type(problem).__name__}>"
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
 
 
 class _Full(Exception):
-    """More than is looked at."""
+    """The value is larger than the part that is hashed."""
 
 
 class _Hashing:
-    """A file that keeps nothing of what is written but its hash."""
+    """A file that only hashes what is written to it."""
 
     def __init__(self) -> None:
         from hashlib import blake2b
 
         self.hash = blake2b(digest_size=16)
-        self._left = PICKLED
+        self._left = MAX_PICKLED
 
     def write(self, data: Any) -> int:
-        """Hash it."""
         self.hash.update(data)
         size = memoryview(data).nbytes
         self._left -= size
@@ -110,13 +109,13 @@ class _Hashing:
 def _digest(value: Any) -> str:
     import pickle
 
-    if isinstance(value, (FunctionType, type)):  # pickled by name, whatever it does
+    if isinstance(value, (FunctionType, type)):  # pickled by name, whatever the code in it
         return f"id:{id(value):x}"
 
     hashing = _Hashing()
     try:
         pickle.Pickler(hashing, protocol=5).dump(value)
-    except _Full:  # the beginning, and where it is
+    except _Full:  # the beginning's hash, and the identity
         return f"{hashing.hash.hexdigest()}+{id(value):x}"
     except Exception:
         return f"id:{id(value):x}"

@@ -1,4 +1,4 @@
-"""What the nursery does with a new shell before it forks kernels: the first time of everything is slow."""
+"""Warms up a new shell in the nursery, before kernels are forked: everything is slow the first time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def warm_up(shell: Any) -> None:
-    """Run cells of many kinds whose results nobody sees, and leave the shell as new."""
+    """Run cells of many kinds without showing their results, and reset the shell afterwards."""
     names = dict(shell.user_ns)
     hidden = dict(shell.user_ns_hidden)
     streams = sys.stdout, sys.stderr, sys.displayhook
@@ -65,6 +65,6 @@ _CELLS = (
     "    figure, axes = pyplot.subplots()\n    axes.plot([1, 2])\n    print_figure(figure, base64=True)\n"
     "    pyplot.close('all')\n"
     "    from matplotlib.backends.registry import backend_registry\n"
-    "    backend_registry._ensure_entry_points_loaded()",  # by looking at every package that is installed
+    "    backend_registry._ensure_entry_points_loaded()",  # by examining every installed package
     "import asyncio, getpass, pdb, subprocess, select, traceback",
 )

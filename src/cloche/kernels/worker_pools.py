@@ -1,7 +1,7 @@
-"""Pools of threads and processes in a copy of the kernel: a fork carries the pools, but not their workers.
+"""Repairs pools of threads and processes in a copy of the kernel: a fork copies the pools, but not their workers.
 
-A pool of threads starts new ones.  One of processes is broken, and says so; and so does what a thread was at when the
-copy was made: nothing waits for what never comes.
+A thread pool starts new threads.  A process pool is broken and raises an error, and so does work that a thread was
+doing when the copy was made.  Nothing waits forever.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOST = "it was under way, or its workers ran, when a checkpoint was made: threads and processes are not restored"
+LOST = "its workers were running when a checkpoint was made, and threads and processes are not restored"
 
 
-def under_way() -> list[Any]:
-    """The futures that threads of pools compute: asked of the original, before the fork."""
+def running_futures() -> list[Any]:
+    """Return the futures that pool threads are computing; called in the original, before the fork."""
     module = sys.modules.get("concurrent.futures.thread")
     if module is None:
         return []
@@ -32,18 +32,18 @@ def under_way() -> list[Any]:
 
 
 def fail(futures: list[Any]) -> None:
-    """In the copy: nobody computes these."""
+    """Fail the futures in the copy, where no thread computes them."""
     for future in futures:
         if not future.done():
             future.set_exception(RuntimeError(LOST))
 
 
 def renew() -> None:
-    """In a copy that goes on as a kernel: make pools of use again, or of a use that can be told."""
-    for step in (_thread_pools, _process_pools, _older_pools, _joblib):
+    """Repair the pools of a copy that continues as a kernel, or make them fail clearly."""
+    for step in (_thread_pools, _process_pools, _multiprocessing_pools, _joblib):
         try:
             step()
-        except Exception:  # another version than we know: it waits as it would anywhere after a fork
+        except Exception:  # an unknown version: it waits, as it does anywhere after a fork
             pass
 
 
@@ -58,7 +58,7 @@ def _thread_pools() -> None:
     for pool in pools.values():
         pool._threads.clear()
         pool._idle_semaphore = Semaphore(0)
-        for _ in range(pool._work_queue.qsize()):  # what waited for a thread
+        for _ in range(pool._work_queue.qsize()):  # work that was waiting for a thread
             pool._adjust_thread_count()
 
 
@@ -76,8 +76,8 @@ def _process_pools() -> None:
     module._threads_wakeups.clear()
 
 
-def _older_pools() -> None:
-    """Those of multiprocessing, of threads as well, are told that they do not run."""
+def _multiprocessing_pools() -> None:
+    """Mark multiprocessing's pools, those of threads as well, as terminated."""
     module, util = sys.modules.get("multiprocessing.pool"), sys.modules.get("multiprocessing.util")
     if module is None or util is None:
         return
@@ -88,11 +88,11 @@ def _older_pools() -> None:
 
 
 def _joblib() -> None:
-    """It keeps its workers for the next time, and would wait for ever for those of the original."""
+    """Drop joblib's workers: it keeps them for reuse, and would wait forever for those of the original."""
     module = sys.modules.get("joblib.externals.loky.reusable_executor")
     if module is not None and module._executor is not None:
-        _left.append(module._executor)  # not freed: it would tell the original's workers to end
+        _kept.append(module._executor)  # not freed: that would tell the original's workers to end
         module._executor = module._executor_kwargs = None  # type: ignore[attr-defined]
 
 
-_left: list[Any] = []
+_kept: list[Any] = []

@@ -1,1 +1,1 @@
-"""What engine and agent say to each other: frames on one byte stream, bounded on both sides."""
+"""The protocol between engine and agent: frames on one byte stream, bounded on both sides."""

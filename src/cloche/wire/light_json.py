@@ -1,7 +1,7 @@
-"""JSON by the C functions alone that `json` itself is made of.
+"""JSON with only the C functions that `json` itself is made of.
 
-`json` brings `re` and `enum` along, six milliseconds that a cold `cloche run` would wait for twice: in the nursery and
-here.  What these functions do not have is what frames do not need.
+`json` imports `re` and `enum`, six milliseconds that a cold `cloche run` would pay twice: here and in the nursery.
+These functions have everything that frames need.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ def _refuse(value: object) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-# No check for circles, this for what is not JSON, ASCII, no indentation, these separators, keys as they are.
+# No check for cycles; `_refuse` for values that are not JSON; ASCII; no indentation; these separators; no sorting.
 _encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, True)
 
 
 def dumps(value: Any) -> str:
-    """A value made of dicts with text keys, lists, texts, numbers, booleans and None, as ASCII."""
+    """Encode dicts with string keys, lists, strings, numbers, booleans and None as ASCII JSON."""
     return "".join(_encode(value, 0))
 
 
@@ -37,7 +37,7 @@ _scan = make_scanner(_Rules())  # type: ignore[arg-type]
 
 
 def loads(text: str) -> Any:
-    """The value; ValueError when it is not JSON, and nothing but JSON."""
+    """Decode JSON; ValueError if the text is anything else."""
     try:
         value, end = _scan(text, 0)
     except StopIteration:

@@ -1,20 +1,20 @@
-"""Versions of a folder's files, inside the wall: checkpoints have them taken, compared, restored and copied.
+"""Versions of a folder's files, used by checkpoints: take, compare, restore, copy.
 
-Each call is made in a short-lived child of the agent, one at a time, and keeps nothing but what is in the store:
+Each call runs in a short-lived child of the agent, one at a time, and keeps its state only in the store:
 
-    versions.py     what can be asked for
-    store.py        the folder that all is kept in; tree.py: what it records of a version
-    contents.py     the contents of files, each kept once; data.py: reading and writing them, but not their holes
-    index.py        what the contents of files are known to be, so that they need not be read again
-    mappings.py     the files of which that cannot be known
-    take.py         a tree into the store
-    compare.py      a tree beside a version
-    restore.py      a version into a tree; remove.py: what is in its way
-    place.py        where in a tree we are; permissions.py: also where its owner is kept out
+    versions.py       the operations
+    store.py          the folder that holds everything; tree.py: the record of a version
+    content_store.py  the contents of files, each stored once; sparse_data.py: reading and writing them without holes
+    index.py          the known contents of unchanged files, which need not be read again
+    mappings.py       the files that can change without a trace
+    take.py           from a tree into the store
+    compare.py        a tree against a version
+    restore.py        from a version into a tree; remove.py: obstacles
+    tree_walk.py      walking a tree; permissions.py: even where the owner lacks permissions
 
-Programs share the tree with us and may change it under our hands.  So everything is reached by descriptor, one folder
-at a time, no link is followed, nothing waits, and what goes wrong with one file does not stop the others.  Other file
-systems mounted in the tree are not part of it.  Sockets are left where they are, but cannot be made again.
+Programs share the tree with us and may change it at any moment.  So everything is reached by descriptor, one folder at
+a time, no link is followed, nothing waits, and a problem with one file does not stop the others.  Other file systems
+mounted in the tree are not part of it.  Sockets stay where they are, but cannot be created again.
 """
 
 from cloche.agent.versions.mappings import mapped

@@ -1,4 +1,4 @@
-"""Comparing a tree with a version: what was created, changed and removed since."""
+"""Compares a tree with a version: which files were created, changed and removed since."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from cloche.agent.versions.store import VersionStore
     from cloche.agent.versions.tree import File, Folder, Tree
 
-    # Kind of change; the folders that it is among, its folder's number there, its name, whether it is a folder.
+    # Kind of change; the list of folders it belongs to, its folder's number in that list, its name, whether it is a
+    # folder.
     Change = tuple[str, list[Folder], int, str, bool]
 
-MAX_LISTED = 1000  # paths of one kind in an answer
+MAX_LISTED = 1000  # paths of one kind in a reply
 
 
 def changes(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str, Any]:
-    """The paths of each kind of change, up to so many, and how many there are."""
+    """Return the first paths of each kind of change, and the totals."""
     found: dict[str, list[str]] = {"created": [], "changed": [], "removed": []}
     totals = dict.fromkeys(found, 0)
     for kind, folders, parent, name, is_folder in _changes(store, index, top, tree):
@@ -37,7 +38,10 @@ def changes(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str
 
 
 def has_content(store: VersionStore, index: Index, folder: int, file: File, status: os.stat_result) -> bool:
-    """Whether something that is no folder is what it was, but for mode and time; what we could not read then, is."""
+    """Say whether a file or link has the version's content; mode and time do not count.
+
+    A file that could not be read for the version counts as unchanged.
+    """
     _, name, mode, _, size, content = file
     if modes.S_IFMT(status.st_mode) != modes.S_IFMT(mode):
         return False
@@ -67,7 +71,7 @@ def has_content(store: VersionStore, index: Index, folder: int, file: File, stat
 def _changes(store: VersionStore, index: Index, top: int, tree: Tree) -> Iterator[Change]:
     folders, left = tree[0], entries(tree)
     live: list[Folder] = [(0, "", 0, 0)]
-    counterparts: list[int | None] = [0]  # the number in the version of each live folder
+    counterparts: list[int | None] = [0]  # for each live folder its number in the version
     with TreePosition(top, 0o500) as place:
         for count, (parent, name, status) in enumerate(walk(place)):
             if count >= MAX_ENTRIES:
@@ -81,7 +85,7 @@ def _changes(store: VersionStore, index: Index, top: int, tree: Tree) -> Iterato
             if then is None:
                 yield "created", live, parent, name, is_folder
             elif isinstance(then, int):
-                # What was in a folder that is a file now is left over, and so removed.
+                # If a folder became a file, its former entries stay in `left` and are reported as removed.
                 if not is_folder or modes.S_IMODE(status.st_mode) != folders[then][2]:
                     yield "changed", live, parent, name, is_folder
             elif status.st_mode != then[2] or not has_content(store, index, place.fd, then, status):

@@ -1,4 +1,4 @@
-"""The contents of files, each kept once under an id that is made from it."""
+"""Stores the contents of files, each once, under an id made from its hash."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 
 class ContentStore:
-    """The contents that the store has, and those that one version adds to them.
+    """The contents in the store, and those that a new version adds.
 
-    Hashed is what was read, and written is what was hashed: whatever happens to a file meanwhile, the id is right.
+    The bytes that are hashed are the bytes that were read, and the same bytes are written.  So the id is right, even if
+    a program changes the file meanwhile.
     """
 
     def __init__(self, store: VersionStore) -> None:
-        self.added: dict[str, int] = {}  # ids and bytes, the latest last
+        self.added: dict[str, int] = {}  # id and size in bytes, in the order of adding
         self._store, self._have = store, store.contents()
 
     def __contains__(self, content: str) -> bool:
         return content in self._have
 
     def keep(self, fd: int, size: int) -> tuple[str, int]:
-        """Have what is in a file in the store; returns its id, and how large it turned out to be."""
+        """Store a file's content; returns its id and its actual size."""
         return (self._keep_small if size <= CHUNK else self._keep_large)(fd, size)
 
     def take_back(self, left: int = 0) -> None:
-        """Remove what was added, but for the first so many."""
+        """Remove the added contents, except for the first `left` ones."""
         self._store.discard("new")
         while len(self.added) > left:
             content, _ = self.added.popitem()
@@ -66,12 +67,12 @@ class ContentStore:
                 if problem is None:
                     try:
                         write_at(target, data, offset)
-                    except OSError as no_room:  # go on: we may have this content
+                    except OSError as no_room:  # continue: the store may already have this content
                         problem = no_room
                         os.ftruncate(target, 0)
             if position != size:
                 holes.update(b"%d-%d " % (position, size))
-            # `person`: a small file can have these digests for its content.
+            # `person` keeps the id apart from that of a small file whose content is these digests.
             content = blake2b(hasher.digest() + holes.digest(), digest_size=32, person=b"large").hexdigest()
             if content not in self._have:
                 if problem is not None:
@@ -89,7 +90,8 @@ class ContentStore:
 
 
 def _fast_hasher() -> Any:
-    # OpenSSL's, where the processor helps; not for small files, for which loading OpenSSL would take longer.
+    # OpenSSL's hash uses the processor's instructions.  For small files, loading OpenSSL would take longer than
+    # hashing.
     try:
         from _hashlib import openssl_sha256
     except ImportError:

@@ -1,4 +1,4 @@
-"""Files that programs have mapped into their memory."""
+"""Finds the files that programs have mapped into their memory."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import os
 
 
 def mapped(top: int, asleep: frozenset[str] = frozenset()) -> frozenset[int]:
-    """The inodes of the files, on a folder's file system, that programs have mapped for writing: for `Versions`.
+    """Return the inodes of the files, on the folder's file system, that programs have mapped for writing.
 
-    Programs that are `asleep` write nothing.
-
-    In memory a page that was read before can be written without the kernel noticing; on tmpfs it never does.  It
-    takes about a millisecond for a large program.
+    A page that was already read can be written without the kernel noticing; on tmpfs it never notices.  Processes in
+    `asleep` write nothing.  Examining a large program takes about a millisecond.
     """
     device = os.fstat(top).st_dev
     mark = b"%02x:%02x" % (os.major(device), os.minor(device))
@@ -23,7 +21,7 @@ def mapped(top: int, asleep: frozenset[str] = frozenset()) -> frozenset[int]:
             with open(f"/proc/{pid}/maps", "rb", buffering=0) as file:
                 lines = file.readall().split(b"\n")
         except OSError:
-            continue  # it has ended, or is not to be looked into
+            continue  # it has ended, or may not be examined
         for line in lines:
             if b"w" in line[:60] and mark in line:
                 _, permissions, _, at, inode = line.split(None, 5)[:5]

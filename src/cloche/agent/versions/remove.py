@@ -1,4 +1,4 @@
-"""Removing a folder with all that is in it, but for what is mounted there."""
+"""Removes a folder with everything in it, except for mounts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def remove_folder(place: TreePosition, name: str, failed: Failed) -> int:
-    """Remove a subfolder of the place that we are at, and return to it; returns how many things were removed."""
+    """Remove a subfolder of the current position and return to it; returns the number of removed entries."""
     place.down(name)
     removed, subfolders = _clear(place, failed)
     ahead = [(name, subfolders)]
@@ -39,14 +39,14 @@ def remove_folder(place: TreePosition, name: str, failed: Failed) -> int:
             os.rmdir(name, dir_fd=place.fd)
             removed += 1
         except OSError as problem:
-            # It went away, a mount is in it, or a program has put something there meanwhile.
+            # It is gone, has a mount in it, or a program has just put something there.
             if problem.errno not in (errno.ENOENT, errno.EBUSY, errno.ENOTEMPTY):
                 failed(name, problem)
     return removed
 
 
 def _clear(place: TreePosition, failed: Failed) -> tuple[int, list[str]]:
-    """Remove what can be removed from a folder right away; returns how much, and the subfolders that are not empty."""
+    """Remove files and empty folders at once; returns their number, and the folders that are not empty."""
     removed, left = 0, []
     try:
         with os.scandir(place.fd) as listing:
@@ -62,7 +62,7 @@ def _clear(place: TreePosition, failed: Failed) -> tuple[int, list[str]]:
                 except OSError as problem:
                     if item.is_dir(follow_symlinks=False):
                         left.append(item.name)
-                    elif problem.errno != errno.EBUSY:  # a file that is mounted
+                    elif problem.errno != errno.EBUSY:  # a mounted file
                         failed(item.name, problem)
     except OSError as problem:
         failed("a folder", problem)

@@ -1,4 +1,4 @@
-"""Restoring a version: a tree is gone through once, and made what it was."""
+"""Restores a version: walks a tree once and changes it back."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def restore(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str, Any]:
-    """Make the tree at `top` what it was, as far as that can be done."""
+    """Restore the tree at `top` as far as possible."""
     restoring = _Restoring(store, index, tree)
     restoring.run(top)
-    if restoring.lacked_room:  # what was removed since may have made some; and now what is in the way goes first
+    if restoring.lacked_room:  # the first pass may have freed some; this one removes files before it writes
         restoring.is_frugal = True
         restoring.run(top)
     return {
@@ -43,10 +43,10 @@ def restore(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str
 
 
 class _Restoring:
-    """A tree on its way to what it was."""
+    """A restore in progress."""
 
     def __init__(self, store: VersionStore, index: Index, tree: Tree) -> None:
-        self.is_frugal = False  # remove what is in the way before writing, instead of renaming over it
+        self.is_frugal = False  # remove obstacles before writing, instead of renaming over them
         self.lacked_room = False
         self.written = self.removed = self.unchanged = self.bytes = 0
         self.problem: str | None = None
@@ -54,9 +54,9 @@ class _Restoring:
         self._folders, self._entries = tree[0], entries(tree)
 
     def run(self, top: int) -> None:
-        """Go through the tree once: remove, write, and set modes and times on the way back up."""
+        """Walk the tree once: remove and write on the way down, set modes and times on the way up."""
         self.problem, self.lacked_room = None, False
-        self.unchanged = -self.written  # what an earlier pass has written is right in this one
+        self.unchanged = -self.written  # files written by an earlier pass count as right in this one
         with TreePosition(top, 0o700) as place:
             ahead = [(0, self._arrange(place, self._entries[0]))]
             while ahead:
@@ -73,7 +73,7 @@ class _Restoring:
 
     def _enter(self, place: TreePosition, number: int, name: str) -> bool:
         if self._folders[number][3] is None:
-            return False  # it could not be read
+            return False  # the version could not read it
         try:
             place.down(name)
         except OSError as problem:
@@ -92,7 +92,7 @@ class _Restoring:
             self._failed(name, problem)
 
     def _arrange(self, place: TreePosition, wanted: Entries) -> list[tuple[int, str]]:
-        """Make one folder's entries what they were; its subfolders exist afterwards, and are returned."""
+        """Restore one folder's entries; creates its subfolders and returns them."""
         missing = dict(wanted)
         try:
             with os.scandir(place.fd) as listing:
@@ -101,13 +101,13 @@ class _Restoring:
                         if self._stays(place, item.name, wanted.get(item.name)):
                             missing.pop(item.name, None)
                     except FileNotFoundError:
-                        continue  # gone by itself
+                        continue  # removed in the meantime
                     except OSError as problem:
                         self._failed(item.name, problem)
         except OSError as problem:
             self._failed("a folder", problem)
         subfolders = [(want, name) for name, want in wanted.items() if isinstance(want, int)]
-        # Not before the listing is over: what we make must not turn up in it.
+        # After the listing, so that new entries do not appear in it.
         for name, want in missing.items():
             try:
                 if not isinstance(want, int):
@@ -120,13 +120,13 @@ class _Restoring:
         return subfolders
 
     def _stays(self, place: TreePosition, name: str, want: int | File | None) -> bool:
-        """Whether an entry need not be made anew; it is removed where nothing will be written over it."""
+        """Say whether an entry can stay; removes it unless a file will be written over it."""
         if is_in_progress(name):
             return True
-        # Not as the listing would tell it: that uses the descriptor with which it began.
+        # Not `item.stat`, which uses the descriptor that the listing started with.
         status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)
         if status.st_dev != place.device:
-            return True  # mounted here: none of our business
+            return True  # a mount is not part of the tree
         if modes.S_ISDIR(status.st_mode):
             if isinstance(want, int):
                 self.unchanged += 1
@@ -140,18 +140,18 @@ class _Restoring:
         return self._is_right(place.fd, want, status)
 
     def _is_right(self, folder: int, file: File, status: os.stat_result) -> bool:
-        """Whether a file need not be written; its mode and time are mended where that is all it takes."""
+        """Say whether a file need not be written; fixes mode and time if only these differ."""
         _, name, mode, mtime, _, content = file
         since = now()
         if not has_content(self._store, self._index, folder, file, status):
             return False
         if content is None or (status.st_mode == mode and status.st_mtime_ns == mtime):
-            # Without content: we could not read it, or it is a socket or a fifo that somebody may be using.
+            # No content: it could not be read, or it is a socket or fifo that may be in use.
             self._learn(file, status, since)
             self.unchanged += 1
             return True
         if status.st_nlink > 1:
-            return False  # its other names may lie elsewhere, and are not ours to change
+            return False  # its other names may be elsewhere, and must not change
         if status.st_mode != mode:
             chmod(folder, name, modes.S_IMODE(mode))
         os.utime(name, ns=(mtime, mtime), dir_fd=folder, follow_symlinks=False)
@@ -162,10 +162,10 @@ class _Restoring:
         return True
 
     def _write(self, folder: int, file: File) -> None:
-        """Make a file beside the place where it belongs, and put it there when it is whole."""
+        """Create a file under a temporary name and rename it when it is complete."""
         _, name, mode, mtime, size, content = file
         if content is None and not modes.S_ISFIFO(mode):
-            return  # a socket, or what could not be read
+            return  # a socket, or a file that could not be read
         beside = f".cloche-{os.urandom(8).hex()}"
         try:
             if self.is_frugal:

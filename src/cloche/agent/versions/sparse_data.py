@@ -1,4 +1,4 @@
-"""The data of files: read, compared and written without their holes, which may be a thousand times as large."""
+"""Reads, compares and writes the data of files without their holes, which may be a thousand times as large."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHUNK = 256 << 10  # stays in the processor's cache between reading, hashing and writing
-NO_ROOM = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)  # the first where a limit of memory counts files
+NO_ROOM = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)  # ENOMEM where a memory limit also counts files
 
 
 def pieces(fd: int, size: int) -> Iterator[tuple[int, memoryview]]:
-    """The data of a file up to a size, and where it is; each piece is good until the next one is asked for."""
+    """Yield the data of a file up to a size, with its offset; a piece is valid until the next one is requested."""
     buffer = memoryview(bytearray(min(size, CHUNK)))
     end = 0
     while end < size:
@@ -22,24 +22,24 @@ def pieces(fd: int, size: int) -> Iterator[tuple[int, memoryview]]:
             start = os.lseek(fd, end, os.SEEK_DATA)
             end = min(os.lseek(fd, start, os.SEEK_HOLE), size)
         except OSError:
-            return  # ENXIO: nothing but a hole
+            return  # ENXIO: only a hole is left
         while start < end:
             count = os.preadv(fd, [buffer[: end - start]], start)
             if not count:
-                return  # it has become shorter
+                return  # the file was shortened
             yield start, buffer[:count]
             start += count
 
 
 def copy(source: int, target: int, size: int) -> None:
-    """Write the data of one file, up to a size, into another that is empty."""
+    """Copy the data of one file, up to a size, into an empty one."""
     for offset, data in pieces(source, size):
         write_at(target, data, offset)
     os.ftruncate(target, size)
 
 
 def are_equal(one: int, other: int, size: int) -> bool:
-    """Whether two files of this size have the same data; a hole is zeros."""
+    """Say whether two files of this size have the same data; a hole counts as zeros."""
     position = 0
     while position < size:
         position = min(_next_data(one, position, size), _next_data(other, position, size))
@@ -51,7 +51,7 @@ def are_equal(one: int, other: int, size: int) -> bool:
 
 
 def write_at(fd: int, data: memoryview, offset: int) -> None:
-    """Write all of it."""
+    """Write all of the data at an offset."""
     while data:
         count = os.pwrite(fd, data, offset)
         data, offset = data[count:], offset + count

@@ -1,11 +1,11 @@
-"""The folder that versions are kept in:
+"""The folder that holds the versions:
 
     objects/<content id>    the contents of files, each once
-    versions/<name in hex>  what there was: see tree.py
-    index                   what need not be read again: see index.py
-    new                     one of these while it is written
+    versions/<name in hex>  the trees: see tree.py
+    index                   the known contents of unchanged files: see index.py
+    new                     any of these while it is written
 
-Programs cannot reach it, and only one call at a time uses it.
+Programs cannot reach the folder, and only one call at a time uses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
 class VersionStore:
-    """What is in the open folder `fd`."""
+    """The versions in the open folder `fd`."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -35,22 +35,22 @@ class VersionStore:
                 pass
 
     def has(self, version: str) -> bool:
-        """Whether there is a version."""
+        """Say whether the store has a version."""
         return version in self._names("versions")
 
     def load(self, version: str) -> Tree:
-        """The tree of a version."""
+        """Load the tree of a version."""
         try:
             return unpacked(self.read(f"versions/{version}"))
         except FileNotFoundError:
             raise _unknown() from None
 
     def save(self, version: str, tree: Tree) -> None:
-        """Record a version; its contents are here already."""
+        """Save a version; its contents are already stored."""
         self.replace(f"versions/{version}", packed(tree))
 
     def forget(self, version: str) -> None:
-        """Remove a version, and the contents that no other has."""
+        """Remove a version, and the contents that no other version uses."""
         try:
             os.unlink(f"versions/{version}", dir_fd=self.fd)
         except FileNotFoundError:
@@ -58,7 +58,7 @@ class VersionStore:
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove the contents that no version has."""
+        """Remove the contents that no version uses."""
         used: set[str] = set()
         for version in self._names("versions"):
             used |= contents_in(self.read(f"versions/{version}"))
@@ -66,15 +66,15 @@ class VersionStore:
             os.unlink(f"objects/{content}", dir_fd=self.fd)
 
     def contents(self) -> set[str]:
-        """The ids of the contents that are here."""
+        """Return the ids of the stored contents."""
         return set(self._names("objects"))
 
     def open(self, content: str) -> int:
-        """A content, to be read."""
+        """Open a content for reading."""
         return os.open(f"objects/{content}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.fd)
 
     def size(self) -> int:
-        """Bytes that all this takes."""
+        """Return the disk space of the store in bytes."""
         total = 0
         for folder in (".", "objects", "versions"):
             fd = os.open(folder, _FOLDER, dir_fd=self.fd)
@@ -86,13 +86,12 @@ class VersionStore:
         return total
 
     def read(self, path: str) -> bytes:
-        """All of a file."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.fd)
         with open(fd, "rb", buffering=0) as file:
             return file.readall()
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write a file, or leave it as it was."""
+        """Replace a file atomically."""
         fd = self.begin()
         try:
             write_at(fd, memoryview(data), 0)
@@ -104,15 +103,15 @@ class VersionStore:
         self.finish(path)
 
     def begin(self) -> int:
-        """A new file, empty, to be written."""
+        """Open a new, empty file for writing."""
         return os.open("new", _NEW, 0o600, dir_fd=self.fd)
 
     def finish(self, path: str) -> None:
-        """Put the new file where it belongs."""
+        """Move the new file to its path."""
         os.rename("new", path, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def discard(self, path: str) -> None:
-        """Remove a file, if there is one."""
+        """Remove a file if it exists."""
         try:
             os.unlink(path, dir_fd=self.fd)
         except FileNotFoundError:

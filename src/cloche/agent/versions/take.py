@@ -1,4 +1,4 @@
-"""Taking a version: a tree is gone through once, and what is in its files is put into the store."""
+"""Takes a version: walks a tree once and puts the contents of its files into the store."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from cloche.agent.versions.store import VersionStore
     from cloche.agent.versions.tree import File, Folder
 
-_PATIENCE = 16 << 20  # a file up to this size is read again when it changed meanwhile
+_REREAD_BYTES = 16 << 20  # bytes; a file up to this size is read again if it changed while it was read
 
 
 def take(store: VersionStore, index: Index, top: int, version: str, most: int) -> dict[str, int]:
-    """Record the tree at `top`; or take back what was stored of it, and say how much room it needs if that is why."""
+    """Record the tree at `top`.  On failure, remove what was stored, and report the missing room if that is why."""
     contents = ContentStore(store)
     taking = _Taking(contents, index)
     try:
@@ -47,17 +47,18 @@ def take(store: VersionStore, index: Index, top: int, version: str, most: int) -
 
 
 class _Taking:
-    """A tree on its way into the store."""
+    """A version in the making."""
 
     def __init__(self, contents: ContentStore, index: Index) -> None:
         self.folders: list[Folder] = []
         self.files: list[File] = []
         self.unsteady = self.unread = 0
-        self.needed = self.needed_files = 0  # bytes and files without room; from the first on, they are only added up
+        # bytes and files that do not fit; once there is one, the rest is only counted
+        self.needed = self.needed_files = 0
         self._contents, self._index = contents, index
 
     def run(self, top: int, most: int) -> None:
-        """Go through the tree once."""
+        """Walk the tree once."""
         status = os.fstat(top)
         self.folders.append((0, "", modes.S_IMODE(status.st_mode), status.st_mtime_ns))
         with TreePosition(top, 0o500) as place:
@@ -70,7 +71,7 @@ class _Taking:
                 try:
                     self.files.append(self._file(place.fd, parent, name, status))
                 except FileNotFoundError:
-                    continue  # it went away meanwhile
+                    continue  # removed in the meantime
         if self.needed_files:
             raise OSError(errno.ENOSPC, "")
         if 0 in place.unread:
@@ -80,7 +81,7 @@ class _Taking:
         self.unread += len(place.unread)
 
     def _file(self, folder: int, parent: int, name: str, status: os.stat_result) -> File:
-        """What to record of something that is not a folder; a regular file's content is in the store afterwards."""
+        """Return the record of anything but a folder; stores the content of a regular file."""
         mode, mtime, size = status.st_mode, status.st_mtime_ns, status.st_size
         if modes.S_ISLNK(mode):
             return (parent, name, mode, mtime, size, os.readlink(name, dir_fd=folder))
@@ -117,7 +118,7 @@ class _Taking:
                 if signature(before) == signature(os.fstat(fd)):
                     self._index.learn(before, content, since)
                     break
-                if attempt == 2 or size > _PATIENCE:
+                if attempt == 2 or size > _REREAD_BYTES:
                     self.unsteady += 1
                     break
                 self._contents.take_back(added)
@@ -129,6 +130,6 @@ class _Taking:
 def _room_wanted(store: VersionStore, size: int, files: int) -> str:
     disk = os.fstatvfs(store.fd)
     needed, free = f"{size:,} bytes", f"{disk.f_bavail * disk.f_frsize:,} bytes"
-    if disk.f_files:  # else their number is not limited
+    if disk.f_files:  # otherwise the number of files is not limited
         needed, free = f"{needed} and {files:,} files", f"{free} and {disk.f_favail:,} files"
     return f"no room for a version of the files: it needs about {needed} more, and there is room for {free}"

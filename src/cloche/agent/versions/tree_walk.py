@@ -1,4 +1,4 @@
-"""Going through a tree, one folder at a time and however deep, while programs may move its folders about."""
+"""Walks a tree one folder at a time, to any depth, while programs may move its folders."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LOST = 1 << 30  # a descriptor that is never open (-1 would not do: to os.scandir it means the working directory)
+_LOST = 1 << 30  # never an open descriptor (not -1: os.scandir takes that for the working directory)
 
 
 class TreePosition:
-    """A folder in a tree, and the way back up: at most two descriptors, however deep.  To be used in a `with`.
+    """The current folder of a walk, and the way back up, with at most two descriptors.  Use it in a `with`.
 
-    `need` are the permissions that we want as the owner; a folder that lacks them has them while we are in it.
-    When a program has moved the folders that we are in, `fd` may be invalid until we are back where the tree still is.
+    `need` are the permissions that we need as the owner; a folder that lacks them gets them while we are in it.  If a
+    program moves the folders that we are in, `fd` may be invalid until the walk is back in the tree.
     """
 
     def __init__(self, top: int, need: int) -> None:
         status = os.fstat(top)
         self.device = status.st_dev
-        self.unread: set[int] = set()  # folders, by the number that `walk` gave them
+        self.unread: set[int] = set()  # folders, by their number in `walk`
         self._top, self._need = top, need
-        # Inode, the mode to give back and the name of every folder on the way.
+        # Inode, mode to restore and name of every folder on the way.
         self._trail = [(status.st_ino, allow_inside(top, need), "")]
         self.fd = os.open(".", FOLDER, dir_fd=top)
 
@@ -43,21 +43,21 @@ class TreePosition:
             os.close(self.fd)
 
     def down(self, name: str) -> None:
-        """Enter a folder; `fd` is then its descriptor.  EXDEV: another file system is mounted there."""
+        """Enter a subfolder, so that `fd` is its descriptor.  EXDEV: another file system is mounted there."""
         fd, mode = open_folder(self.fd, name, self._need)
         status = os.fstat(fd)
         if status.st_dev != self.device:
             give_back(fd, mode)
             os.close(fd)
-            raise OSError(errno.EXDEV, "it is mounted there")
+            raise OSError(errno.EXDEV, "another file system is mounted there")
         if mode is None:
             mode = allow_inside(fd, self._need)
-        os.close(self.fd)  # open, since it could be looked into
+        os.close(self.fd)  # not _LOST, because a subfolder was just opened in it
         self._trail.append((status.st_ino, mode, name))
         self.fd = fd
 
     def up(self) -> None:
-        """Go back to the folder above."""
+        """Return to the parent folder."""
         below = self.fd
         _, mode, _ = self._trail.pop()
         self.fd = self._above(below)
@@ -66,7 +66,7 @@ class TreePosition:
             os.close(below)
 
     def keep_mode(self, mode: int) -> None:
-        """Leave this folder with that mode."""
+        """Set the mode that the current folder gets when we leave it."""
         inode, to_give_back, name = self._trail[-1]
         if to_give_back is not None or modes.S_IMODE(os.fstat(self.fd).st_mode) != mode:
             self._trail[-1] = (inode, mode, name)
@@ -84,7 +84,7 @@ class TreePosition:
         return self._found_again()
 
     def _found_again(self) -> int:
-        """Down from the top, as far as things are where they were."""
+        """Go down again from the top, as far as the folders are still in their places."""
         try:
             fd = os.open(".", FOLDER, dir_fd=self._top)
         except OSError:
@@ -108,10 +108,10 @@ class TreePosition:
 
 
 def walk(place: TreePosition) -> Iterator[tuple[int, str, os.stat_result]]:
-    """Everything below a place: the number of its folder, its name and status.
+    """Yield everything below a position: the number of its folder, its name and its status.
 
-    The top is folder 0, and every folder gets the next number when it is told; its contents are told later.  At each
-    moment `place` is the folder of what is told; `place.unread` are the folders that were not, or only partly, told.
+    The top is folder 0.  Each folder gets the next number when it is yielded; its entries follow later.  Meanwhile
+    `place` is the folder of the yielded entry.  `place.unread` are the folders that were not read, or not completely.
     """
     ahead: list[list[tuple[int, str]]] = []
     current = number = 0
@@ -125,7 +125,7 @@ def walk(place: TreePosition) -> Iterator[tuple[int, str, os.stat_result]]:
                     try:
                         status = item.stat(follow_symlinks=False)
                     except FileNotFoundError:
-                        continue  # it went away meanwhile
+                        continue  # removed in the meantime
                     if status.st_dev != place.device:
                         continue
                     if modes.S_ISDIR(status.st_mode):
@@ -141,7 +141,7 @@ def walk(place: TreePosition) -> Iterator[tuple[int, str, os.stat_result]]:
                 try:
                     place.down(name)
                     break
-                except OSError:  # perhaps it went away; but what we have not seen must not be taken for empty
+                except OSError:  # it may be gone, but a folder that was not read must not be taken for empty
                     place.unread.add(current)
                     continue
             ahead.pop()

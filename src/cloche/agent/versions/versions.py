@@ -1,4 +1,4 @@
-"""What can be asked for: taking, comparing, restoring, copying, merging and forgetting versions of one tree."""
+"""The operations on versions of one tree: take, compare, restore, copy, merge and forget."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_NAME = 100  # bytes of a version's name
-_LIVE = "live"  # a version for our own use: not a name in hex
+_LIVE = "live"  # a temporary version; other names are in hex
 
 
 class Versions:
-    """The versions of the tree at `top`, kept in the folder `store`: both open, and on one file system.
+    """The versions of the tree at `top`, kept in the folder `store`: both are open descriptors on one file system.
 
-    `mapped` has the inodes of files that some program has mapped for writing (`mapped()` finds them).
+    `mapped` has the inodes of files that a program has mapped for writing (`mapped()` finds them).
     """
 
     def __init__(self, top: int, store: int, mapped: frozenset[int] = frozenset()) -> None:
         self._top, self._store, self._mapped = top, VersionStore(store), mapped
 
     def take(self, name: str, most: int = MAX_ENTRIES) -> dict[str, int]:
-        """Record the tree as it is, under a name; a version that had it is replaced.
+        """Record the tree under a name, and replace an earlier version of that name.
 
-        `unsteady` counts the files that changed while they were read, `unread` the files and folders that could not be:
-        restoring leaves them as they are.
+        `unsteady` counts the files that changed while they were read, `unread` the files and folders that could not be
+        read, which a restore leaves alone.
         """
         return self._take(self._top, _file_name(name), most)
 
     def restore(self, name: str) -> dict[str, Any]:
-        """Make the tree what it was; `problem` tells the first thing that could not be done, the rest is."""
+        """Restore the tree as far as possible; `problem` is the first failure."""
         return self._restore(self._top, _file_name(name))
 
     def changes(self, name: str) -> dict[str, Any]:
-        """What was created, changed and removed since a version: paths (a folder's ends in `/`), and `totals`.
+        """Return the paths that were created, changed and removed since a version, and `totals`.
 
-        A change is another content, kind, mode or target; a time alone is none.
+        A folder's path ends in `/`.  A change is another content, kind, mode or target; another time alone is not.
         """
         return changes(self._store, self._index(self._top), self._top, self._store.load(_file_name(name)))
 
     def copy(self, name: str | None, to: int) -> dict[str, Any]:
-        """Write the tree of a version, or the live one, into an empty folder."""
+        """Write the tree of a version, or the live tree, into an empty folder."""
         if os.listdir(to):
             raise OSError(errno.ENOTEMPTY, "the folder to copy into is not empty")
         if name is not None:
@@ -66,11 +66,11 @@ class Versions:
         return self.restore(name)
 
     def forget(self, name: str) -> None:
-        """Remove a version, and the contents that no other has."""
+        """Remove a version, and the contents that no other version uses."""
         self._store.forget(_file_name(name))
 
     def size(self) -> int:
-        """Bytes that the store takes."""
+        """Return the disk space of the store in bytes."""
         return self._store.size()
 
     def _take(self, top: int, version: str, most: int = MAX_ENTRIES) -> dict[str, int]:

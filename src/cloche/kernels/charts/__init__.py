@@ -1,4 +1,4 @@
-"""Charts as data: a Matplotlib figure goes in, what it shows comes out, and displays send it beside the picture."""
+"""Charts as data: describes what a Matplotlib figure shows; displays send the description with the picture."""
 
 from cloche.kernels.charts.figure import describe
 

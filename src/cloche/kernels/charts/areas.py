@@ -1,4 +1,4 @@
-"""What is filled between two lines: areas, bands around a line, and violins."""
+"""Areas filled between two lines: areas, bands around a line, and violins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read(collection: Any, contents: AxesContents) -> None:
-    """An area is told by its upper edge, and the lower as its base."""
+    """Describe an area by its upper edge, with the lower edge as its base."""
     if not contents.is_data(collection):
         return
     is_sideways = getattr(collection, "t_direction", "x") == "y"
@@ -42,7 +42,7 @@ def read(collection: Any, contents: AxesContents) -> None:
 
 
 def _edges(collection: Any, is_sideways: bool) -> tuple[Edge, Edge] | None:
-    """The upper and the lower edge; None when it has other corners than `fill_between` makes."""
+    """Return the upper and the lower edge; None if the corners are not those that `fill_between` makes."""
     upper: Edge = []
     lower: Edge = []
     for path in collection.get_paths()[:ARTISTS]:
@@ -59,7 +59,7 @@ def _edges(collection: Any, is_sideways: bool) -> tuple[Edge, Edge] | None:
 
 
 def attach_bands(contents: AxesContents) -> None:
-    """An area around a line is how sure that line is; one below it makes the line its upper edge."""
+    """Attach areas to lines: an area around a line is its range, an area below makes the line its upper edge."""
     lines = contents.kinds["line"]
     for area in [element for element in lines if "base" in element]:
         bands = {high[0]: [low, high[1]] for low, high in zip(area["base"], area["points"], strict=True)}
@@ -68,7 +68,7 @@ def attach_bands(contents: AxesContents) -> None:
 
 
 def _attach(area: Chart, bands: dict[Any, list[Any]], line: Chart) -> bool:
-    """Make the area a part of the line, if it is."""
+    """Attach the area to the line if they belong together."""
     have_other_names = area["label"] and line["label"] and area["label"] != line["label"]
     if "base" in line or "range" in line or have_other_names:
         return False
@@ -82,6 +82,9 @@ def _attach(area: Chart, bands: dict[Any, list[Any]], line: Chart) -> bool:
 
 
 def _is_around(bands: dict[Any, list[Any]], points: list[list[Any]], is_named: bool) -> bool:
-    """Does the area go along the line, and around it?  A name that both have is as good: percentiles need not."""
+    """Say whether the area goes along and around the line.
+
+    A common name is enough, because percentiles need not go around it.
+    """
     along = [(bands[point[0]], point[1]) for point in points if point[0] in bands]
     return len(along) == len(bands) and (is_named or all(is_between(low, value, high) for (low, high), value in along))

@@ -1,4 +1,4 @@
-"""What has been read of an axes so far: every kind of artist adds its part."""
+"""Collects the elements of one axes while its artists are read."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 class AxesContents:
-    """The elements of an axes by kind, and what else its chart will say."""
+    """The elements of an axes by kind, and the other fields of its chart."""
 
     def __init__(self, axes: Any, limit: int) -> None:
         self.axes = axes
-        self.limit = limit  # of points in a line
+        self.limit = limit  # points per line
         self.x, self.y = Axis(axes.xaxis), Axis(axes.yaxis)
         self.legend = names_by_color(axes)
-        # In this order, the first kind that there is gives the chart its type.
+        # The first kind in this order that is not empty gives the chart its type.
         self.kinds: dict[str, list[Chart]] = {"pie": [], "box_and_whisker": [], "bar": [], "line": [], "scatter": []}
-        self.bars: list[tuple[Chart, float]] = []  # and where each stands
+        self.bars: list[tuple[Chart, float]] = []  # with the position of each bar
         self.whiskers: list[tuple[str, float, float, float, Any]] = []  # lines that look like seaborn's error bars
         self.references: list[Chart] = []
         self.more: Chart = {}
-        self.used: set[int] = set()  # artists that are part of something described already
+        self.used: set[int] = set()  # artists that belong to something already described
 
     def add_points(self, xs: Any, ys: Any, label: str, is_scatter: bool = False, **more: Any) -> Chart:
-        """A line, or points that nothing connects."""
+        """Add a line, or unconnected points."""
         total = min(len(xs), len(ys))
         points = [[self.x.read(xs[n]), self.y.read(ys[n])] for n in thin(total, self.limit)]
         element = {"label": label, "points": points, **more}
@@ -42,11 +42,11 @@ class AxesContents:
         return element
 
     def count(self, kind: str) -> int:
-        """How many points the elements of a kind were drawn with."""
+        """Return the number of points that the elements of a kind were drawn with."""
         return sum(element.get("points_total", len(element["points"])) for element in self.kinds[kind])
 
     def label(self, artist: Any, colored: Any = None) -> str:
-        """What an artist is called: by itself, or by the legend for its colour (or that of a part of it)."""
+        """Return an artist's name: its own, or the legend's for its colour (or for that of one of its parts)."""
         label = text(artist.get_label()) or ""
         if label and not label.startswith("_"):
             return label
@@ -54,5 +54,5 @@ class AxesContents:
         return self.legend.get(key, "") if key is not None else ""
 
     def is_data(self, artist: Any) -> bool:
-        """Does it stand where its values say, not at a place of the picture?"""
+        """Say whether an artist is placed by its data, not by a position in the picture."""
         return bool(artist.get_transform().contains_branch(self.axes.transData))

@@ -1,4 +1,4 @@
-"""One axis: how its values read, and its ticks."""
+"""One axis: how to read its values, and its ticks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Axis:
-    """Makes the axis's values JSON values (`read`), and knows the names of places where its ticks are fixed."""
+    """Converts the axis's values to JSON (`read`), and knows the labels of fixed ticks."""
 
     def __init__(self, axis: Any) -> None:
         self._axis = axis
@@ -32,12 +32,12 @@ class Axis:
             low, high = sorted(axis.get_view_interval())
             slack = 1e-9 * (high - low)
             self._in_view = [tick for tick in ticks if low - slack <= tick[0] <= high + slack]
-        except Exception:  # a formatter of the user's own
+        except Exception:  # a formatter written by the user
             ticks = self._in_view = []
         self._named = sorted(ticks) if self.is_fixed else []
 
     def described(self, name: str) -> dict[str, Any]:
-        """What a chart says of it, under "x" or "y"."""
+        """Return the chart's field "x" or "y"."""
         title = text(self._axis.label.get_text())
         ticks = [self._in_view[n] for n in thin(len(self._in_view), TICKS)]
         return {
@@ -49,7 +49,7 @@ class Axis:
         }
 
     def names(self, places: list[float], edges: list[tuple[float, float]] | None = None) -> list[str]:
-        """What stands at these places: the ticks' labels, when each has its own; else numbers, dates or intervals."""
+        """Return the labels at these positions: of the ticks if each has one, else numbers, dates or intervals."""
         gaps = [b[0] - a[0] for a, b in pairwise(self._named)]
         reach = min((gap for gap in gaps if gap > 0), default=1.0) / 2
         if self._named and len(places) <= len(self._named):
@@ -64,7 +64,7 @@ class Axis:
 
 
 def _reader(axis: Any) -> tuple[Read, str]:
-    """What makes a value on the axis a JSON value; and the axis's scale."""
+    """Return the function that converts the axis's values to JSON, and the axis's scale."""
     converter = axis.get_converter() if hasattr(axis, "get_converter") else axis.converter
     names = f"{type(converter).__name__} {type(axis.get_major_formatter()).__name__}"
     frequency = getattr(axis, "freq", None)
@@ -80,7 +80,7 @@ def _reader(axis: Any) -> tuple[Read, str]:
 def _categories(axis: Any) -> Read:
     categories = {int(place): name for name, place in axis.units._mapping.items()}
 
-    def read(value: Any) -> Any:  # the nearest: seaborn spreads what would lie on one another
+    def read(value: Any) -> Any:  # the nearest: seaborn spreads points that would overlap
         if not is_number(value) or not math.isfinite(value):
             return plain(value)
         return text(categories.get(round(value), plain(value)))
@@ -118,7 +118,7 @@ def _dates() -> Read:
 
 
 def _tick_text(label: Any) -> str:
-    """A tick's label without the marks of TeX that Matplotlib's own formatters put around numbers."""
+    """Return a tick's label without the TeX markup that Matplotlib's formatters put around numbers."""
     bare = re.sub(r"\\mathdefault\{(.*)\}", r"\1", str(label)[:TEXT])
     return re.sub(r"\^\{([^{}]*)\}", r"^\1", bare.strip("$")) if bare != label else bare
 

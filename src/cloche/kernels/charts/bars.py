@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def read(container: Any, contents: AxesContents) -> None:
-    """What `bar`, `barh` or `hist` draws."""
+    """Read what `bar`, `barh` or `hist` drew."""
     patches = [patch for patch in container.patches if patch.get_visible()][:ARTISTS]
     if not patches:
         return
@@ -44,14 +44,14 @@ def read(container: Any, contents: AxesContents) -> None:
 
 
 def _span(patch: Any, is_lying: bool) -> tuple[Any, Any, Any, Any]:
-    """Where a bar begins and how wide it is; its base and its length."""
+    """Return a bar's start, width, base and length."""
     if is_lying:
         return patch.get_y(), patch.get_height(), patch.get_x(), patch.get_width()
     return patch.get_x(), patch.get_width(), patch.get_y(), patch.get_height()
 
 
 def read_steps(patch: Any, contents: AxesContents) -> None:
-    """What `stairs` draws: a histogram as one line."""
+    """Read what `stairs` drew: a histogram as one line."""
     values, edges, _ = patch.get_data()
     group = contents.label(patch)
     contents.more |= {"orientation": "vertical", "kind": "histogram"}

@@ -1,7 +1,7 @@
-"""Box plots, found in the lines that they are drawn with.
+"""Finds box plots in the lines that they are drawn with.
 
-`Axes.bxp`, which all libraries use, adds for each: the box, two whiskers, two caps, the median, the mean, the outliers;
-all but whiskers and median may be missing.
+`Axes.bxp`, which all libraries use, adds for each box: the box, two whiskers, two caps, the median, the mean, the
+outliers.  All but whiskers and median may be missing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from cloche.kernels.charts.axes_contents import AxesContents, Chart
 
-_CORNERS = (2, 5, 6, 11, 12)  # of what can be a box's first part: a whisker, or the box with or without notches
+_CORNERS = (2, 5, 6, 11, 12)  # number of points of a box's first part: a whisker, or the box with or without notches
 
 
 def read_all(artists: list[Any], contents: AxesContents) -> None:
-    """Every box among the artists."""
+    """Read every box among the artists."""
     parts = [artist for artist in artists if type(artist).__name__ in ("Line2D", "PathPatch")]
     lines = [part.get_xydata() if hasattr(part, "get_xydata") else part.get_path().vertices for part in parts]
     at = 0
@@ -33,14 +33,14 @@ def read_all(artists: list[Any], contents: AxesContents) -> None:
         name = (contents.y if row.is_lying else contents.x).names([row.place])[0]
         contents.more["orientation"] = "horizontal" if row.is_lying else "vertical"
         described = {"label": name, **({"group": group} if group else {}), **box}
-        if described not in contents.kinds["box_and_whisker"]:  # drawn again, over itself, in other colours
+        if described not in contents.kinds["box_and_whisker"]:  # the same box may be drawn twice, in other colours
             contents.kinds["box_and_whisker"].append(described)
         contents.used |= {id(part) for part in parts[at:end]}
         at = end
 
 
 def _find(parts: list[Any], lines: list[Any], start: int) -> tuple[_Row, Chart, int] | None:
-    """The box that begins here, and where it ends."""
+    """Return the box that starts here, and the index after its last artist."""
     at = start if len(lines[start]) == 2 else start + 1
     whiskers = lines[at : at + 2]
     if len(whiskers) < 2 or any(len(line) != 2 for line in whiskers):
@@ -55,7 +55,7 @@ def _find(parts: list[Any], lines: list[Any], start: int) -> tuple[_Row, Chart, 
 
 
 class _Row:
-    """The parts one after the other, as those of a box at a place on one axis, with its values along the other."""
+    """The artists read as parts of a box: its position is on one axis, its values are along the other."""
 
     def __init__(self, parts: list[Any], lines: list[Any], across: int, place: float) -> None:
         self.place = place
@@ -65,18 +65,18 @@ class _Row:
         self._across = across
 
     def values(self, n: int) -> list[float]:
-        """Of each point of a line."""
+        """Return the values of a line's points."""
         return [float(point[1 - self._across]) for point in self._lines[n]]
 
     def is_bar(self, n: int) -> bool:
-        """Is it a straight line across the box's middle?"""
+        """Say whether the artist is a straight line across the box's middle."""
         if n >= len(self._parts) or len(self._lines[n]) != 2 or not hasattr(self._parts[n], "get_xydata"):
             return False
         left, right = (float(point[self._across]) for point in self._lines[n])
         return left != right and is_near((left + right) / 2, self.place) and is_same(*self.values(n))
 
     def is_marks(self, n: int) -> bool:
-        """Is it marks that nothing connects, one above the other?"""
+        """Say whether the artist is a column of unconnected marks."""
         if n >= len(self._parts) or not hasattr(self._parts[n], "get_linestyle"):
             return False
         is_unconnected = self._parts[n].get_linestyle() in NO_LINE
@@ -84,7 +84,7 @@ class _Row:
 
 
 def _read(row: _Row, at: int) -> tuple[Chart, int] | None:
-    """The box whose first whisker is here, and where it ends."""
+    """Return the box whose first whisker is here, and the index after its last artist."""
     (q1, low), (q3, high) = row.values(at), row.values(at + 1)
     at += 2
     if all(row.is_bar(at + n) for n in range(3)) and is_same(row.values(at)[0], low):
@@ -96,7 +96,7 @@ def _read(row: _Row, at: int) -> tuple[Chart, int] | None:
         return None
     at += 1
     mean = None
-    if row.is_bar(at) and q1 <= row.values(at)[0] <= q3:  # the mean as a line
+    if row.is_bar(at) and q1 <= row.values(at)[0] <= q3:  # the mean, drawn as a line
         mean = row.values(at)[0]
         at += 1
     marks: list[list[float]] = []

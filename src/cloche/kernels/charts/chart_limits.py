@@ -1,4 +1,4 @@
-"""How much of a figure is told at most."""
+"""Limits of a figure's description."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ ELEMENTS = 50
 AXES = 16
 TICKS = 100
 TEXT = 500
-ARTISTS = 10_000  # looked at in one axes
+ARTISTS = 10_000  # examined in one axes
 CELLS = 400  # of a heatmap that is given in full
 
 
 def thin(total: int, limit: int) -> Iterable[int]:
-    """Evenly spread places, the first and the last among them."""
+    """Return evenly spread indexes, including the first and the last."""
     if total <= limit:
         return range(total)
     return [round(n * (total - 1) / (limit - 1)) for n in range(limit)]
 
 
 def cut(chart: dict[str, Any], most: int, total: int = 0) -> dict[str, Any]:
-    """The chart with so many elements at most, and how many there were."""
+    """Limit the number of elements of a chart, and note how many there were."""
     total = max(total, len(chart["elements"]))
     if total > most:
         chart["elements"] = chart["elements"][:most]

@@ -1,4 +1,4 @@
-"""Error bars: told as the ranges of the points or bars that they belong to."""
+"""Error bars, described as ranges of the points or bars that they belong to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(container: Any, contents: AxesContents) -> None:
-    """What `errorbar` draws: a line or points, and a range around each."""
+    """Read what `errorbar` drew: a line or points, and a range around each."""
     line, caps, bars = container
     contents.used |= {id(part) for part in (*caps, *bars)}
     if line is None or not line.get_visible():
@@ -29,7 +29,7 @@ def read(container: Any, contents: AxesContents) -> None:
 
 
 def ranges(container: Any, axis: str) -> list[list[Any]]:
-    """From where to where each error bar goes along an axis."""
+    """Return the ends of each error bar along an axis."""
     if container is None or not getattr(container, f"has_{axis}err"):
         return []
     segments = container[2][-1 if axis == "y" else 0].get_segments()
@@ -38,7 +38,7 @@ def ranges(container: Any, axis: str) -> list[list[Any]]:
 
 
 def find_whisker(places: Any) -> tuple[str, float, float, float] | None:
-    """A straight line along an axis, with or without caps: which axis it stands on, where, from where to where."""
+    """Recognise a straight line along an axis, with or without caps; returns its axis, position and ends."""
     inner = places if len(places) == 2 else places[2:4]
     for across, axis in ((0, "x"), (1, "y")):
         at, ends = float(inner[0][across]), sorted(float(place[1 - across]) for place in inner)
@@ -50,7 +50,7 @@ def find_whisker(places: Any) -> tuple[str, float, float, float] | None:
 
 
 def attach_whiskers(contents: AxesContents) -> None:
-    """seaborn's error bars are lines like any other: give each to the bar or point that it goes through."""
+    """Attach seaborn's error bars, which are ordinary lines, to the bar or point that each goes through."""
     for axis, place, low, high, line in contents.whiskers:
         bar = next((bar for bar, at in contents.bars if is_near(at, place) and "range" not in bar), None)
         if bar is not None:

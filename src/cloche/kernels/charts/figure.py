@@ -1,12 +1,11 @@
-"""What a Matplotlib figure shows, as data: so that whoever cannot see the picture can read the chart.
+"""Describes a Matplotlib figure as data, for readers that cannot see the picture.
 
-The shape is that of E2B's charts, with more in it: `range` (error bars and bands around a point or a bar), `kind`,
+The format is that of E2B's charts with additions: `range` (error bars and bands around a point or a bar), `kind`,
 `orientation`, `also` (other kinds in the same axes), `references` (lines across the axes) and `values` (of a small
-heatmap).  Everything is bounded, the figure is neither drawn nor changed, and whatever goes wrong costs the description
-alone.
+heatmap).  Everything is bounded, the figure is neither drawn nor changed, and a failure costs only the description.
 
-Runs inside the sandbox, where our source is out of reach once the nursery has loaded it: so all of this package is
-imported at the top, and in functions only what the figure's libraries have imported already.
+Runs inside the sandbox, where our source cannot be imported any more: so this package imports all its modules at the
+top, and functions import only what the figure's libraries have already imported.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def describe(figure: Any) -> Chart | None:
-    """What the figure shows; None when that cannot be told."""
+    """Describe the figure; None if that fails."""
     try:
         return _describe(figure)
     except Exception:
@@ -39,7 +38,7 @@ def _describe(figure: Any) -> Chart | None:
     limit = max(20, min(POINTS, POINTS_IN_ALL // max(series, 1)))
     title = text(figure.get_suptitle())
     charts = [_chart(axes, limit) for axes in shown[:AXES]]
-    if len(charts) > 1:  # unused places in a grid say nothing
+    if len(charts) > 1:  # unused places in a grid are left out
         charts = [chart for chart in charts if chart["type"] != "unknown" or chart.get("kind") or chart["title"]]
     if len(shown) == 1 or len(charts) == 1:
         return {**charts[0], "title": charts[0]["title"] or title}
@@ -52,7 +51,7 @@ def _is_colorbar(axes: Any) -> bool:
 
 
 def _chart(axes: Any, limit: int) -> Chart:
-    """One axes: its artists are sorted into kinds of elements, and those put together to a chart."""
+    """Describe one axes: sort its artists into kinds of elements, and combine these to a chart."""
     contents = AxesContents(axes, limit)
     if hasattr(axes, "zaxis"):
         contents.more = {"kind": "3d", "z_label": text(axes.get_zlabel())}
@@ -74,19 +73,19 @@ def _chart(axes: Any, limit: int) -> Chart:
 
 
 def _kinds(contents: AxesContents) -> list[str]:
-    """The kinds that there are, the main one first."""
+    """Return the kinds that are present, the main one first."""
     if "violins" in contents.more:
         return []
     kinds = [kind for kind, elements in contents.kinds.items() if elements]
     if kinds[-2:] == ["line", "scatter"] and contents.count("scatter") > min(20, contents.count("line")):
-        kinds[-2:] = ["scatter", "line"]  # a fit through points; fewer than that are marks on a line
+        kinds[-2:] = ["scatter", "line"]  # a fit through points; fewer points are marks on a line
     return kinds
 
 
 def _read_all(contents: AxesContents) -> None:
     axes = contents.axes
     artists = [artist for artist in axes.get_children()[:ARTISTS] if artist is not axes.patch]
-    boxes.read_all(artists, contents)  # first, and then containers: their parts are lines and patches like any other
+    boxes.read_all(artists, contents)  # boxes and containers first: their parts are ordinary lines and patches
     for container in axes.containers[:ARTISTS]:
         _read_container(container, contents)
     for artist in artists:

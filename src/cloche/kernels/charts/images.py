@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read(artist: Any, contents: AxesContents) -> None:
-    """Its shape; where its cells are numbers, these in short, and if they are few, in full."""
+    """Describe an image by its shape; numeric cells also by statistics, and in full if they are few."""
     import numpy
 
     cells = artist.get_array()

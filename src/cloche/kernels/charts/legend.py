@@ -1,4 +1,4 @@
-"""Names by colour, of what does not carry its name itself."""
+"""Finds names by colour, for artists without a name of their own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def names_by_color(axes: Any) -> dict[Color, str]:
-    """What the legend calls each colour that has one name, and that no artist has as its own."""
+    """Return the legend's name for each colour that has exactly one, and that no artist uses as its own name."""
     legend = axes.get_legend() or next(iter(axes.get_figure().legends), None)
     if legend is None:
         return {}
@@ -28,7 +28,7 @@ def names_by_color(axes: Any) -> dict[Color, str]:
 
 
 def color_of(artist: Any) -> Color | None:
-    """The colour that an artist is seen in."""
+    """Return the visible colour of an artist."""
     try:
         if not hasattr(artist, "get_color"):
             color = artist.get_facecolor()
@@ -42,7 +42,7 @@ def color_of(artist: Any) -> Color | None:
 
 
 def color_key(color: Any) -> Color:
-    """The same for colours that look the same, however they are written."""
+    """Return an equal key for colours that look equal, however they are written."""
     from matplotlib.colors import to_rgb
 
     return tuple(round(part, 2) for part in to_rgb(color))

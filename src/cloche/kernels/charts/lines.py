@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def read(line: Any, contents: AxesContents) -> None:
-    """A line of `plot`, `axvline` or `axhline`, or one of seaborn's error bars."""
+    """Read a line of `plot`, `axvline` or `axhline`, or one of seaborn's error bars."""
     xs, ys = array(line.get_xdata(orig=True)), array(line.get_ydata(orig=True))
-    if len(xs) != len(ys):  # one of them was stretched to the other when it was drawn
+    if len(xs) != len(ys):  # Matplotlib stretched one of them to fit the other when drawing
         xs, ys = array(line.get_xdata(orig=False)), array(line.get_ydata(orig=False))
     along_x, along_y = line.get_transform().contains_branch_seperately(contents.axes.transData)
     label = contents.label(line)
@@ -32,7 +32,7 @@ def read(line: Any, contents: AxesContents) -> None:
 
 
 def read_points(collection: Any, contents: AxesContents) -> None:
-    """Points of `scatter`."""
+    """Read the points of `scatter`."""
     places = array(collection.get_offsets())
     if not collection.get_offset_transform().contains_branch(contents.axes.transData) or not len(places):
         return
@@ -40,7 +40,7 @@ def read_points(collection: Any, contents: AxesContents) -> None:
     if not contents.legend or len(colors) != len(places) or not (collection.get_label() or "_").startswith("_"):
         contents.add_points(places[:, 0], places[:, 1], contents.label(collection), is_scatter=True)
         return
-    hues: dict[str, list[int]] = {}  # seaborn draws points of all hues as one
+    hues: dict[str, list[int]] = {}  # seaborn draws the points of all hues as one collection
     for place, color in enumerate(colors):
         hues.setdefault(contents.legend.get(color_key(color), ""), []).append(place)
     for hue, members in hues.items():
@@ -48,6 +48,6 @@ def read_points(collection: Any, contents: AxesContents) -> None:
 
 
 def read_outline(polygon: Any, contents: AxesContents) -> None:
-    """What a histogram is drawn with when it is one step after the other."""
+    """Read a histogram that was drawn as an outline."""
     corners = polygon.get_xy()
     contents.add_points(corners[:, 0], corners[:, 1], contents.label(polygon), kind="area")

@@ -1,4 +1,4 @@
-"""Pies: a wedge is a slice."""
+"""Pies: each wedge is a slice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_slice(wedge: Any, contents: AxesContents) -> None:
-    """One slice, by its angle."""
+    """Describe a slice by its angle."""
     angle = round(float(wedge.theta2) - float(wedge.theta1), 6)
     share = round(angle / 360, 6)
     part = {"label": contents.label(wedge), "angle": angle, "radius": plain(wedge.r), "share": share}
@@ -20,7 +20,7 @@ def read_slice(wedge: Any, contents: AxesContents) -> None:
 
 
 def name_by_legend(contents: AxesContents) -> None:
-    """Slices that only the legend names, in its order."""
+    """Name slices by the legend, in its order, if they have no labels."""
     slices, legend = contents.kinds["pie"], contents.axes.get_legend()
     if slices and legend is not None and not any(part["label"] for part in slices):
         for part, entry in zip(slices, legend.get_texts(), strict=False):

@@ -1,4 +1,4 @@
-"""Values of every library, as JSON; and how close numbers are."""
+"""Converts values of any library to JSON, and compares numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NO_LINE = ("None", "none", " ", "")  # Matplotlib's styles for points that nothing connects
+NO_LINE = ("None", "none", " ", "")  # Matplotlib's line styles of unconnected points
 
 
 def array(data: Any) -> Any:
-    """A NumPy array, with NaN where values are masked."""
+    """Return a NumPy array, with NaN for masked values."""
     import numpy
 
     if isinstance(data, numpy.ma.MaskedArray):
@@ -23,7 +23,7 @@ def array(data: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON: numbers as floats, dates as ISO text, nothing for what is not finite."""
+    """Convert a value to JSON: numbers to floats, dates to ISO text, None if it is not finite."""
     if is_number(value):
         number = float(value)
         return number if math.isfinite(number) else None
@@ -38,22 +38,22 @@ def plain(value: Any) -> Any:
 
 
 def short(value: Any) -> str:
-    """A plain value as a label."""
+    """Format a plain value as a label."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else str(value).removesuffix("T00:00:00")[:TEXT]
 
 
 def text(value: Any) -> str | None:
-    """A text of bounded length; None for an empty one."""
+    """Return a text of bounded length; None for an empty one."""
     return None if value is None else str(value)[:TEXT] or None
 
 
 def is_number(value: Any) -> bool:
-    """Of Python or of a library."""
+    """Say whether a value is a number of Python or of a library."""
     if isinstance(value, (int, float)):
         return True
-    # NumPy's texts and dates have the method, too.
+    # NumPy's strings and dates have the method, too.
     return hasattr(value, "__float__") and not isinstance(value, (str, bytes)) and not _is_date(value)
 
 
@@ -62,17 +62,17 @@ def _is_date(value: Any) -> bool:
 
 
 def is_near(a: float, b: float, scale: float = 1.0) -> bool:
-    """The same but for rounding."""
+    """Say whether two numbers are equal except for rounding."""
     return bool(abs(a - b) <= 1e-6 * max(abs(scale), 1e-9 * abs(a))) or a == b
 
 
 def is_same(a: float, b: float) -> bool:
-    """Equal, or both not a number."""
+    """Say whether two values are equal, or both NaN."""
     return bool(a == b or (a != a and b != b))
 
 
 def is_between(low: Any, value: Any, high: Any) -> bool:
-    """Is it, as far as is known?"""
+    """Say whether a value is between two others, as far as these are known."""
     if not (is_number(low) and is_number(value) and is_number(high)):
         return True
     slack = 1e-9 * max(abs(low), abs(high))

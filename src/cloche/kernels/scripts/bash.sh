@@ -1,9 +1,9 @@
 # Sourced by the bash that a Bash kernel drives (cloche.kernels.bash), before its first cell and after each `exit`.
-# Its caller has set __cloche_folder: where the fifos `commands` and `reports` are (and `idle`, on which nothing ever comes),
-# and the state goes between two lives.
+# The kernel has set __cloche_folder, which has the fifos `commands`, `reports` and `idle` (nothing ever arrives on the
+# last one), and the saved state between two lives of the shell.
 #
-# A cell may define functions and aliases of any name: what is ours asks for the `builtin`, with a backslash where bash
-# reads it anew each time.
+# A cell may define functions and aliases of any name: our code asks for the `builtin`, with a backslash where bash
+# parses the text again each time.
 
 builtin shopt -s expand_aliases
 __cloche_running=
@@ -11,28 +11,28 @@ __cloche_at_exit=
 __cloche_dropped=()
 __cloche_replaced=()
 
-# The status that the cell before has left.
+# Sets $? to the status of the previous cell.
 __cloche_left() {
     builtin return "$1"
 }
 
-# At the end of a cell that came to its end.
+# Called at the end of a cell that did not exit early.
 __cloche_end() {
     __cloche_running=
     __cloche_dropped=()
     __cloche_restore
 }
 
-# `exit`, errexit, nounset and interrupts end the shell.  It tells, writes down all that it knows, and begins anew: the
+# `exit`, errexit, nounset and interrupts end the shell.  It reports that, saves its whole state, and starts again: the
 # same process, in the same directory, with the same umask and limits.
 __cloche_leave() {
     builtin trap - EXIT
-    ((${#FUNCNAME[@]} == 3)) || __cloche_drop_locals # more than this one, the cell's `source` and "main"
+    ((${#FUNCNAME[@]} == 3)) || __cloche_drop_locals # more frames than this one, the cell's `source` and "main"
     builtin local __cloche_options="$SHELLOPTS"
-    builtin set +o posix # in which all traps are told, the unset ones as well
+    builtin set +o posix # in which `trap -p` prints all traps, the unset ones as well
     builtin trap -p >|"$__cloche_folder/traps"
     builtin trap - ERR DEBUG RETURN
-    builtin trap : INT TERM HUP # an action may be `kill 0`; not ignored: the next shell could not change that
+    builtin trap : INT TERM HUP # an action may be `kill 0`; not ignored, because the next shell could not change that
     if [[ -n $__cloche_at_exit ]]; then
         builtin local __cloche_action="$__cloche_at_exit"
         __cloche_at_exit=
@@ -45,16 +45,16 @@ __cloche_leave() {
     builtin exec -a bash "$BASH" --noprofile --norc "$__cloche_folder/commands"
 }
 
-# Called in the middle of functions, their local variables are not the shell's: unset, they show what they hide.
+# In the middle of functions, unset their local variables, which are not the shell's: that shows the hidden globals.
 __cloche_drop_locals() {
     builtin local __cloche_name __cloche_value
-    builtin local -a __cloche_names # read by mapfile: words would depend on IFS
+    builtin local -a __cloche_names # read by mapfile, because word splitting would depend on IFS
     builtin mapfile -t __cloche_names <<<"$__cloche_locals"
     for __cloche_name in "${__cloche_names[@]}"; do
         [[ ! $__cloche_name =~ ^declare\ -[^\ ]+\ ([A-Za-z0-9_]+)(=|$) ]] || builtin unset -v "${BASH_REMATCH[1]}"
     done
-    # Those were of the innermost.  Of a function that called it, bash names none; but what is local hides that the
-    # global variable is changed.  (Arrays and integers are left as they are.)
+    # Those were the locals of the innermost function.  Bash lists none of its callers'; but a local variable hides
+    # a change of the global one.  (Arrays and integers are left as they are.)
     builtin mapfile -t __cloche_names < <(\builtin compgen -A variable)
     for __cloche_name in "${__cloche_names[@]}"; do
         __cloche_is_ours "$__cloche_name" && builtin continue
@@ -79,8 +79,8 @@ __cloche_interrupted() {
     [[ -z $__cloche_running ]] || builtin exit 130
 }
 
-# An EXIT trap is kept for the cell that exits, because we need the shell's own.  DEBUG, ERR and RETURN come back at the
-# end of a function that takes them away, so they do nothing until the end of the cell, where they go.
+# We need the shell's EXIT trap, so the cell's is kept for the cell that exits.  DEBUG, ERR and RETURN traps that a
+# function removes come back at its end, so they become no-ops, and are removed at the end of the cell.
 trap() {
     if ((BASH_SUBSHELL > 0 || $# == 0)) || [[ $1 == -[lp]* ]]; then
         builtin trap "$@"
@@ -108,8 +108,8 @@ trap() {
     ((${#others[@]} == 0)) || builtin trap -- "$action" "${others[@]}"
 }
 
-# Until it becomes its program a child has our handlers still, but not our traps: it would lose the signal, and whoever
-# waits for it would wait until the time is up.  So the child that was started last gets the time to come so far.
+# Until exec, a child still has our signal handlers, but not our traps: it would lose the signal, and a `wait` for it
+# would last until the time limit.  So the youngest child gets some time to reach its exec.
 kill() {
     {
         builtin local - __cloche_milliseconds=100
@@ -121,7 +121,7 @@ kill() {
     builtin kill "$@"
 }
 
-# Does the process catch SIGTERM, as this shell does?
+# Says whether the process catches SIGTERM, as this shell does.
 __cloche_is_beginning() {
     builtin local IFS=' ' __cloche_line
     builtin local -a __cloche_fields
@@ -130,11 +130,11 @@ __cloche_is_beginning() {
     ((__cloche_fields[31] >> 14 & 1)) # "sigcatch", the 34th
 }
 
-# The environment of one cell alone: a name and its value.
+# Sets an environment variable for one cell: a name and its value.
 __cloche_with() {
     builtin local -n __cloche_variable="$1"
     if [[ ${__cloche_variable@a} == *r* ]]; then
-        builtin echo "bash: $1 is readonly, and stays as it is" >&2
+        builtin echo "bash: $1 is readonly and keeps its value" >&2
         builtin return
     fi
     __cloche_replaced+=("$1" "${__cloche_variable+set}" "${__cloche_variable-}" "${__cloche_variable@a}")
@@ -155,7 +155,7 @@ __cloche_restore() {
     __cloche_replaced=()
 }
 
-# Is the variable of that name the kernel's, or the shell's own?
+# Says whether the variable belongs to the kernel or to the shell itself.
 __cloche_is_ours() {
     case $1 in
         __cloche_* | BASH | BASHOPTS | BASHPID | BASH_[A-Z]* | COMP_* | DIRSTACK | EPOCH* | EUID | FUNCNAME | GROUPS) ;;
@@ -164,7 +164,7 @@ __cloche_is_ours() {
     esac
 }
 
-# All of the state, as commands that bring it back.
+# Prints the whole state, as commands that restore it.
 __cloche_save() {
     builtin local __cloche_name
     builtin local -a __cloche_names
@@ -194,11 +194,11 @@ __cloche_save() {
     [[ ! -s $__cloche_folder/traps ]] || builtin echo "builtin source '$__cloche_folder/traps'"
     builtin echo "__cloche_at_exit=${__cloche_at_exit@Q}"
     [[ :$__cloche_options: != *:posix:* ]] || builtin echo "set -o posix"
-    builtin alias -p # last: what is read after them is read with them
+    builtin alias -p # last, because they change how the lines after them are read
 }
 
-# Read when it is run, and aliases with it; to /dev/null, where xtrace would tell of it.  A child that is killed before it
-# has let go of our traps (`sleep 9 & kill $!`) comes here, too, and must not take the shell's place.
+# The trap's text is parsed when it runs, with the cell's aliases.  Its output goes to /dev/null because of xtrace.  A
+# child that is killed before its exec (`sleep 9 & kill $!`) comes here, too, and must not replace the shell.
 builtin trap "{ __cloche_status=\$? __cloche_flags=\$-; \\builtin set +euvx
 [[ \${BASHPID-\$\$} == \$\$ ]] || \\builtin exit \$__cloche_status; __cloche_locals=\$(\\builtin local); } 2>/dev/null
 __cloche_folder=${__cloche_folder@Q}

@@ -1,13 +1,13 @@
 'use strict';
-// The JavaScript kernel: a Node whose cells share one scope, by V8's own REPL mode.  `cloche.kernels` has the protocol.
+// The JavaScript kernel: a Node whose cells share one scope, by V8's REPL mode.  `cloche.kernels` has the protocol.
 //
-//   control.js     frames in and out              errors.js      what a failed cell's author reads
+//   control.js     frames in and out              errors.js      errors for a cell's author
 //   streams.js     stdout, stderr, stdin          interrupts.js  how a cell is stopped
 //   modules.js     import and export              typescript.js  TypeScript cells
-//   display.js     what a value looks like        tokens.js      what is code in a text
+//   display.js     the forms of a value           tokens.js      finds the code in a text
 //   declarations.js  names that are declared again
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { BigInt, Error, JSON, Map, Number, Object, Promise, Set, String, Symbol, process, setImmediate } = globalThis;
 
 const inspector = require('inspector');
@@ -24,19 +24,19 @@ const typescript = require('./javascript/typescript.js');
 
 const { kinds } = control;
 const { parse } = JSON;
-const MAX_DISPLAYS = 500; // of one cell
+const MAX_DISPLAYS = 500; // per cell
 const NOT_IMPLEMENTED = 38; // ENOSYS
 
 const session = new inspector.Session();
-const tick = process._tickCallback; // runs what `await` and `nextTick` have put off
+const tick = process._tickCallback; // runs what `await` and `nextTick` have queued
 
-/** @type {Cell | null} the one under way */
+/** @type {Cell | null} the running cell */
 let current = null;
-let receive = null; // takes the value that V8 hands over
+let receive = null; // receives the value that V8 hands over
 let receiver = ''; // V8's name for the function that calls it
-const calls = new Map(); // tool calls under way: number -> {resolve, reject}
+const calls = new Map(); // pending tool calls: number -> {resolve, reject}
 let lastCall = 0;
-let count = 0; // of the cells so far
+let count = 0; // number of cells so far
 
 class Cell {
   constructor(operation, order) {
@@ -47,12 +47,12 @@ class Cell {
     this.name = `cell-${this.number}.${this.typed ? 'ts' : 'js'}`;
     this.input = order.stdin;
     this.environment = order.env || {};
-    this.replaced = new Map(); // of the environment
-    this.script = ''; // what is run for the code
+    this.replaced = new Map(); // environment variables to restore
+    this.script = ''; // the script that is run for the code
     this.converted = new Set(); // names whose declarations were changed
     this.displays = 0;
     this.failed = false;
-    this.settled = false; // its value or error has been told
+    this.settled = false; // its value or error has been sent
     this.leaving = false; // it has called process.exit
     this.ended = false;
     this.cpu = process.cpuUsage();
@@ -75,14 +75,14 @@ function start() {
 }
 
 function listen() {
-  // One thread of the pool is always ours; the four that programs expect are theirs.  The pool reads it once, now.
+  // The kernel uses one thread of the pool; programs expect four.  The pool reads this variable once, now.
   const size = process.env.UV_THREADPOOL_SIZE;
   process.env.UV_THREADPOOL_SIZE = String(Number(size || 4) + 1);
   const queue = [];
   const drain = () => {
     while (queue.length) {
       const frame = queue.shift();
-      if (queue.length) setImmediate(drain); // a cell may end this very loop
+      if (queue.length) setImmediate(drain); // a cell may end this loop
       handle(frame);
     }
   };
@@ -118,14 +118,14 @@ function run(cell) {
       tick();
     });
   } catch (problem) {
-    fail(cell, errors.describe(problem)); // V8 itself gave up, for example on a stack that overflowed
+    fail(cell, errors.describe(problem)); // V8 itself gave up, for example because the stack overflowed
     return;
   }
   if (!ran) interrupted(cell);
   else if (!cell.ended && !cell.settled) interrupts.arm();
 }
 
-/** What to run for the cell; null when it could not be read, and that has been told. */
+/** Returns the script to run for the cell; null if it could not be parsed, which has been reported. */
 function scriptOf(cell) {
   let { code } = cell;
   let map = null;
@@ -143,7 +143,7 @@ function scriptOf(cell) {
   return cell.script;
 }
 
-/** What begins with a brace is an object if it can be one, as in Node's own REPL. */
+/** Reads text that starts with a brace as an object if possible, as Node's own REPL does. */
 function asExpression(code) {
   if (!/^\s*\{[^]*\}\s*$/.test(code)) return code;
   try {
@@ -160,7 +160,7 @@ function evaluate(cell, script) {
   const release = keepPromise();
   session.post('Runtime.evaluate', options, (refused, reply) => {
     release();
-    if (cell.ended || cell.settled || cell.leaving) return; // abandoned by an interrupt or an error
+    if (cell.ended || cell.settled || cell.leaving) return; // ended by an interrupt or an error
     if (refused) return void settleWithError(cell, new Error(refused.message));
     const { result, exceptionDetails: details } = reply;
     if (details && details.scriptId && declareAgain(cell, script, details.exception)) return;
@@ -170,13 +170,13 @@ function evaluate(cell, script) {
 }
 
 /**
- * Keeps the promise of the script that is evaluated next until it is called: V8 answers when a promise that never
- * settles is collected, in the middle of the collection, and Node cannot bear that.
+ * Keeps the promise of the next evaluated script until it is called.  V8 answers when a promise that never settles is
+ * garbage-collected, in the middle of the collection, and Node crashes on that.
  */
 function keepPromise() {
   let promise;
   let stop = v8.promiseHooks.onInit((first) => {
-    promise = first; // the script's own comes before all that it makes
+    promise = first; // the script's own promise comes before all that it creates
     kept.add(promise);
     stop();
     stop = null;
@@ -189,20 +189,20 @@ function keepPromise() {
 
 const kept = new Set();
 
-/** Where V8 stopped reading a cell; null for errors of a cell that ran. */
+/** Returns where V8 stopped parsing a cell; null for errors of a cell that ran. */
 function placeOf(cell, details) {
   const { className, description = '' } = details.exception || {};
   if (className !== 'SyntaxError' || !details.scriptId || /\n {4}at /.test(description)) return null;
   const [written, ran] = [cell.code, cell.script].map((text) => text.split('\n')[details.lineNumber]);
-  // Columns of a line that was rewritten are not the author's.
+  // In a rewritten line, the columns are not the author's.
   const isMoved = written !== undefined && ran !== undefined && written.length !== ran.length;
   return { name: cell.name, line: details.lineNumber + 1, column: isMoved ? 0 : details.columnNumber + 1 };
 }
 
-/** Nothing of the cell has run when a name in it is taken by another kind of declaration: so it is changed, once. */
+/** Nothing of the cell has run if it declares a name differently than an earlier cell: change its declaration, once. */
 function declareAgain(cell, script, { description = '' } = {}) {
   const [, name, frames] = /^SyntaxError: Identifier '(.+)' has already been declared([^]*)/.exec(description) || [];
-  if (frames && frames !== `\n    at ${cell.name}:1:1`) return false; // it comes from code that has begun to run
+  if (frames && frames !== `\n    at ${cell.name}:1:1`) return false; // it comes from code that has already started
   if (name === undefined || cell.converted.has(name)) return false;
   cell.converted.add(name);
   const converted = declarations.convert(script, name);
@@ -210,7 +210,7 @@ function declareAgain(cell, script, { description = '' } = {}) {
   return converted !== null;
 }
 
-/** Make V8 hand over real values: it names them only. */
+/** Makes V8 hand over real values; it only names them. */
 function connectReceiver() {
   const name = Symbol.for('cloche.receiver');
   globalThis[name] = (value) => receive(value);
@@ -256,10 +256,10 @@ function settleWithError(cell, problem, place = null) {
 
 function settled(cell) {
   cell.settled = true;
-  setImmediate(end, cell); // not now: rejections that nobody handles are known when this turn is over
+  setImmediate(end, cell); // later: unhandled rejections are known at the end of this turn
 }
 
-/** The cell is over with an error, whatever it still waits for. */
+/** Ends the cell with an error, whatever it still waits for. */
 function fail(cell, message, code = 1) {
   if (cell.ended || cell.leaving) return;
   cell.failed = true;
@@ -293,7 +293,7 @@ function end(cell, status, code) {
 
 function uncaught(problem) {
   if (process.listenerCount('uncaughtException') > 0) {
-    process.emit('uncaughtException', problem, 'uncaughtException'); // the cell's author takes care of it
+    process.emit('uncaughtException', problem, 'uncaughtException'); // the cell's author handles it
     return;
   }
   const message = errors.describe(problem);
@@ -306,7 +306,7 @@ function exit(code = process.exitCode) {
   const cell = current;
   const number = Number(code) & 0xff;
   process.exitCode = undefined;
-  if (cell) cell.leaving = true; // what V8 says of its end is not to be told
+  if (cell) cell.leaving = true; // V8's error about it is not reported
   interrupts.unwind(() => {
     if (cell) end(cell, number ? 'exit' : 'ok', number);
   });
@@ -336,7 +336,7 @@ function installGlobals() {
   }
 }
 
-/** The global `display`: shows a value now; with `raw`, it is a MIME bundle. */
+/** The global `display`: shows a value now; with `raw`, the value is a MIME bundle. */
 function show(value, { raw = false, metadata = {} } = {}) {
   const cell = current;
   if (cell && ++cell.displays > MAX_DISPLAYS) {
@@ -352,7 +352,7 @@ class ToolError extends Error {}
 ToolError.prototype.name = 'ToolError';
 
 function callTool(tool, args) {
-  const problem = new ToolError(); // made now, should it be needed: its frames are the caller's
+  const problem = new ToolError(); // created now, so that its stack is the caller's
   return new Promise((resolve, reject) => {
     const call = ++lastCall;
     control.sendJson(kinds.EVENT, { call, tool, args, kwargs: {} });

@@ -1,14 +1,14 @@
-# What drives the cells of an R kernel: kernels/r.py tells which one to run, and finds in its folder what came of it.
+# Runs the cells of an R kernel: kernels/folder_kernel.py sends their numbers, and finds the results in their folders.
 local({
-  ours <- commandArgs(TRUE)[1L]
-  folder <- ours # of the cell under way
-  opened <- 0L # devices of the cell
+  root <- commandArgs(TRUE)[1L]
+  folder <- root # of the current cell
+  opened <- 0L # devices that the cell has opened
 
-  # Asked for the time zone, R would ask systemd first, which is not there, and complain of that.
+  # Without TZ, R asks systemd for the time zone, which is not there, and prints a warning about that.
   zone <- sub(".*/zoneinfo/", "", Sys.readlink("/etc/localtime"))
   if (nzchar(zone) && !nzchar(Sys.getenv("TZ"))) Sys.setenv(TZ = zone)
 
-  # Plots of a cell are its pictures: 001-001.png, 001-002.png …
+  # Plots of a cell become pictures: 001-001.png, 001-002.png …
   options(device = function(width = 8, height = 6, ...) {
     opened <<- opened + 1L
     pages <- file.path(folder, sprintf("%03d-%%03d.png", opened))
@@ -17,66 +17,66 @@ local({
 
   put <- function(name, ...) cat(..., file = file.path(folder, name), sep = "")
 
-  # A call as one reads it; what is evaluated at the top of a cell is in none.
-  called <- function(call) {
+  # Format a call for a reader; code at the top level of a cell has none.
+  call_text <- function(call) {
     text <- if (is.null(call)) "" else paste(deparse(call, nlines = 1L), collapse = "")
     if (startsWith(text, "eval(expressions[[number]]")) "" else text
   }
 
   show <- function(value) if (isS4(value)) methods::show(value) else print(value)
 
-  # Deferred, and told after each expression of the top, as R does there.
+  # Warnings are kept, and printed after each top-level expression, as R does.
   warned <- list()
-  keep <- function(condition) {
+  keep_warning <- function(condition) {
     if (getOption("warn") != 0) return()
     warned[[length(warned) + 1L]] <<- condition
     invokeRestart("muffleWarning")
   }
-  tell <- function() {
+  print_warnings <- function() {
     if (!length(warned)) return()
-    said <- vapply(warned, function(condition) {
-      call <- called(conditionCall(condition))
+    messages <- vapply(warned, function(condition) {
+      call <- call_text(conditionCall(condition))
       paste0(if (nzchar(call)) paste0("In ", call, " : "), conditionMessage(condition))
     }, "")
-    if (length(said) > 1L) said <- paste0(seq_along(said), ": ", said)
-    message(paste(c(if (length(said) > 1L) "Warning messages:" else "Warning message:", said), collapse = "\n"))
+    if (length(messages) > 1L) messages <- paste0(seq_along(messages), ": ", messages)
+    message(paste(c(if (length(messages) > 1L) "Warning messages:" else "Warning message:", messages), collapse = "\n"))
     warned <<- list()
   }
 
   evaluate <- function(expressions) {
     last <- length(expressions)
     for (number in seq_len(last)) {
-      value <- withCallingHandlers(withVisible(eval(expressions[[number]], globalenv())), warning = keep)
+      value <- withCallingHandlers(withVisible(eval(expressions[[number]], globalenv())), warning = keep_warning)
       if (value$visible) {
         if (number < last) show(value$value)
         else {
-          text <- withCallingHandlers(utils::capture.output(show(value$value)), warning = keep)
+          text <- withCallingHandlers(utils::capture.output(show(value$value)), warning = keep_warning)
           if (length(text)) put("value", paste(text, collapse = "\n"))
         }
       }
-      tell()
+      print_warnings()
     }
   }
 
   trace <- character()
-  remember <- function(condition) {
+  remember_calls <- function(condition) {
     calls <- vapply(sys.calls(), function(call) paste(deparse(call, nlines = 1L), collapse = ""), "")
     first <- which(startsWith(calls, "eval(expressions[[number]]"))
     last <- which(startsWith(calls, ".handleSimpleError(") | startsWith(calls, "h(simpleError("))
     end <- if (length(last)) last[1L] - 1L else length(calls) - 1L
-    # `eval` calls itself once; what comes after the last of them is the cell's own.
+    # `eval` calls itself once; the calls after the last `eval` are the cell's own.
     begin <- if (length(first)) first[length(first)] + 1L else 1L
     trace <<- if (begin <= end) calls[begin:end] else character()
   }
 
   fail <- function(name, condition, calls = character()) {
-    tell()
-    call <- if (name == "SyntaxError") "" else called(conditionCall(condition))
-    said <- gsub(file.path(folder, "code.R"), "<cell>", conditionMessage(condition), fixed = TRUE)
+    print_warnings()
+    call <- if (name == "SyntaxError") "" else call_text(conditionCall(condition))
+    message <- gsub(file.path(folder, "code.R"), "<cell>", conditionMessage(condition), fixed = TRUE)
     head <- if (nzchar(call)) paste0("Error in ", call, " : ") else "Error: "
-    put("error", name, "\n", said)
+    put("error", name, "\n", message)
     lines <- if (length(calls)) c("Traceback:", paste0(format(seq_along(calls)), ": ", calls))
-    put("trace", paste(c(paste0(head, said), lines), collapse = "\n"))
+    put("trace", paste(c(paste0(head, message), lines), collapse = "\n"))
   }
 
   run <- function() {
@@ -89,7 +89,7 @@ local({
             NULL
           }
         )
-        withCallingHandlers(evaluate(expressions), error = remember)
+        withCallingHandlers(evaluate(expressions), error = remember_calls)
       },
       error = function(condition) fail("Error", condition, trace),
       interrupt = function(condition) fail("Interrupt", simpleCondition("The cell was interrupted."))
@@ -107,12 +107,12 @@ local({
     structure(as.list(values), names = names)
   }
 
-  commands <- fifo(file.path(ours, "commands"), "r", blocking = TRUE)
-  reports <- file(file.path(ours, "reports"), "w", raw = TRUE)
+  commands <- fifo(file.path(root, "commands"), "r", blocking = TRUE)
+  reports <- file(file.path(root, "reports"), "w", raw = TRUE)
   repeat {
     number <- tryCatch(readLines(commands, 1L), interrupt = function(condition) character())
     if (!length(number)) next
-    folder <- file.path(ours, number)
+    folder <- file.path(root, number)
     opened <- 0L
     trace <- character()
     set <- environment_of()

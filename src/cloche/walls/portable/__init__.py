@@ -1,1 +1,1 @@
-"""The agent as one file, for walls that start a process where nothing of ours is: see archive.py and entry.py."""
+"""The agent as one file, for walls that start a process where Cloche is not installed: see archive.py and entry.py."""

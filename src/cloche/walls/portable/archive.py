@@ -1,4 +1,4 @@
-"""Packs the agent, with the kernels and what they need of ours, into one file for any Python: `python3 agent.pyz`."""
+"""Packs the agent, the kernels and the modules that they need into one file for any Python: `python3 agent.pyz`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _PACKED = (
     "walls/portable/text.py",
 )
 _MAIN = "from cloche.walls.portable.entry import main\n\nmain()\n"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same contents make the same file
-_UNCHECKED = (1).to_bytes(4, "little") + bytes(8)  # not to be compared with the source: PEP 552
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal contents make an equal file
+_UNCHECKED = (1).to_bytes(4, "little") + bytes(8)  # do not compare with the source: PEP 552
 
 
 @cache
 def archive(place: str) -> bytes:
-    """The file, for where it will lie: what is compiled ahead, for a Python like this one, knows its name."""
+    """Build the file for its later path, which the code compiled here contains."""
     top = Path(cloche.__file__).parent
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
@@ -67,6 +67,6 @@ def _compiled(path: Path, name: str) -> bytes:
 
 
 def _renamed(code: CodeType, name: str) -> CodeType:
-    """The same code, as if it came from another file."""
+    """Return the code as if it came from another file."""
     constants = tuple(_renamed(each, name) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=name, co_consts=constants)

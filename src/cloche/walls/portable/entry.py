@@ -1,6 +1,6 @@
-"""What `python3 agent.pyz` does: be an agent on its own standard streams, in a sandbox that somebody else has made.
+"""The entry point of `python3 agent.pyz`: an agent on its own standard streams, in a sandbox that another service made.
 
-With the word `text` the streams carry lines of base64 instead of bytes (see text.py).
+With the argument `text`, the streams carry lines of base64 instead of bytes (see text.py).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _ENVIRONMENT = {
     "MPLBACKEND": "agg",
     "CLOCHE": "1",
 }
-# What a shell leaves behind, and what would have each program want an interpreter of its own.
-_DROPPED = ("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_", "PWD", "OLDPWD", "SHLVL", "BASH_", "E2B_")
+# Variables that a shell leaves behind, and those that would force every program into a fresh interpreter.
+_DROPPED_PREFIXES = ("PYTHON", "LC_", "LD_", "MALLOC_", "GLIBC_", "PWD", "OLDPWD", "SHLVL", "BASH_", "E2B_")
 
 
 def main() -> None:
-    """Be an agent until nobody speaks to it any more; never returns."""
-    archive = sys.path.pop(0)  # programs shall not find it; our own package knows where it lies
+    """Serve as an agent until the connection closes; never returns."""
+    archive = sys.path.pop(0)  # programs must not find the archive; our own package knows its path
     stream = _stream(as_text="text" in sys.argv[1:])
     from cloche.agent.python import BecomeProgram
 
-    # A program leaves all this behind by raising it, and so runs at the bottom of the stack, not on top of ours.
+    # A program starts by raising this exception, and so runs at the bottom of the stack, not on top of ours.
     program: BecomeProgram | None = None
     try:
         _serve(archive, stream)
@@ -55,21 +55,21 @@ def main() -> None:
 
 
 def _stream(as_text: bool) -> tuple[int, int]:
-    """The agent's ends of the conversation, which no program will find as its own standard streams."""
-    ways = os.dup(0), os.dup(1)
-    nothing = os.open("/dev/null", os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
-    os.close(nothing)
+    """Return the agent's stream; /dev/null replaces it, so that programs do not inherit it."""
+    streams = os.dup(0), os.dup(1)
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
     if not as_text:
-        return ways
+        return streams
     ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
     if os.fork():
         ours.close()
-        text.relay(theirs.detach(), *ways)
+        text.relay(theirs.detach(), *streams)
         os._exit(0)
     theirs.close()
-    for fd in ways:
+    for fd in streams:
         os.close(fd)
     stream = ours.detach()
     return stream, stream
@@ -81,12 +81,12 @@ def _serve(archive: str, stream: tuple[int, int]) -> None:
     from cloche.agent.python import note_state, offer_kernels
     from cloche.kernels import entry_points
 
-    _ = build_steps, files, folder_watch, processes  # the agent imports them when there is nothing left to import from
+    _ = build_steps, files, folder_watch, processes  # loaded now: the agent imports them when the archive is gone
     offer_kernels(entry_points())
     _unpack_kernels(archive)
     note_state()
     os.unlink(archive)
-    libc.function("prctl", "lllll")(_SUBREAPER, 1, 0, 0, 0)  # orphans are ours to bury, as if we were pid 1
+    libc.function("prctl", "lllll")(_SUBREAPER, 1, 0, 0, 0)  # reap orphans, as if we were pid 1
     os.umask(0o022)
     for name in FOLDERS:
         os.makedirs(f"{HOME}/{name}", exist_ok=True)
@@ -107,12 +107,12 @@ def _serve(archive: str, stream: tuple[int, int]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name != "_" and not name.startswith(_DROPPED)}
+    kept = {name: value for name, value in os.environ.items() if name != "_" and not name.startswith(_DROPPED_PREFIXES)}
     return {**kept, **_ENVIRONMENT}
 
 
 def _unpack_kernels(archive: str) -> None:
-    """Put the kernels that are programs of their own where they are looked for, unless they are there."""
+    """Unpack the kernels that are programs into the folder where they are started, unless they are there."""
     from zipfile import ZipFile
 
     inside = "cloche/kernels/scripts/"
@@ -126,7 +126,7 @@ def _unpack_kernels(archive: str) -> None:
                 with open(place, "wb") as file:
                     file.write(packed.read(name))
             except OSError:
-                return  # not ours to write: those languages have no sessions here, and say so
+                return  # not writable: those languages have no sessions here, and report that
 
 
 def _has_ipython() -> bool:
@@ -136,12 +136,12 @@ def _has_ipython() -> bool:
 
 
 def _without_ipython(start_cell: Any) -> Any:
-    """Tell what is missing, before a kernel dies of it."""
+    """Report that IPython is missing, before a kernel fails because of it."""
 
     def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
         how = (request.get("create") or {}).get("how") or {}
         if how.get("fork") == "python":
-            raise OSError(38, "its Python has no IPython, which sessions need")
+            raise OSError(38, "sessions need IPython, which its Python does not have")
         start_cell(agent, operation, request)
 
     return start

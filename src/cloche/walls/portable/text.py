@@ -6,7 +6,7 @@ import os
 from _thread import start_new_thread
 from binascii import Error, a2b_base64, b2a_base64
 
-CHUNK = 48 << 10  # bytes of one line
+CHUNK = 48 << 10  # bytes per line
 
 
 class NotBase64(Exception):
@@ -29,7 +29,7 @@ class LineDecoder:
 
 
 def encoded(data: bytes) -> bytes:
-    """The lines for some bytes."""
+    """Encode bytes as lines."""
     return b"".join(b2a_base64(data[start : start + CHUNK]) for start in range(0, len(data), CHUNK))
 
 

@@ -23,8 +23,8 @@ import jdk.jshell.execution.LocalExecutionControlProvider;
 import sun.misc.Signal;
 
 /**
- * Runs the cells of a Java kernel, by JShell in this JVM: kernels/folder_kernel.py tells which one, and finds in its folder
- * what came of it.
+ * Runs the cells of a Java kernel with JShell in this JVM: kernels/folder_kernel.py sends their numbers, and finds the
+ * results in the folder of each.
  */
 final class Kernel {
     private static final String[] IMPORTS = {"java.io.*", "java.math.*", "java.net.*", "java.nio.charset.*",
@@ -35,7 +35,7 @@ final class Kernel {
 
     private final JShell shell = JShell.builder().in(System.in).out(System.out).err(System.err)
             .executionEngine(new LocalExecutionControlProvider(), Map.of()).build();
-    private Path folder; // of the cell under way
+    private Path folder; // of the current cell
     private boolean interrupted;
 
     private Kernel() {
@@ -48,7 +48,7 @@ final class Kernel {
         });
     }
 
-    /** The argument is the folder; this ends when there are no more cells. */
+    /** Runs cells until there are no more; the argument is the kernel's folder. */
     public static void main(String[] words) throws IOException {
         Path ours = Path.of(words[0]);
         Kernel kernel = new Kernel();
@@ -71,7 +71,7 @@ final class Kernel {
         Snippet last = null;
         String value = null;
         boolean declaresOnly = true;
-        List<DeclarationSnippet> waiting = new ArrayList<>(); // for what may be declared further down
+        List<DeclarationSnippet> waiting = new ArrayList<>(); // for declarations further down
         while (!rest.isBlank()) {
             SourceCodeAnalysis.CompletionInfo info = analysis.analyzeCompletion(rest);
             String source = info.source() == null ? rest : info.source();
@@ -98,7 +98,7 @@ final class Kernel {
             }
         }
         Matcher program = PROGRAM.matcher(code);
-        if (declaresOnly && program.find()) { // a whole program: whoever sends one wants it run
+        if (declaresOnly && program.find()) { // a whole program: its sender wants it run
             for (SnippetEvent event : shell.eval(program.group(1) + ".main(new String[0]);")) {
                 failed(event, code, 0);
             }
@@ -112,7 +112,7 @@ final class Kernel {
                 || snippet.subKind() == Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND;
     }
 
-    /** Tells what is wrong with a piece of the cell, if something is. */
+    /** Reports the error in a piece of the cell, if there is one. */
     private boolean failed(SnippetEvent event, String code, int offset) throws IOException {
         if (interrupted) {
             fail("KeyboardInterrupt", "The cell was interrupted.", "");
@@ -168,7 +168,7 @@ final class Kernel {
         }
     }
 
-    /** Without the names that JShell gives to what is around a snippet. */
+    /** Removes the names that JShell gives to the code around a snippet. */
     private static String plain(String text) {
         return text.replaceAll("\\bREPL\\.\\$JShell\\$\\w+[.$]", "").replaceAll("\n\\s*location: class\\s*$", "");
     }

@@ -1,15 +1,15 @@
 'use strict';
-// The kernel's end of its control: what goes out on descriptor 3, as `cloche.wire.frames` has it.
+// The kernel's end of its control, on descriptor 3; `cloche.wire.frames` describes the frames.
 //
-// Everything is written at once and in full: output and displays keep their order, and nothing is lost when the process
-// ends the next moment.
+// Everything is written immediately and completely: output and displays keep their order, and nothing is lost if the
+// process ends the next moment.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Atomics, Buffer, Int32Array, JSON, RangeError, SharedArrayBuffer, process, setTimeout } = globalThis;
 
 const fs = require('fs');
 
-const { writeSync, readSync, read } = fs; // as they are now: a cell may replace them, and those below
+const { writeSync, readSync, read } = fs; // saved now: a cell may replace them, and those below
 const { stringify } = JSON;
 const { pid } = process;
 const kill = process.kill.bind(process);
@@ -17,8 +17,8 @@ const { alloc, allocUnsafeSlow, concat, from } = Buffer;
 
 const FD = 3;
 const HEADER = 9;
-const CHUNK = 128 << 10; // of output in one frame
-const PIECE = 64 << 10; // of a message in one frame
+const CHUNK = 128 << 10; // bytes of output in one frame
+const PIECE = 64 << 10; // bytes of a message in one frame
 const MAX_PAYLOAD = 1 << 20;
 
 const kinds = {
@@ -29,20 +29,20 @@ const kinds = {
 const scratch = allocUnsafeSlow(HEADER + CHUNK);
 const nap = new Int32Array(new SharedArrayBuffer(4));
 
-// What is being written.  An interrupt may end the code that writes at any call; the rest of the frame then goes out
-// before the next one, so that the stream stays whole.
+// The frame that is being written.  An interrupt may end the writing code at any call; the rest of the frame then goes
+// out before the next one, so that the stream stays intact.
 let waiting = scratch;
 let sent = 0;
 let end = 0;
 
-/** The operation of the cell under way, or of the last one: later output of its timers belongs to it, too. */
+/** The operation of the current or the last cell: later output of its timers belongs to it, too. */
 let operation = 0;
 
 function setOperation(number) {
   operation = number;
 }
 
-/** The agent is gone, or a cell has closed the descriptor.  An exit would wait for threads that wait for a read. */
+/** The agent is gone, or a cell has closed the descriptor.  A normal exit would wait for threads in a read. */
 function leave() {
   kill(pid, 'SIGKILL');
 }
@@ -71,7 +71,7 @@ function writeHeader(buffer, at, length, kind, number) {
   buffer[at + 8] = kind;
 }
 
-/** Output: a text or bytes. */
+/** Sends output: a string or bytes. */
 function write(kind, data) {
   flush();
   if (typeof data === 'string') {
@@ -93,7 +93,7 @@ function write(kind, data) {
   }
 }
 
-/** One frame whose payload is JSON. */
+/** Sends a frame whose payload is JSON. */
 function sendJson(kind, value, number = operation) {
   const payload = from(stringify(value));
   if (payload.length > MAX_PAYLOAD) throw new RangeError(`more than ${MAX_PAYLOAD} bytes cannot be sent`);
@@ -104,7 +104,7 @@ function sendJson(kind, value, number = operation) {
   put(frame, frame.length);
 }
 
-/** A message of any length, in pieces that nothing else comes between. */
+/** Sends a message of any length, in consecutive frames. */
 function sendMessage(message) {
   const data = from(stringify(message));
   const pieces = Math.max(1, Math.ceil(data.length / PIECE));
@@ -124,7 +124,7 @@ function sendMessage(message) {
 /**
  * Calls back with each batch of frames that arrives: `{operation, kind, payload}`.
  *
- * By a blocking read in a thread of the pool, not by a socket of the event loop: that would make the descriptor
+ * Uses a blocking read in a thread of the pool, not a socket of the event loop, which would make the descriptor
  * non-blocking for the writes, too.
  */
 function listen(receive) {
@@ -134,7 +134,7 @@ function listen(receive) {
     read(FD, inbox, 0, inbox.length, null, (problem, count) => {
       if (problem && problem.code === 'EAGAIN') return void setTimeout(next, 1);
       if (problem || count === 0) leave();
-      const data = concat([rest, inbox.subarray(0, count)]); // a copy: the next read is under way at once
+      const data = concat([rest, inbox.subarray(0, count)]); // copied, because the next read starts at once
       next();
       const frames = [];
       let at = 0;

@@ -1,13 +1,13 @@
 'use strict';
-// Names that are declared again.  V8's REPL mode allows `let` after `let` and `const` after `const`, no mixture; cells
-// are written one after the other by somebody who does not remember which it was.
+// Names that are declared again.  V8's REPL mode allows `let` after `let` and `const` after `const`, but no mixture.
+// The author of a cell does not remember which one an earlier cell used.
 
 const { tokenize } = require('./tokens.js');
 
 const LEXICAL = { let: 'var', class: 'var' };
 const HOISTED = { var: 'let', function: 'let' };
 
-/** `const` at the top of a cell becomes `let`, of the same use in later cells as any other variable. */
+/** Turns `const` at the top level of a cell into `let`, so that later cells can assign it. */
 function relax(source) {
   if (!/\bconst\b/.test(source)) return source;
   const tokens = tokenize(source);
@@ -15,15 +15,15 @@ function relax(source) {
   let at = 0;
   for (const [i, token] of tokens.entries()) {
     if (token.text !== 'const' || token.depth > 0 || !isKeyword(tokens, i)) continue;
-    result += `${source.slice(at, token.start)}let  `; // as long as `const`: columns stay
+    result += `${source.slice(at, token.start)}let  `; // as long as `const`, so that columns stay
     at = token.end;
   }
   return result + source.slice(at);
 }
 
 /**
- * The cell with the declaration of `name` turned from one of the two worlds (`let` and `class`; `var` and `function`)
- * into the other, where an earlier cell has declared the name; null when there is none.
+ * Moves the declaration of `name` to the other of two groups (`let` and `class`; `var` and `function`), because an
+ * earlier cell has declared the name there; null when there is no such declaration.
  */
 function convert(source, name) {
   const tokens = tokenize(source);
@@ -41,7 +41,7 @@ function convert(source, name) {
   return null;
 }
 
-/** Where the function or class ends: what it becomes needs a semicolon there. */
+/** Returns the end of the function or class, where its replacement needs a semicolon. */
 function endOfBody(tokens, i) {
   const open = tokens.findIndex((token, at) => at > i && token.depth === 0 && token.text === '{');
   const close = tokens.findIndex((token, at) => at > open && token.depth === 0 && token.text === '}');

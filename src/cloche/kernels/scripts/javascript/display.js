@@ -1,7 +1,7 @@
 'use strict';
-// What a value looks like: its MIME types, bounded.
+// The forms of a value: its MIME types, with limits.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Array, Buffer, Error, JSON, Number, Object, String, Symbol } = globalThis;
 
 const util = require('util');
@@ -13,12 +13,12 @@ const NODES = 500_000;
 
 const DESCRIBES = [Symbol.for('cloche.display'), Symbol.for('Jupyter.display')];
 
-const { inspect } = util; // as they are now: a cell may replace them
+const { inspect } = util; // saved now: a cell may replace them
 const { byteLength, from } = Buffer;
 const { stringify } = JSON;
-const { isProxy, isDate, isUint8Array } = util.types; // which no object can deceive
+const { isProxy, isDate, isUint8Array } = util.types; // no object can deceive these
 
-/** As Node's own REPL shows it. */
+/** Formats a value as Node's own REPL does. */
 function textOf(value) {
   const nested = value !== null && typeof value === 'object';
   try {
@@ -31,7 +31,7 @@ function textOf(value) {
 }
 
 /**
- * The value's MIME bundle; a promise of it when the value describes itself asynchronously.
+ * Returns the value's MIME bundle, or a promise of it if the value describes itself asynchronously.
  * @returns {Record<string, unknown> | Promise<Record<string, unknown>>}
  */
 function bundleOf(value) {
@@ -77,7 +77,7 @@ function plainBundle(value) {
   return bundle;
 }
 
-/** A bundle that a cell made, as one that can be sent. */
+/** Makes a bundle from a cell safe to send. */
 function checked(bundle, value) {
   if (bundle === null || typeof bundle !== 'object') return plainBundle(value === undefined ? bundle : value);
   const result = {};
@@ -115,7 +115,7 @@ function imageTypeOf(value) {
   return null;
 }
 
-/** A copy of the value that is nothing but JSON; undefined when it has anything else in it, or too much. */
+/** Returns a copy of the value that is only JSON; undefined if it has anything else in it, or too much. */
 function jsonOf(value) {
   let room = DATA_BYTES;
   let nodes = NODES;
@@ -164,7 +164,7 @@ function jsonOf(value) {
   };
   const valueOf = (thing, key) => {
     const property = Object.getOwnPropertyDescriptor(thing, key);
-    if (property && property.get) throw stop; // it may do anything
+    if (property && property.get) throw stop; // a getter may do anything
     return property && property.value;
   };
 

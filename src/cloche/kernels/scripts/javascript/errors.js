@@ -1,7 +1,7 @@
 'use strict';
-// Errors as their cell's author wants to read them: the lines of cells, and none of the kernel's.
+// Errors for a cell's author: with the lines of cells, and none of the kernel's.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Error, Map, String } = globalThis;
 
 const path = require('path');
@@ -10,7 +10,7 @@ const { FRAME } = require('./interrupts.js');
 const { cut, messageOf, textOf } = require('./display.js');
 
 const KEPT_CELLS = 1000;
-const LINE = 300; // of a source line that is shown
+const LINE = 300; // characters of a source line that is shown
 
 const OURS = __dirname + path.sep;
 const KERNEL = path.join(path.dirname(__dirname), 'javascript.js');
@@ -18,7 +18,7 @@ const KERNEL = path.join(path.dirname(__dirname), 'javascript.js');
 /** @type {Map<string, {source: string, map: {line(line: number, column: number): [number, number]} | null}>} */
 const cells = new Map();
 
-/** Remember a cell's source, to show the line that failed; `map` finds the author's line in what was run. */
+/** Remembers a cell's source, to show the line that failed; `map` finds the author's line in the code that was run. */
 function remember(name, source, map = null) {
   cells.set(name, { source, map });
   if (cells.size > KEPT_CELLS) cells.delete(cells.keys().next().value);
@@ -35,7 +35,7 @@ function install() {
     const frames = [];
     for (const site of sites) {
       const file = site.getFileName();
-      if (file === FRAME || file === 'node:inspector') break; // below is what runs a cell
+      if (file === FRAME || file === 'node:inspector') break; // the frames below run the cell
       if (typeof file === 'string' && (file === KERNEL || file.startsWith(OURS))) continue;
       frames.push(site);
     }
@@ -59,7 +59,7 @@ function mapped(frame) {
 }
 
 /**
- * The message that tells of an error.
+ * Returns the message that reports an error.
  * @param {unknown} problem what was thrown
  * @param {{name: string, line: number, column: number} | null} place of a cell that did not compile
  */
@@ -86,7 +86,7 @@ function isError(problem) {
   }
 }
 
-/** One that is not JavaScript's: the kernel's own. */
+/** Reports an error of the kernel, not of JavaScript. */
 function plain(name, message) {
   const text = message ? `${name}: ${message}` : name;
   return { type: 'error', name, message, traceback: text, ansi: `\x1b[31m${text}\x1b[39m` };
@@ -103,7 +103,7 @@ function nameOf(problem) {
 function shown(problem, colors) {
   try {
     const text = util.inspect(problem, { depth: 4, colors, maxStringLength: 10_000 });
-    return cut(text === `[${problem.stack}]` ? problem.stack : text); // brackets where there are no frames
+    return cut(text === `[${problem.stack}]` ? problem.stack : text); // without frames, inspect adds brackets
   } catch {
     return `${nameOf(problem)}: ${messageOf(problem)}`;
   }
@@ -112,7 +112,7 @@ function shown(problem, colors) {
 function placeOf(problem) {
   let found;
   try {
-    // The first frame that is a cell's, if only Node's own functions are above it.
+    // The first frame of a cell, if only Node's own functions are above it.
     for (const line of String(problem.stack).split('\n')) {
       if (!/^ {4}at /.test(line)) continue;
       found = /(cell-\d+\.[jt]s):(\d+):(\d+)\)?$/.exec(line);

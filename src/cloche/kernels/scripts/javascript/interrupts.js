@@ -1,11 +1,11 @@
 'use strict';
-// How a cell is stopped, also one that never returns to the event loop.
+// Interrupts cells, even one that never returns to the event loop.
 //
 // The synchronous part of a cell runs in a `vm.Script` with `breakOnSigint`: a thread of Node's own catches the signal
-// and ends the script.  What runs later (after an `await`, in timers) is nobody's script: there a worker thread waits
-// for the signal in the same way, tells the main thread, and if that is too busy to answer, ends what it executes.
+// and ends the script.  Later code (after an `await`, in timers) is not in that script.  For it, a worker thread waits
+// for the signal, tells the main thread, and if that is too busy to answer, terminates what it executes.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Atomics, Int32Array, Object, SharedArrayBuffer, process, setImmediate } = globalThis;
 
 const inspector = require('inspector');
@@ -17,11 +17,11 @@ const ARMED = 1;
 
 const RUN = '__run__';
 
-/** The file that the kernel's own frames below a cell's end in: errors.js cuts there. */
+/** The file that the kernel's own frames below a cell's frames belong to: errors.js cuts there. */
 const FRAME = 'cloche:run';
 
 const script = new vm.Script(`${RUN}()`, { filename: FRAME });
-const state = new Int32Array(new SharedArrayBuffer(8)); // IDLE or ARMED; how often the main thread has answered
+const state = new Int32Array(new SharedArrayBuffer(8)); // IDLE or ARMED; number of the main thread's answers
 
 let todo = null;
 let binding = null;
@@ -38,18 +38,18 @@ function install(ours, interrupted) {
   process.noDeprecation = true; // about process.binding
   try {
     binding = process.binding('contextify');
-    // From here on the signal never kills, and is noted when nobody waits for it.
+    // From here on the signal never kills, and is noted if nobody waits for it.
     binding.startSigintWatchdog();
     keepSignalToOurselves();
     allowUnwinding(process.binding('async_wrap'));
   } catch {
-    binding = null; // a Node that hides them: a signal between two cells is taken by the event loop
+    binding = null; // a Node that hides them: the event loop handles a signal between two cells
     process.on('SIGINT', () => onInterrupt());
   }
   process.noDeprecation = noDeprecation;
 }
 
-/** A cell's own `process.on('SIGINT')` would replace the handler that interrupts depend on. */
+/** Ignores a cell's own `process.on('SIGINT')`, which would replace the handler that interrupts depend on. */
 function keepSignalToOurselves() {
   for (const [event, name] of [
     ['newListener', 'startListeningIfSignal'],
@@ -62,7 +62,7 @@ function keepSignalToOurselves() {
   }
 }
 
-/** Ending what the event loop executes leaves entries on the stack of asynchronous contexts; Node would abort. */
+/** Terminating the event loop's code leaves entries on the stack of asynchronous contexts, and Node would abort. */
 function allowUnwinding(wrap) {
   wrap.async_hook_fields[wrap.constants.kCheck] = 0;
   clearStack = () => wrap.clearAsyncIdStack();
@@ -87,7 +87,7 @@ function run(work) {
   }
 }
 
-/** From now on an interrupt reaches what the event loop runs. */
+/** Lets interrupts reach the code that the event loop runs, from now on. */
 function arm() {
   if (binding === null) return;
   Atomics.store(state, 0, ARMED);
@@ -119,7 +119,7 @@ function disarm() {
   Atomics.notify(state, 0);
 }
 
-/** Ends what is being executed, down to the event loop, then calls `after`.  No `catch` or `finally` runs. */
+/** Terminates the running code, down to the event loop, then calls `after`.  No `catch` or `finally` runs. */
 function unwind(after) {
   setImmediate(() => {
     clearStack();

@@ -1,8 +1,8 @@
 'use strict';
-// `import` and `export` in cells.  V8's REPL mode takes scripts, not modules: so declarations become calls of a helper,
-// in place, with every line where it was.
+// `import` and `export` in cells.  V8's REPL mode takes scripts, not modules, so declarations become calls of a helper;
+// every line stays in its place.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Error, JSON, Map, Object, Set, URL, process } = globalThis;
 
 const Module = require('module');
@@ -17,9 +17,9 @@ const META = '__importMeta__';
 const DECLARES = new Set(['const', 'let', 'var', 'function', 'class', 'async']);
 
 /**
- * The cell as a script.
+ * Turns the cell into a script.
  * @param {string} source
- * @param {boolean} typed it was TypeScript: what it imports may be a type, which is not there
+ * @param {boolean} typed it was TypeScript: an import may be a type, which does not exist at run time
  */
 function rewrite(source, typed) {
   if (!/\b(import|export)\b/.test(source)) return source;
@@ -69,7 +69,7 @@ function declaration({ star, bindings }, call) {
   return bindings.length ? `const ${pattern} = ${call};` : `void (${call});`;
 }
 
-/** What stands between `import` and the module's name; null when it is no import declaration. */
+/** Parses what is between `import` and the module's name; null if this is not an import declaration. */
 function clauseAt(tokens, i) {
   const found = { star: '', bindings: [], names: [], specifier: -1 };
   const text = () => (tokens[i] ? tokens[i].text : '');
@@ -105,7 +105,7 @@ function clauseAt(tokens, i) {
   return { ...found, specifier: i + 1 };
 }
 
-/** Where the declaration ends whose module's name is at `i`, and its attributes as an expression. */
+/** Returns the end of the declaration whose module name is at `i`, and its attributes as an expression. */
 function afterSpecifier(source, tokens, i) {
   let attributes = 'undefined';
   const word = tokens[i + 1];
@@ -149,7 +149,7 @@ function exportAt(source, tokens, i) {
   return [token.start, end, blank(source, token.start, end)];
 }
 
-/** Is it a function or class with a name that follows? */
+/** Says whether a function or class with a name follows. */
 function isNamed(tokens, i) {
   const text = (at) => (tokens[at] ? tokens[at].text : '');
   if (text(i) === 'async' && text(i + 1) === 'function') i++;
@@ -166,13 +166,13 @@ function blank(source, start, end) {
   return source.slice(start, end).replace(/[^\n]/g, ' ');
 }
 
-/** As of a module that cannot be linked; V8's class of that name is for cells that it cannot read. */
+/** An error as for a module that cannot be linked; V8's class of that name is for cells that it cannot parse. */
 class MissingExport extends Error {}
 MissingExport.prototype.name = 'SyntaxError';
 
 const loaders = new Map(); // by folder
 
-/** A dynamic import that finds modules as a file in this folder would. */
+/** Imports a module dynamically, and finds it as a file in this folder would. */
 function loaderFor(folder) {
   if (!loaders.has(folder)) {
     const file = path.join(folder, 'cell.js');
@@ -187,7 +187,7 @@ function loaderFor(folder) {
 
 function dynamicImport(name, options) {
   const attributes = options && (options.with || options.assert);
-  // Node 18 knows the older of the two words alone.
+  // Node 18 knows only the older of the two words.
   return loaderFor(here())(name, attributes && { with: attributes, assert: attributes });
 }
 
@@ -203,7 +203,7 @@ async function staticImport(name, attributes, names) {
 
 const started = process.cwd();
 
-/** Relative names begin here. */
+/** Returns the folder where relative names start. */
 function here() {
   try {
     return process.cwd();
@@ -227,7 +227,7 @@ function makeRequire() {
   return Object.assign((name) => requireHere()(name), { cache, extensions, main, resolve });
 }
 
-/** What a module's scope has, as globals. */
+/** Defines the names of a module's scope as globals. */
 function install() {
   const file = path.join(started, 'cell.js');
   const module = new Module(file);

@@ -1,7 +1,7 @@
 'use strict';
-// `process.stdout`, `process.stderr` and `process.stdin` as a cell finds them.
+// `process.stdout`, `process.stderr` and `process.stdin` of a cell.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Buffer, Object, TypeError, console, process } = globalThis;
 
 const { Console } = require('console');
@@ -11,12 +11,12 @@ const control = require('./control.js');
 
 const { openSync, closeSync } = fs;
 
-/** Standard output and errors go to the control, at once; `console` writes to these streams. */
+/** Sends standard output and errors to the control immediately; `console` writes to these streams. */
 function installOutput() {
   define('stdout', outputStream(control.kinds.STDOUT, 1));
   define('stderr', outputStream(control.kinds.STDERR, 2));
-  // Node's own methods tell the inspector of every call, which keeps the arguments and costs more than the output;
-  // and with errors to ignore, these here would listen for some at every call.
+  // Node's own methods report every call to the inspector, which keeps the arguments and costs more than the output.
+  // If errors were ignored, these methods would add a listener at every call.
   const plain = new Console({ stdout: process.stdout, stderr: process.stderr, ignoreErrors: false });
   for (const [name, value] of Object.entries(plain)) {
     if (typeof value === 'function' && name in console) console[name] = value;
@@ -43,14 +43,14 @@ function outputStream(kind, fd) {
   stream.fd = fd;
   stream._type = 'pipe';
   stream._isStdio = true;
-  stream.destroySoon = stream.destroy = () => stream; // as Node's own, they cannot be closed
+  stream.destroySoon = stream.destroy = () => stream; // like Node's own, they cannot be closed
   stream.end = (chunk, encoding, done) => {
     if (typeof chunk !== 'function' && chunk !== undefined && chunk !== null) send(chunk, encoding);
     const callback = [chunk, encoding, done].find((value) => typeof value === 'function');
     if (callback) process.nextTick(callback);
     return stream;
   };
-  // Without the queue of a Writable: a write is over when it returns.
+  // Without the queue of a Writable: a write is complete when it returns.
   stream.write = (chunk, encoding, done) => {
     if (typeof encoding === 'function') [done, encoding] = [encoding, undefined];
     if (typeof chunk !== 'string' && !(chunk instanceof Uint8Array)) {
@@ -65,9 +65,9 @@ function outputStream(kind, fd) {
   return stream;
 }
 
-let stdin = null; // made when it is first asked for
+let stdin = null; // created when it is first used
 
-/** The cell's input is descriptor 0 itself, so that `fs.readFileSync(0)` and child processes find it, too. */
+/** Makes the cell's input descriptor 0 itself, so that `fs.readFileSync(0)` and child processes find it, too. */
 function openInput(path) {
   replaceDescriptor(path || '/dev/null');
   dropStream();
@@ -106,7 +106,7 @@ function installInput() {
       return stdin;
     },
   });
-  // Opened by that name, a pipe whose writer is done would wait for another one.
+  // If it were opened by that name, a pipe whose writer is done would wait for another writer.
   const { readFileSync } = fs;
   fs.readFileSync = function (file, ...rest) {
     return readFileSync.call(this, file === '/dev/stdin' ? 0 : file, ...rest);
@@ -114,7 +114,7 @@ function installInput() {
   Object.defineProperty(globalThis, 'prompt', { value: prompt, writable: true, configurable: true, enumerable: false });
 }
 
-/** Ask on standard output, and read a line of the cell's input; null at its end. */
+/** Asks on standard output, and reads a line of the cell's input; null at its end. */
 function prompt(message = '', fallback = null) {
   control.write(control.kinds.STDOUT, message === '' ? '' : `${message} `);
   const line = [];

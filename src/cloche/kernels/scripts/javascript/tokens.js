@@ -1,7 +1,7 @@
 'use strict';
-// Just enough of JavaScript's grammar to know what is code, and what is text, comment or regular expression.
+// Just enough of JavaScript's grammar to tell code from strings, comments and regular expressions.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Set } = globalThis;
 
 const WORD = /[\p{ID_Start}$_#\\][\p{ID_Continue}$\u200c\u200d\\]*/uy;
@@ -9,7 +9,7 @@ const NUMBER = /\.?[0-9][\w.]*/y;
 const PUNCTUATOR = /\.\.\.|=>|\?\.(?![0-9])|\+\+|--|[^]/uy;
 const FLAGS = /[\p{ID_Continue}$]*/uy;
 
-// After these words a slash begins a regular expression; after other words it divides.
+// After these words a slash starts a regular expression; after other words it divides.
 const OPERATORS = new Set(
   'await case delete do else extends in instanceof new of return throw typeof void yield'.split(' '),
 );
@@ -20,11 +20,11 @@ const HEADS = new Set(['if', 'while', 'for', 'with']);
  *   end: number, depth: number}} Token
  *
  * @param {string} source
- * @returns {Token[]} up to where it is not JavaScript any more: V8 will say why
+ * @returns {Token[]} up to the first text that is not JavaScript: V8 will report it
  */
 function tokenize(source) {
   const tokens = [];
-  const open = []; // the brackets around the place that is looked at: {text, before, value}
+  const open = []; // the brackets around the current position: {text, before, value}
   let at = source.startsWith('#!') ? endOfLine(source, 0) : 0;
   let closed = null; // the bracket that the last token closed
 
@@ -118,7 +118,7 @@ function endOfRegex(source, at) {
   return -1;
 }
 
-/** May a value begin after this token?  Then a slash begins a regular expression there. */
+/** Says whether a value may start after this token; if so, a slash starts a regular expression there. */
 function isRegexPlace(before, closed) {
   if (!before) return true;
   if (before.type === 'word') return OPERATORS.has(before.text);
@@ -137,7 +137,7 @@ function isRegexPlace(before, closed) {
   }
 }
 
-/** Is a brace after this token an object's, not a block's? */
+/** Says whether a brace after this token starts an object, not a block. */
 function isValuePlace(before) {
   if (!before) return false;
   if (before.type === 'word') return OPERATORS.has(before.text) && before.text !== 'do' && before.text !== 'else';

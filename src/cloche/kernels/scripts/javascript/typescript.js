@@ -1,8 +1,8 @@
 'use strict';
-// TypeScript cells: the types are taken away, and what is left runs as JavaScript.  The compiler is
-// loaded with the first of them.
+// TypeScript cells: the types are removed, and the rest runs as JavaScript.  The compiler is loaded with the first
+// of them.
 
-// As they are now: a cell may declare these names, too.
+// Saved now, because a cell may declare these names, too.
 const { Error, JSON, Object, String, SyntaxError, process } = globalThis;
 
 const { SourceMap } = require('module');
@@ -15,19 +15,19 @@ let compiler = null;
 /**
  * @param {string} source
  * @param {string} name the cell's, for messages
- * @returns {{code: string, map: object | null}} with `map`, lines are not where they were
+ * @returns {{code: string, map: object | null}} with `map`, lines have moved
  */
 function strip(source, name) {
   const { transformSync } = load();
   const options = { filename: name, module: true, transform: { verbatimModuleSyntax: true, noEmptyExport: true } };
   try {
-    // Types become blanks, and every line and column stays.
+    // Types become blanks, so that every line and column stays.
     return { code: transformSync(source, { ...options, mode: 'strip-only' }).code, map: null };
   } catch (problem) {
     if (!problem || problem.code !== 'UnsupportedSyntax') throw syntaxError(problem, name);
   }
   try {
-    // Enums, namespaces and parameter properties are more than types: code is written for them.
+    // Enums, namespaces and parameter properties are more than types: the compiler writes code for them.
     const { code, map } = transformSync(source, { ...options, mode: 'transform', sourceMap: true });
     return { code, map: lineMap(new SourceMap(JSON.parse(map))) };
   } catch (problem) {
@@ -40,7 +40,7 @@ function load() {
     try {
       compiler = require(path.join(MODULES, '@swc/wasm-typescript'));
     } catch (problem) {
-      const missing = new Error('TypeScript is not available: its compiler was not there when the environment was built');
+      const missing = new Error('TypeScript is not available: its compiler is missing from the sandbox environment');
       missing.cause = problem;
       throw missing;
     }

@@ -7,7 +7,7 @@ const { parentPort, workerData } = require('worker_threads');
 
 const IDLE = 0;
 const ARMED = 1;
-const PATIENCE_MS = 50; // what an idle event loop needs to answer is far less
+const PATIENCE_MS = 50; // an idle event loop answers far sooner
 
 const session = new inspector.Session();
 session.connectToMainThread();
