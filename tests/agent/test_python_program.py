@@ -1,4 +1,4 @@
-"""A program behaves as under `python3 main.py`: each is run both ways, in one sandbox, and must not differ."""
+"""A program behaves as under `python3 main.py`: each one runs both ways in one sandbox, with the same result."""
 
 # ruff: noqa: E501  (programs are easier to compare when each is one line)
 
@@ -18,7 +18,7 @@ from cloche.walls.jail.nursery_client import Nurseries
 
 MAIN = "/sandbox/code/main.py"
 
-# A program each; what it prints, to which stream, and how it ends is compared with a bare interpreter's.
+# Programs whose output on each stream and whose exit status are compared with a bare interpreter's.
 PROGRAMS = {
     "main module": """
         import sys
@@ -456,7 +456,7 @@ PROGRAMS = {
     "main module is imported once": "import sys; print([n for n, m in sys.modules.items() if getattr(m, '__file__', None) == __file__])",
 }
 
-# The same for programs that fail: here the judgement is looked at as well.
+# The same for programs that fail; their `Error` is checked as well.
 FAILING = {
     "plain": ("1/0", "ZeroDivisionError", "division by zero"),
     "nested": ("def f(): g()\ndef g(): raise KeyError('k')\nf()", "KeyError", "'k'"),
@@ -615,7 +615,7 @@ SOURCES = {
 
 @pytest.fixture(scope="module", params=["plain", "data"])
 def shared(jail: None, request: pytest.FixtureRequest) -> Iterator[cloche.Sandbox]:
-    """One sandbox for programs that do not mind each other; from either nursery."""
+    """A sandbox for programs that do not disturb each other, from each nursery."""
     nurseries = Nurseries(Settings(warm=request.param == "data"))
     if request.param == "data":
         nurseries.warm_up()
@@ -625,7 +625,7 @@ def shared(jail: None, request: pytest.FixtureRequest) -> Iterator[cloche.Sandbo
 
 
 def bare(box: cloche.Sandbox, *args: str, stdin: str | bytes | None = None, **more: str) -> cloche.Result:
-    """The program that was just run, by an interpreter of its own."""
+    """Run the last program again, in a fresh interpreter."""
     return box.commands.run(["python3", MAIN, *args], stdin=stdin, env=more)
 
 
@@ -634,7 +634,7 @@ _LEFT_OVER = r"^(Exception ignored on threading shutdown:\n)?OverflowError: Pyth
 
 
 def same(ours: cloche.Result, theirs: cloche.Result) -> None:
-    """Equal, but for addresses in memory and for the few frames of ours that count for the depth of a recursion."""
+    """Assert equal results, except for memory addresses and for the frames of ours in a deep recursion."""
 
     def comparable(text: str) -> str:
         text = re.sub(r" at 0x[0-9a-f]+>", " at 0x…>", text)

@@ -11,7 +11,7 @@ _PREFIX, _RANDOM = ".cloche-", 16
 _MAX_REMEMBERED = 1000
 
 _in_progress: set[str] = set()  # names of temporary files that are being written
-# recently renamed temporary files, and the changes that a watch reports for each
+# Recently renamed temporary files, and the changes that a watch reports for each.
 _published: dict[str, tuple[str, ...]] = {}
 
 

@@ -6,6 +6,7 @@ import os
 from time import monotonic
 
 from cloche.agent import process_trees, processes
+from cloche.agent.spawning import pipe, spawn
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -138,9 +139,9 @@ class BuildStep:
         cwd = step.get("cwd") or agent.home
         os.makedirs(cwd, exist_ok=True)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._output_pipe, writing = processes.pipe()
+        self._output_pipe, writing = pipe()
         try:
-            self.pid = processes.spawn(list(step["argv"]), cwd, environment, (null, writing, writing))
+            self.pid = spawn(list(step["argv"]), cwd, environment, (null, writing, writing))
         except BaseException:
             os.close(self._output_pipe)
             raise

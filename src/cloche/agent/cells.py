@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import artifacts, kernel_process, processes
+from cloche.agent import artifacts, kernel_process
+from cloche.agent.files import disk
 from cloche.agent.input_writer import InputWriter
+from cloche.agent.spawning import pipe
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -50,7 +52,7 @@ class RunningCell:
         if not request.get("input"):
             self._begin()
         elif "fork" in context.description["how"]:
-            reading, writing = processes.pipe()
+            reading, writing = pipe()
             self._input_writer = InputWriter(agent, operation, writing)
             self._begin((reading,))
         elif request["input"] == "interactive":
@@ -185,7 +187,7 @@ class RunningCell:
                 os.unlink(self._request["stdin"])
             except OSError:
                 pass
-        end["disk"] = processes.disk(self._agent.home)
+        end["disk"] = disk(self._agent.home)
         end["refused"] = [name for name, when in self._agent.refused.items() if when >= self._began][:16]
         end["artifacts"] = artifacts.new_or_changed(self._files, artifacts.scan(self._agent.home))
         self._agent.finish(self._operation, frames.EXIT, end)

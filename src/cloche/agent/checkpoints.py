@@ -38,10 +38,10 @@ class AgentCheckpoint:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # descriptions of the contexts at that moment, to create them again
+        # Descriptions of the contexts at that moment, to create them again.
         self.contexts: dict[str, dict[str, Any]] = {}
         self.frozen: dict[str, KernelProcess] = {}
-        # working directory of each context; a path, because the folder may be recreated
+        # Working directory of each context; a path, because the folder may be recreated.
         self.folders: dict[str, str] = {}
         self.killed: set[str] = set()  # contexts whose copies were killed since
 
@@ -284,7 +284,7 @@ class AgentCheckpoints:
         checkpoint = self.find(str(request["name"]))
         step = PendingReply(self._agent, operation, PendingReply.finish)
         done = step.expect()
-        # files that could not be removed are swept with the next checkpoint
+        # Files that could not be removed are swept with the next checkpoint.
         self._forget(checkpoint, lambda _: done(None))
         step.all_started()
 

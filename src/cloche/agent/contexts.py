@@ -7,8 +7,8 @@ from _collections import deque  # type: ignore[import-not-found]
 
 from cloche.agent import kernel_process, python
 from cloche.agent.cells import RunningCell
-from cloche.agent.files import resolve
 from cloche.agent.kernel_process import KernelProcess
+from cloche.agent.paths import resolve
 from cloche.wire import frames
 
 TYPE_CHECKING = False

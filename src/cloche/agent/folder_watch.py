@@ -40,7 +40,7 @@ class FolderWatch:
         self._agent, self._operation, self._recursive = agent, operation, recursive
         self._folders: dict[int, str] = {}
         self._top = path
-        # cookie of a temporary file's rename, and the changes to report for its target
+        # Cookie of a temporary file's rename, and the changes to report for its target.
         self._replacing: tuple[int, tuple[str, ...]] = 0, ()
         self._credit = frames.WINDOW // 2  # a batch of events may exceed it
         self._fd = _inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)

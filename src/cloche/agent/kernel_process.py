@@ -11,7 +11,9 @@ from _collections import deque  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket, socketpair
 from time import monotonic
 
-from cloche.agent import process_trees, processes, signals
+from cloche.agent import process_trees, signals
+from cloche.agent.spare_python import take_spare
+from cloche.agent.spawning import pipe, spawn, widen
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -45,7 +47,7 @@ class KernelProcess:
         self.owner = owner
         self.pid = 0  # a copy that another kernel forked reports its pid later
         self.lost: dict[str, Any] = {}  # threads, children and sockets that a fork could not copy
-        # called once, when the kernel has started or failed to
+        # Called once, when the kernel has started or failed to.
         self.ready: Callable[[OSError | None], None] | None = None
         self._agent = agent
         self._control, self._socket = control, socket(AF_UNIX, SOCK_STREAM, 0, os.dup(control))
@@ -62,7 +64,7 @@ class KernelProcess:
         self._closed = False
         for fd in (control, self._socket.fileno(), stdout, stderr):
             os.set_blocking(fd, False)
-        processes.widen(stdout, _PIPE_SIZE)
+        widen(stdout, _PIPE_SIZE)
         if pid:
             self._adopt(pid)
         self._watch(True)
@@ -89,8 +91,8 @@ class KernelProcess:
     def fork(self, owner: Owner, request: dict[str, Any]) -> KernelProcess:
         """Let the kernel fork a copy; set the copy's `ready` to learn when it has started."""
         control, child_end = socketpair(AF_UNIX, SOCK_STREAM)
-        stdout, out = processes.pipe()
-        stderr, err = processes.pipe()
+        stdout, out = pipe()
+        stderr, err = pipe()
         copy = KernelProcess(self._agent, owner, 0, control.detach(), stdout, stderr)
 
         def answered(answer: dict[str, Any] | OSError) -> None:
@@ -327,17 +329,17 @@ class KernelProcess:
 def start(agent: Agent, owner: Owner, how: dict[str, Any], order: dict[str, Any]) -> KernelProcess:
     """Start a kernel: a fork of the warm Python (`{"fork": "python"}`), or a program (`{"argv": […]}`)."""
     if "fork" in how:
-        spare = processes.take_spare(agent)
+        spare = take_spare(agent)
         spare.send({"kernel": how["fork"], **order})
         os.close(spare.stdin)
         return KernelProcess(agent, owner, spare.pid, spare.order, spare.stdout, spare.stderr)
     control, child_end = socketpair(AF_UNIX, SOCK_STREAM)
-    stdout, out = processes.pipe()
-    stderr, err = processes.pipe()
+    stdout, out = pipe()
+    stderr, err = pipe()
     null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     try:
         environment = {**order["env"], "CLOCHE_TOOLS": dumps(order["tools"])}
-        pid = processes.spawn(how["argv"], order["cwd"], environment, (null, out, err, child_end.fileno()))
+        pid = spawn(how["argv"], order["cwd"], environment, (null, out, err, child_end.fileno()))
     except BaseException:
         for fd in (control.detach(), stdout, stderr):
             os.close(fd)

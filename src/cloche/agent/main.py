@@ -48,7 +48,7 @@ def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
 
 
 _DELAY_S = 0.001
-# bytes per read; the larger buffer is expensive to allocate, so it is used only when needed
+# Bytes per read; the larger buffer is expensive to allocate, so it is used only when needed.
 _SMALL_READ, _LARGE_READ = 32 << 10, 256 << 10
 BACKLOG = 1 << 20  # bytes queued for the engine, above which no program output is read
 
@@ -62,7 +62,7 @@ class Agent:
         self.environment = environment
         self.home = home
         self.operations: dict[int, OpenOperation] = {}
-        # system calls that the wall refused, with the time of the last one; filled by the wall
+        # System calls that the wall refused, with the time of the last one; filled by the wall.
         self.refused: dict[str, float] = {}
         self.spare: Any = None  # a forked Python that waits for its program (agent.spare_python.Spare)
         self.prestarted: PrestartedCommand | None = None  # a command that is stopped until it is requested

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import libc, processes, python, signals
+from cloche.agent import libc, python, signals
+from cloche.agent.spawning import expose_to_oom, pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _ptrace = libc.function("ptrace", "llll")
 _TRACEME, _DETACH, _SYSCALL, _SETOPTIONS, _GET_SYSCALL_INFO = 0, 17, 24, 0x4200, 0x420E
-# marks system-call stops, reports exec as an event, kills the tracee when the agent dies
+# Marks system-call stops, reports exec as an event, kills the tracee when the agent dies.
 _OPTIONS = 0x1 | 0x10 | 0x100000
 _SYSCALL_STOP = 5 | 0x80
 _ENTRY = 1  # a call is about to start, as opposed to has just returned
@@ -53,16 +54,16 @@ class PrestartedCommand:
         self._places = tuple(place.encode() for place in places)
         self._environment = {**agent.environment, **env}
         self.alive = False
-        theirs, (self.stdin, self.stdout, self.stderr) = processes.pipes()
+        child_ends, (self.stdin, self.stdout, self.stderr) = pipes()
         self.pid = os.fork()
         if self.pid == 0:
-            self._begin(agent.home, theirs)
-        for fd in theirs:
+            self._begin(agent.home, child_ends)
+        for fd in child_ends:
             os.close(fd)
         self._info = libc.fixed(bytes(_INFO_BYTES))
         if self._advance_in_time(meanwhile):
             self.alive = True
-            processes.expose_to_oom(self.pid)
+            expose_to_oom(self.pid)
             agent.adopt(self.pid, self._ended)
         else:
             self._close()
@@ -131,7 +132,7 @@ class PrestartedCommand:
             reason = os.WSTOPSIG(status)
             if reason == _SYSCALL_STOP and self._is_at_stop():
                 return True
-            # pass on signals that the command received
+            # Pass on signals that the command received.
             forwarded_signal = 0 if reason == _SYSCALL_STOP or status >> 16 else reason
         os.kill(self.pid, signals.SIGKILL)
         os.waitpid(self.pid, 0)

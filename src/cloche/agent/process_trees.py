@@ -25,7 +25,7 @@ def end_tree(agent: Agent, root: int) -> None:
     sessions_of_others = {*others, os.getsid(0)}  # the agent's own session has the background jobs
     while True:
         table = _table()
-        # not reaped yet; a process whose main thread has ended looks dead while its other threads go on
+        # Not reaped yet; a process whose main thread has ended looks dead while its other threads go on.
         doomed = {root}
         grown = True
         while grown:

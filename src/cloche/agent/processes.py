@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from _socket import AF_UNIX, SOCK_STREAM, socketpair
 from time import monotonic
 
-from cloche.agent import process_trees, python, signals
-from cloche.agent.files import open_regular, resolve
+from cloche.agent import process_trees, python, signals, spare_python, terminals
+from cloche.agent.files import disk
 from cloche.agent.input_writer import InputWriter
+from cloche.agent.paths import resolve
+from cloche.agent.spawning import pipes, spawn, write_file
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
     from cloche.agent.prestarted import PrestartedCommand
 
-_PIPE_SIZE = 256 << 10
 _FORWARD_DELAY_S = 0.003  # delay before the output of a program without input is read; see `forward_output_soon`
 
 
@@ -49,7 +48,7 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Runn
         script = None
     if script is not None:
         program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
-        spare = _start_python(agent, program)  # first: the program runs while we do the bookkeeping
+        spare = spare_python.start_program(agent, program)  # first: the program runs while we do the bookkeeping
         process = RunningProgram(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
     elif (prestarted := _take_prestarted(agent, request, cwd, environment)) is not None:
         prestarted.resume()
@@ -57,7 +56,8 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Runn
             agent, operation, prestarted.pid, prestarted.stdin, prestarted.stdout, prestarted.stderr
         )
     elif terminal:
-        process = _start_in_terminal(agent, operation, request["argv"], cwd, environment, terminal)
+        pid, master = terminals.spawn(request["argv"], cwd, environment, terminal)
+        process = RunningProgram(agent, operation, pid, os.dup(master), master, None)
     else:
         process = _start_with_pipes(agent, operation, request["argv"], cwd, environment)
     if not request.get("input") and not terminal:
@@ -70,16 +70,6 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Runn
     return process
 
 
-def write_file(path: str, data: bytes) -> None:
-    """Write a small file; the built-in `open` would copy about a hundred pages that are shared with the nursery."""
-    fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-    finally:
-        os.close(fd)
-
-
 def _write_source(path: str, text: str) -> None:
     data = text.encode("utf-8", "surrogateescape")
     try:
@@ -87,61 +77,6 @@ def _write_source(path: str, text: str) -> None:
     except FileNotFoundError:  # the previous program has removed the folder
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_file(path, data)
-
-
-class Spare:
-    """A forked Python that waits for the order to become a program or a kernel."""
-
-    def __init__(self, agent: Agent, early: bool = False, program: dict[str, Any] | None = None) -> None:
-        """Fork a Python.
-
-        `early`: there is time until the order comes, for a warm-up.  `program`: the order is known already, and need
-        not be sent.
-        """
-        child_ends, (self.stdin, self.stdout, self.stderr) = pipes()
-        self.order, order = -1, None
-        if program is None:
-            # A socket, not a pipe: for a kernel, it becomes the control.
-            self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
-        self.pid = os.fork()
-        if self.pid == 0:
-            raise python.BecomeProgram(*child_ends, order, early, program)
-        for fd in child_ends if order is None else (*child_ends, order):
-            os.close(fd)
-        self.alive = True
-        agent.adopt(self.pid, self._ended)
-
-    def send(self, order: dict[str, Any]) -> None:
-        """Send the order: the program or kernel to become."""
-        try:
-            python.send_order(self.order, order)
-        except BrokenPipeError:
-            pass  # the process has died; its end is reported like any other
-
-    def kill(self, agent: Agent) -> None:
-        """Kill the process, to make room for another one under the process limit."""
-        os.kill(self.pid, signals.SIGKILL)
-        agent.await_end(self.pid)
-
-    def _ended(self, _status: int, _usage: Any) -> None:
-        self.alive = False
-        for fd in (self.stdin, self.stdout, self.stderr, self.order):
-            os.close(fd)
-
-
-def _start_python(agent: Agent, program: dict[str, Any]) -> Spare:
-    if agent.spare is None or not agent.spare.alive:
-        return Spare(agent, program=program)
-    spare = take_spare(agent)
-    spare.send(program)
-    os.close(spare.order)
-    return spare
-
-
-def take_spare(agent: Agent) -> Spare:
-    """Return the waiting spare, or fork one."""
-    spare, agent.spare = agent.spare, None
-    return spare if spare is not None and spare.alive else Spare(agent)
 
 
 def _take_prestarted(
@@ -213,7 +148,7 @@ class RunningProgram:
             self._signal(int(frames.decode_json(payload)["signal"]))
         elif kind == frames.RESIZE and self._terminal in self._outputs:
             size = frames.decode_json(payload)
-            _resize(self._terminal, int(size["columns"]), int(size["rows"]))
+            terminals.resize(self._terminal, int(size["columns"]), int(size["rows"]))
         elif kind == frames.CANCEL:
             self.cancel()
 
@@ -325,40 +260,6 @@ def outcome(agent: Agent, status: int, usage: Any, began: float) -> dict[str, An
     }
 
 
-def disk(path: str) -> dict[str, int]:
-    """Return size and free space of the workspace's file system."""
-    status = os.statvfs(path)
-    return {
-        "total": status.f_blocks * status.f_frsize,
-        "free": status.f_bfree * status.f_frsize,
-        "inodes": status.f_files,
-        "inodes_free": status.f_ffree,
-    }
-
-
-def pipe() -> tuple[int, int]:
-    """Return the reading and the writing end of a large pipe."""
-    reading, writing = os.pipe2(os.O_CLOEXEC)
-    widen(writing, _PIPE_SIZE)
-    return reading, writing
-
-
-def pipes() -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return both ends of standard input, output and error: the program's, and ours, which do not block."""
-    (stdin, feed), (out, stdout), (err, stderr) = pipe(), pipe(), pipe()
-    for fd in (feed, out, err):
-        os.set_blocking(fd, False)
-    return (stdin, stdout, stderr), (feed, out, err)
-
-
-def widen(pipe: int, size: int) -> None:
-    """Set the size of a pipe."""
-    try:
-        fcntl.fcntl(pipe, 1031, size)  # F_SETPIPE_SZ
-    except OSError:
-        pass  # the user's quota for pipes is used up: the default size works, too
-
-
 def _start_with_pipes(
     agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str]
 ) -> RunningProgram:
@@ -380,93 +281,3 @@ def _start_with_pipes(
         for fd in child_ends:
             os.close(fd)
     return RunningProgram(agent, operation, pid, *own_ends)
-
-
-def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: tuple[int, ...]) -> int:
-    """Start a program in a session of its own, with these as its descriptors 0, 1, 2 …; returns its pid."""
-    executable = _find(argv[0], cwd, environment)
-    try:
-        os.chdir(cwd)  # for the child, which inherits it
-        # Not a fork: the cost does not depend on the agent's size.  Our descriptors close at exec.
-        pid = os.posix_spawn(
-            executable,
-            argv,
-            environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
-            setsid=True,
-            setsigmask=(),
-            # Python ignores these signals, but programs expect the default
-            setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),
-        )
-    finally:
-        os.chdir("/")
-    expose_to_oom(pid)
-    return pid
-
-
-def _find(program: str, cwd: str, environment: dict[str, str]) -> str:
-    """Find the file to execute, so that a missing program is an error here and not in the child."""
-    if "/" in program:
-        path = os.path.join(cwd, program)
-        candidates = [path]
-    else:
-        candidates = [os.path.join(folder or cwd, program) for folder in environment.get("PATH", "").split(":")]
-    for path in candidates:
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    if any(os.path.exists(path) for path in candidates):
-        raise PermissionError(13, f"{program} is not executable")
-    raise FileNotFoundError(2, f"there is no program {program} in this sandbox")
-
-
-def _start_in_terminal(
-    agent: Agent, operation: int, argv: list[str], cwd: str, environment: dict[str, str], size: dict[str, int]
-) -> RunningProgram:
-    executable = _find(argv[0], cwd, environment)
-    environment.setdefault("TERM", "xterm-256color")
-    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    fcntl.ioctl(master, 0x40045431, b"\0\0\0\0")  # TIOCSPTLCK: unlock
-    number = int.from_bytes(fcntl.ioctl(master, 0x80045430, b"\0\0\0\0"), "little")  # TIOCGPTN
-    name = f"/dev/pts/{number}"
-    _resize(master, int(size["columns"]), int(size["rows"]))
-    waiting, until_exec = os.pipe2(os.O_CLOEXEC)
-    try:
-        pid = os.fork()
-    except OSError:
-        for fd in (master, waiting, until_exec):
-            os.close(fd)
-        raise
-    if pid == 0:
-        try:
-            os.setsid()
-            # the first terminal that a session leader opens becomes its controlling terminal
-            slave = os.open(name, os.O_RDWR)
-            for fd in (0, 1, 2):
-                os.dup2(slave, fd)
-            python.reset_all_signals()
-            os.chdir(cwd)
-            # Descriptors close at exec, and exec makes the process dumpable again.
-            os.execve(executable, argv, environment)
-        finally:
-            os._exit(127)
-    os.close(until_exec)
-    os.read(waiting, 1)  # until exec the child has neither a group nor a terminal, and would lose signals
-    os.close(waiting)
-    expose_to_oom(pid)
-    os.set_blocking(master, False)
-    return RunningProgram(agent, operation, pid, os.dup(master), master, None)
-
-
-def _resize(terminal: int, columns: int, rows: int) -> None:
-    import struct
-    import termios
-
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def expose_to_oom(pid: int) -> None:
-    """Let the kernel kill programs, not the agent, when memory runs out: the agent has to report it."""
-    try:
-        write_file(f"/proc/{pid}/oom_score_adj", b"1000")
-    except OSError:
-        pass

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat as modes
 
-from cloche.agent.files import FileReading
+from cloche.agent.file_transfers import FileReading
 from cloche.agent.versions import mapped
 from cloche.agent.versions.permissions import FOLDER, give_back, open_file, open_folder
 from cloche.agent.versions.tree_walk import TreePosition, walk

@@ -55,17 +55,17 @@ def has_content(store: VersionStore, index: Index, folder: int, file: File, stat
         known = index.content(status)
         if known is not None:
             return known == content
-        theirs = open_file(folder, name)
+        live = open_file(folder, name)
     except OSError:
         return False
     try:
-        mine = store.open(content)
+        stored = store.open(content)
         try:
-            return are_equal(mine, theirs, size)
+            return are_equal(stored, live, size)
         finally:
-            os.close(mine)
+            os.close(stored)
     finally:
-        os.close(theirs)
+        os.close(live)
 
 
 def _changes(store: VersionStore, index: Index, top: int, tree: Tree) -> Iterator[Change]:

@@ -43,10 +43,10 @@ def are_equal(one: int, other: int, size: int) -> bool:
     position = 0
     while position < size:
         position = min(_next_data(one, position, size), _next_data(other, position, size))
-        mine, theirs = os.pread(one, CHUNK, position), os.pread(other, CHUNK, position)
-        if mine != theirs:
+        first, second = os.pread(one, CHUNK, position), os.pread(other, CHUNK, position)
+        if first != second:
             return False
-        position += max(len(mine), 1)
+        position += max(len(first), 1)
     return True
 
 

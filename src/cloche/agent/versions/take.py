@@ -53,7 +53,7 @@ class _Taking:
         self.folders: list[Folder] = []
         self.files: list[File] = []
         self.unsteady = self.unread = 0
-        # bytes and files that do not fit; once there is one, the rest is only counted
+        # Bytes and files that do not fit; once there is one, the rest is only counted.
         self.needed = self.needed_files = 0
         self._contents, self._index = contents, index
 

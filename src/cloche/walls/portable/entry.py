@@ -63,15 +63,15 @@ def _stream(as_text: bool) -> tuple[int, int]:
     os.close(null)
     if not as_text:
         return streams
-    ours, theirs = socketpair(AF_UNIX, SOCK_STREAM)
+    agent_end, relay_end = socketpair(AF_UNIX, SOCK_STREAM)
     if os.fork():
-        ours.close()
-        text.relay(theirs.detach(), *streams)
+        agent_end.close()
+        text.relay(relay_end.detach(), *streams)
         os._exit(0)
-    theirs.close()
+    relay_end.close()
     for fd in streams:
         os.close(fd)
-    stream = ours.detach()
+    stream = agent_end.detach()
     return stream, stream
 
 
