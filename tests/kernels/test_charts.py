@@ -1,4 +1,4 @@
-"""What figures are said to show: each is drawn and described inside a real sandbox, all of them by one program."""
+"""Descriptions of figures: one program draws and describes them all inside a real sandbox."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ print(json.dumps(found, allow_nan=False))
 @pytest.fixture(scope="module")
 def described(jail: None) -> dict[str, Any]:
     with cloche.Sandbox() as box:
-        # Sandboxes cannot read our package: this is a copy of its part, under the same name.
+        # Sandboxes cannot read our package, so this copies the part of it that is needed.
         for source in Path(charts.__file__).parent.glob("*.py"):
             box.files.write(f"cloche/kernels/charts/{source.name}", source.read_text())
         result = box.run_program(FIGURES)

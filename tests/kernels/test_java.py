@@ -1,4 +1,4 @@
-"""Which of the archives that were made ahead a Java kernel starts from."""
+"""A Java kernel starts from the newest prepared archive that fits its JDK."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def test_the_newest_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(java, "PREPARED", str(tmp_path))
     for name in ("java-2-aaaa", "java-3-bbbb", "java-10-cccc", "go-11-dddd"):
         (tmp_path / name).mkdir()
-    assert [Path(place).name for place in java._prepared()] == ["java-10-cccc", "java-3-bbbb", "java-2-aaaa"]
+    assert [Path(place).name for place in java._prepared_folders()] == ["java-10-cccc", "java-3-bbbb", "java-2-aaaa"]

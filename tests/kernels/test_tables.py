@@ -1,4 +1,4 @@
-"""What tables are said to hold: each is made and described inside a real sandbox, all of them by one program."""
+"""Descriptions of tables: one program creates and describes them all inside a real sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames survive being cut anywhere, and nothing out of bounds gets through."""
+"""Frames survive being cut anywhere, and invalid frames are rejected."""
 
 from __future__ import annotations
 

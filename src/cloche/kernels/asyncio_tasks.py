@@ -53,6 +53,6 @@ def patch(module: Any) -> None:
         return ensure(coro_or_future, loop=loop)
 
     for place in (module, module.events, module.tasks):
-        for ours in (get_event_loop, create_task, ensure_future):
-            if hasattr(place, ours.__name__):
-                setattr(place, ours.__name__, ours)
+        for function in (get_event_loop, create_task, ensure_future):
+            if hasattr(place, function.__name__):
+                setattr(place, function.__name__, function)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.kernels.interpreter import Interpreter
+from cloche.kernels.interpreter import Interpreter, write_text
 from cloche.kernels.interpreter_kernel import InterpreterKernel, run_kernel
 
 TYPE_CHECKING = False
@@ -35,6 +35,7 @@ class _Bash(InterpreterKernel):
     def __init__(self, control: int, environment: dict[str, str]) -> None:
         super().__init__(control, "Bash")
         self._environment = environment
+        self._cell_file = ""
         self._partial_report = b""  # of the reports
         self._tracing = ""  # the options x and v, if the last cell left them on
         self._code = 0  # exit status of the last cell
@@ -45,21 +46,17 @@ class _Bash(InterpreterKernel):
         self._interpreter = Interpreter(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
         self._prepare()
 
-    def _run(self, cell: dict[str, Any]) -> bool:
-        inputs = self._channel.take(1) if cell.get("input") else []
-        before = self._interpreter.cpu_s()
-        path = self._write_cell(cell)
-        self._send(self._commands_for(cell, path, inputs))
-        over = self._wait()
-        for fd in inputs:
-            os.close(fd)
-        if not over:
-            return False
+    def _start_cell(self, cell: dict[str, Any], inputs: list[int]) -> None:
+        self._cell_file = f"{self._folder}/cell-{self._count}"
+        options = f"set -{self._tracing};" if self._tracing else ""
+        write_text(self._cell_file, options + cell["code"])
+        self._send(self._commands_for(cell, self._cell_file, inputs))
+
+    def _send_results(self) -> tuple[str, int]:
         if self._code == _SYNTAX_ERROR:
-            self._report_syntax_error(path)
-        os.unlink(path)
-        self._end("ok" if self._code == 0 else "exit", self._code, before)
-        return True
+            self._report_syntax_error(self._cell_file)
+        os.unlink(self._cell_file)
+        return "ok" if self._code == 0 else "exit", self._code
 
     def _commands_for(self, cell: dict[str, Any], path: str, inputs: list[int]) -> str:
         """Return the lines that run a cell.
@@ -126,13 +123,6 @@ class _Bash(InterpreterKernel):
         data = line.encode("utf-8", "surrogateescape")
         while data:  # this cannot fail, because we hold the fifo open for reading, too
             data = data[os.write(self._commands, data) :]
-
-    def _write_cell(self, cell: dict[str, Any]) -> str:
-        path = f"{self._folder}/cell-{self._count}"
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(f"set -{self._tracing};" if self._tracing else "")
-            file.write(cell["code"])
-        return path
 
 
 def _quoted(text: str) -> str:

@@ -150,13 +150,13 @@ class DisplayHookMixin:
             self.cull_cache()
         # A name that the code assigned keeps its value until the code deletes it; `gettext.install` puts `_` into
         # builtins.
-        ours = not hasattr(builtins, "_") and all(
+        is_unassigned = not hasattr(builtins, "_") and all(
             names[name] is hidden.get(name, "") for name in ("_", "__", "___") if name in names
         )
         self.___, self.__, self._ = self.__, self._, result
         count = self.prompt_count
         new = {f"_{count}": result}
-        if ours:
+        if is_unassigned:
             new.update({"_": self._, "__": self.__, "___": self.___})
         names.update(new)
         hidden.update(new)

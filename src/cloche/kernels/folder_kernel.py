@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from binascii import b2a_base64
 
-from cloche.kernels.interpreter import Interpreter
+from cloche.kernels.interpreter import Interpreter, write_text
 from cloche.kernels.interpreter_kernel import InterpreterKernel, run_kernel
 
 TYPE_CHECKING = False
@@ -40,27 +40,25 @@ class _FolderKernel(InterpreterKernel):
     def __init__(self, control: int, name: str, source: str, command: Command, environment: dict[str, str]) -> None:
         super().__init__(control, name)
         self._source = source
+        self._cell_folder = ""
         self._interpreter = Interpreter(*command(self._folder, environment))
 
-    def _run(self, cell: dict[str, Any]) -> bool:
-        for fd in self._channel.take(1) if cell.get("input") else []:
-            os.close(fd)  # the interpreter has no way to change its standard input
-        before = self._interpreter.cpu_s()
-        folder = f"{self._folder}/{self._count}"
-        os.mkdir(folder, 0o700)
-        _write(f"{folder}/{self._source}", cell["code"])
-        _write(f"{folder}/env", "".join(f"{name}\n{value.encode().hex()}\n" for name, value in _environment(cell)))
+    def _start_cell(self, cell: dict[str, Any], inputs: list[int]) -> None:
+        while inputs:
+            os.close(inputs.pop())  # the interpreter has no way to change its standard input
+        self._cell_folder = f"{self._folder}/{self._count}"
+        os.mkdir(self._cell_folder, 0o700)
+        write_text(f"{self._cell_folder}/{self._source}", cell["code"])
+        variables = (cell.get("env") or {}).items()
+        write_text(
+            f"{self._cell_folder}/env", "".join(f"{name}\n{value.encode().hex()}\n" for name, value in variables)
+        )
         os.write(self._commands, f"{self._count}\n".encode())
-        if not self._wait():
-            return False
-        failed = self._send_results(folder)
-        self._end("error" if failed else "ok", 1 if failed else 0, before)
-        return True
 
-    def _send_results(self, folder: str) -> bool:
-        """Send a cell's results; returns whether it failed."""
+    def _send_results(self) -> tuple[str, int]:
         from shutil import rmtree
 
+        folder = self._cell_folder
         names = sorted(os.listdir(folder))
         for name in [name for name in names if name.endswith(".png")][:MAX_DISPLAYS]:
             with open(f"{folder}/{name}", "rb") as file:
@@ -77,19 +75,10 @@ class _FolderKernel(InterpreterKernel):
             error = {"type": "error", "name": name, "message": rest.rstrip("\n"), "traceback": trace, "ansi": trace}
             self._channel.send_message(error)
         rmtree(folder, ignore_errors=True)
-        return "error" in names
+        return ("error", 1) if "error" in names else ("ok", 0)
 
     def _read_reports(self) -> bool:
         return f"{self._count}".encode() in os.read(self._reports, 4096).split()
-
-
-def _environment(cell: dict[str, Any]) -> list[tuple[str, str]]:
-    return list((cell.get("env") or {}).items())
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
 
 
 def _read(path: str) -> str:

@@ -106,7 +106,7 @@ def reopen(files: list[Position]) -> None:
     """Reopen the files at their offsets: until then the copy shares them with the original."""
     for fd, path, flags, offset in files:
         try:
-            # restoring may have replaced the file
+            # Restoring may have replaced the file.
             if os.readlink(f"/proc/self/fd/{fd}").removesuffix(" (deleted)") != path:
                 continue  # closed since, and reused for something else
             fresh = os.open(path, flags & ~(os.O_CREAT | os.O_TRUNC | os.O_EXCL) | os.O_CLOEXEC)

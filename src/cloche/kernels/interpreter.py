@@ -92,6 +92,12 @@ def make_fifo(path: str) -> int:
     return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
 
+def write_text(path: str, text: str) -> None:
+    """Write a file; characters that stand for bytes which are not UTF-8 become these bytes again."""
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+
+
 def set_signal(number: int, action: Any) -> None:
     """Set a signal's action; the `signal` module is slow to import."""
     from _signal import signal  # type: ignore[import-not-found]

@@ -72,12 +72,31 @@ class InterpreterKernel(ABC):
         return code
 
     @abstractmethod
-    def _run(self, cell: dict[str, Any]) -> bool:
-        """Run a cell and send its results; False when the agent or the interpreter is gone."""
+    def _start_cell(self, cell: dict[str, Any], inputs: list[int]) -> None:
+        """Pass a cell to the interpreter; `inputs` has the descriptor of its input, or nothing."""
+
+    @abstractmethod
+    def _send_results(self) -> tuple[str, int]:
+        """Send the results of a cell that is over; returns its status and exit code."""
 
     @abstractmethod
     def _read_reports(self) -> bool:
         """Read reports; True when the cell is over."""
+
+    def _run(self, cell: dict[str, Any]) -> bool:
+        """Run a cell; False when the agent or the interpreter is gone."""
+        inputs = self._channel.take(1) if cell.get("input") else []
+        cpu_before = self._interpreter.cpu_s()
+        self._start_cell(cell, inputs)
+        is_over = self._wait()
+        for fd in inputs:
+            os.close(fd)
+        if not is_over:
+            return False
+        status, code = self._send_results()
+        usage = {"cpu": max(0.0, self._interpreter.cpu_s() - cpu_before), "peak": self._interpreter.peak_bytes()}
+        self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": self._count, **usage})
+        return True
 
     def _wait(self) -> bool:
         """Wait for the end of the cell; False when the agent or the interpreter is gone."""
@@ -96,10 +115,6 @@ class InterpreterKernel(ABC):
                 if frame is None:
                     return False
                 self._reject(frame)
-
-    def _end(self, status: str, code: int, cpu_before: float) -> None:
-        usage = {"cpu": max(0.0, self._interpreter.cpu_s() - cpu_before), "peak": self._interpreter.peak_bytes()}
-        self._channel.send_json(frames.EXIT, {"status": status, "code": code, "count": self._count, **usage})
 
     def _reject(self, frame: tuple[int, int, bytes]) -> None:
         operation, kind, _ = frame

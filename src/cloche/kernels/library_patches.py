@@ -169,7 +169,7 @@ def _altair(module: Any) -> None:
         forms, notes = shown if isinstance(shown, tuple) else (shown, {})
         html = module.html_renderer(spec, **metadata)
         more, _ = html if isinstance(html, tuple) else (html, {})
-        # its text says that rendering failed
+        # Its text says that rendering failed.
         own_forms = {mime: value for mime, value in forms.items() if mime != "text/plain"}
         return {**more, **own_forms}, notes
 

@@ -27,7 +27,9 @@ def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[
         for home in (f"{prefix}/{library}" for library in _LIBRARIES):
             if os.path.exists(f"{place}/Rscript") and os.path.exists(f"{home}/bin/exec/R"):
                 share = "/usr/share/R" if home == "/usr/lib/R" else home
-                ours = {name: f"{share}/{name[2:-4].lower()}" for name in ("R_SHARE_DIR", "R_INCLUDE_DIR", "R_DOC_DIR")}
-                ours |= {"R_HOME": home, "LD_LIBRARY_PATH": f"{home}/lib", "OPENBLAS_NUM_THREADS": "1"}
-                return [f"{home}/bin/exec/R", *arguments], {**ours, **environment}
+                variables = {
+                    name: f"{share}/{name[2:-4].lower()}" for name in ("R_SHARE_DIR", "R_INCLUDE_DIR", "R_DOC_DIR")
+                }
+                variables |= {"R_HOME": home, "LD_LIBRARY_PATH": f"{home}/lib", "OPENBLAS_NUM_THREADS": "1"}
+                return [f"{home}/bin/exec/R", *arguments], {**variables, **environment}
     return ["R", *arguments], environment

@@ -95,13 +95,13 @@ class _Hashing:
         from hashlib import blake2b
 
         self.hash = blake2b(digest_size=16)
-        self._left = MAX_PICKLED
+        self._remaining = MAX_PICKLED
 
     def write(self, data: Any) -> int:
         self.hash.update(data)
         size = memoryview(data).nbytes
-        self._left -= size
-        if self._left < 0:
+        self._remaining -= size
+        if self._remaining < 0:
             raise _Full
         return size
 

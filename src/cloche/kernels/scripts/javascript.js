@@ -279,11 +279,11 @@ function end(cell, status, code) {
   interrupts.disarm();
   if (cell.input) streams.closeInput();
   restoreEnvironment(cell);
-  const asked = Number(process.exitCode) || 0;
+  const exitCode = Number(process.exitCode) || 0;
   process.exitCode = undefined;
   if (status === undefined) {
-    status = cell.failed ? 'error' : asked ? 'exit' : 'ok';
-    code = cell.failed ? 1 : asked & 0xff;
+    status = cell.failed ? 'error' : exitCode ? 'exit' : 'ok';
+    code = cell.failed ? 1 : exitCode & 0xff;
   }
   session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
   const { user, system } = process.cpuUsage(cell.cpu);

@@ -50,15 +50,15 @@ final class Kernel {
 
     /** Runs cells until there are no more; the argument is the kernel's folder. */
     public static void main(String[] words) throws IOException {
-        Path ours = Path.of(words[0]);
+        Path root = Path.of(words[0]);
         Kernel kernel = new Kernel();
-        try (BufferedReader commands = Files.newBufferedReader(ours.resolve("commands"))) {
+        try (BufferedReader commands = Files.newBufferedReader(root.resolve("commands"))) {
             for (String number = commands.readLine(); number != null; number = commands.readLine()) {
-                kernel.folder = ours.resolve(number);
+                kernel.folder = root.resolve(number);
                 kernel.run(Files.readString(kernel.folder.resolve("code.java")));
                 System.out.flush();
                 System.err.flush();
-                Files.writeString(ours.resolve("reports"), number + "\n", StandardOpenOption.WRITE);
+                Files.writeString(root.resolve("reports"), number + "\n", StandardOpenOption.WRITE);
             }
         }
         System.exit(0);
@@ -123,7 +123,7 @@ final class Kernel {
             return true;
         }
         if (event.exception() != null) {
-            tell(event.exception());
+            report(event.exception());
             return true;
         }
         return false;
@@ -154,7 +154,7 @@ final class Kernel {
         fail("SyntaxError", first == null ? "this cannot be compiled" : first, String.join("\n", lines));
     }
 
-    private void tell(JShellException problem) throws IOException {
+    private void report(JShellException problem) throws IOException {
         if (problem instanceof EvalException raised) {
             StringWriter trace = new StringWriter();
             raised.printStackTrace(new PrintWriter(trace));

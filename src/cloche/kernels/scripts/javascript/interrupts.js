@@ -29,9 +29,9 @@ let worker = null;
 let onInterrupt = () => {};
 let session = null;
 
-/** @param {inspector.Session} ours @param {() => void} interrupted called from the event loop */
-function install(ours, interrupted) {
-  session = ours;
+/** @param {inspector.Session} inspectorSession @param {() => void} interrupted called from the event loop */
+function install(inspectorSession, interrupted) {
+  session = inspectorSession;
   onInterrupt = interrupted;
   Object.defineProperty(globalThis, RUN, { value: () => todo() });
   const { noDeprecation } = process;
