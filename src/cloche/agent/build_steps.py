@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.agent.main import Agent
+    from cloche.agent.messages import RunRequest, StepRequest
 
 _SCRATCH = "/tmp/build"  # where languages/language.py lets compilers put their results
 _MAX_OUTPUT = 128 << 10  # bytes of a step's output that are forwarded; as JSON they can grow sixfold
 
 
-def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+def start(agent: Agent, operation: int, request: RunRequest) -> None:
     """Carry out a RUN frame that has build steps; the program follows when they succeed."""
     os.makedirs(_SCRATCH, exist_ok=True)
     processes.write_sources(request)
@@ -32,15 +33,14 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
 class BuildThenRun:
     """A run whose program has not started yet."""
 
-    def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
+    def __init__(self, agent: Agent, operation: int, request: RunRequest) -> None:
         self._agent, self._operation, self._request = agent, operation, request
-        self._remaining: list[dict[str, Any]] = list(request.get("before") or ())
+        self._remaining: list[StepRequest] = list(request.get("before") or ())
         self._current: BuildStep | None = None
         self._side_step: BuildStep | None = None
         self._running: processes.RunningProgram | None = None
-        self._kept_frames: list[
-            tuple[int, bytes]
-        ] = []  # frames for the program, until it has started; credit bounds them
+        # Frames for the program, until it has started; credit bounds them.
+        self._kept_frames: list[tuple[int, bytes]] = []
         self._began = monotonic()
 
     def begin(self) -> None:
@@ -67,9 +67,9 @@ class BuildThenRun:
     def cancel(self) -> None:
         """Kill the running steps."""
         self._remaining.clear()
-        for stage in (self._current, self._side_step):
-            if stage is not None:
-                stage.cancel()
+        for step in (self._current, self._side_step):
+            if step is not None:
+                step.cancel()
 
     def _continue(self) -> None:
         if self._remaining:
@@ -84,9 +84,9 @@ class BuildThenRun:
         for kind, payload in self._kept_frames:
             program.receive(kind, payload)
 
-    def _ended(self, stage: BuildStep, status: int, usage: Any) -> None:
+    def _ended(self, step: BuildStep, status: int, usage: Any) -> None:
         self._current = None
-        self._report(stage, status, usage)
+        self._report(step, status, usage)
         if status == 0:
             try:
                 self._continue()
@@ -96,26 +96,26 @@ class BuildThenRun:
             return
         self._drop_side_step()
         outcome = processes.outcome(self._agent, status, usage, self._began)
-        self._agent.finish(self._operation, frames.EXIT, {**outcome, "stage": stage.name})
+        self._agent.finish(self._operation, frames.EXIT, {**outcome, "stage": step.name})
 
     def _drop_side_step(self) -> None:
         if self._side_step is not None:
             self._side_step.cancel()
             self._side_step = None
 
-    def _side_step_ended(self, stage: BuildStep, status: int, usage: Any) -> None:
+    def _side_step_ended(self, step: BuildStep, status: int, usage: Any) -> None:
         if self._side_step is None:
             return  # the run has ended without it
         self._side_step = None
-        self._report(stage, status, usage)
+        self._report(step, status, usage)
         if self._running is not None:
             self._running.side_step_ended()
 
-    def _report(self, stage: BuildStep, status: int, usage: Any) -> None:
+    def _report(self, step: BuildStep, status: int, usage: Any) -> None:
         report = {
-            "stage": stage.name,
+            "stage": step.name,
             "code": os.waitstatus_to_exitcode(status),
-            "output": stage.output.decode("utf-8", "replace"),
+            "output": step.output.decode("utf-8", "replace"),
             "cpu": usage.ru_utime + usage.ru_stime,
             "peak": usage.ru_maxrss * 1024,
         }
@@ -128,8 +128,8 @@ class BuildStep:
     def __init__(
         self,
         agent: Agent,
-        request: dict[str, Any],
-        step: dict[str, Any],
+        request: RunRequest,
+        step: StepRequest,
         ended: Callable[[BuildStep, int, Any], None],
     ) -> None:
         self.name = str(step["name"])

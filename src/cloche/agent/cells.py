@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cloche.agent.contexts import AgentContext
     from cloche.agent.main import Agent
+    from cloche.agent.messages import CellRequest
 
 _RETRY_S = 0.005
 _KERNEL_FIELDS = ("code", "env", "language", "input", "shows")  # the fields of a request that kernels get
@@ -28,7 +29,7 @@ _SLACK_S = 1.0  # past the cell's time limit; the engine should have ended the c
 class RunningCell:
     """One cell from its CELL frame to its EXIT frame."""
 
-    def __init__(self, agent: Agent, context: AgentContext, operation: int, request: dict[str, Any]) -> None:
+    def __init__(self, agent: Agent, context: AgentContext, operation: int, request: CellRequest) -> None:
         assert context.kernel is not None
         self._agent, self._context, self._operation = agent, context, operation
         self._began = monotonic()
@@ -46,9 +47,10 @@ class RunningCell:
         for kind, data in context.take_pending_output():
             self._send(kind, data)
         self._files = artifacts.scan(agent.home)
-        if request.get("timeout") is not None:
+        timeout = request.get("timeout")
+        if timeout is not None:
             # Normally the engine ends a cell whose time is up.  This is for an engine that no longer listens.
-            self._alarm(float(request["timeout"]) + _SLACK_S, self._overdue)
+            self._alarm(float(timeout) + _SLACK_S, self._overdue)
         if not request.get("input"):
             self._begin()
         elif "fork" in context.description["how"]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from cloche.agent.contexts import AgentContext
     from cloche.agent.main import Agent
+    from cloche.agent.messages import ContextDescription
 
 MAX_CHECKPOINTS = 64
 _QUICK_FILES, _QUICK_BYTES = 200, 1 << 20  # up to so many files and bytes, a job runs in the agent itself
@@ -39,7 +40,7 @@ class AgentCheckpoint:
     def __init__(self, name: str) -> None:
         self.name = name
         # Descriptions of the contexts at that moment, to create them again.
-        self.contexts: dict[str, dict[str, Any]] = {}
+        self.contexts: dict[str, ContextDescription] = {}
         self.frozen: dict[str, KernelProcess] = {}
         # Working directory of each context; a path, because the folder may be recreated.
         self.folders: dict[str, str] = {}

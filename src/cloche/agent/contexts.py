@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.agent.main import Agent
+    from cloche.agent.messages import CellRequest, ContextDescription, KernelOptions, KernelStart
 
 MAX_CONTEXTS = 32
 _MAX_PENDING_OUTPUT = 256 << 10  # bytes printed between two cells that are kept for the next one
@@ -27,7 +28,7 @@ _ENOSYS, _EBUSY, _EAGAIN = 38, 16, 11
 class AgentContext:
     """A named kernel, and its state between cells."""
 
-    def __init__(self, agent: Agent, name: str, description: dict[str, Any]) -> None:
+    def __init__(self, agent: Agent, name: str, description: ContextDescription) -> None:
         self.name, self.description = name, description
         self.kernel: KernelProcess | None = None
         self.cell: RunningCell | None = None
@@ -36,7 +37,7 @@ class AgentContext:
         self._agent = agent
         self._pending_output: deque[tuple[int, bytes]] = deque()
 
-    def run(self, operation: int, request: dict[str, Any]) -> RunningCell:
+    def run(self, operation: int, request: CellRequest) -> RunningCell:
         """Start a cell."""
         if self.cell is not None:
             raise OSError(_EBUSY, "the context is already running a cell")
@@ -53,7 +54,7 @@ class AgentContext:
         cwd = self.description["cwd"] if os.path.isdir(self.description["cwd"]) else self._agent.home
         environment = {**_PIP_SETTINGS, **self._agent.environment, **self.description["env"]}
         _check_interpreter(how, environment)
-        order = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
+        order: KernelOptions = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
         try:
             self.adopt(kernel_process.start(self._agent, self, how, order))
         except FileNotFoundError as problem:
@@ -115,13 +116,13 @@ class AgentContexts:
             raise FileNotFoundError(2, f"there is no context named {name}")
         return self.by_name[name]
 
-    def add(self, name: str, description: dict[str, Any]) -> AgentContext:
+    def add(self, name: str, description: ContextDescription) -> AgentContext:
         """Add a context; its kernel starts with its first cell."""
         if name in self.by_name:
             raise FileExistsError(17, f"a context named {name} already exists")
         if len(self.by_name) >= MAX_CONTEXTS:
             raise OSError(24, f"a sandbox can have at most {MAX_CONTEXTS} contexts")
-        cwd = resolve(self._agent, description, "cwd") if description.get("cwd") else self._agent.home
+        cwd = resolve(self._agent, description["cwd"]) if description.get("cwd") else self._agent.home
         if not os.path.isdir(cwd):
             raise FileNotFoundError(2, f"the working directory {cwd} does not exist")
         context = self.by_name[name] = AgentContext(self._agent, name, {**description, "cwd": cwd})
@@ -137,7 +138,7 @@ class AgentContexts:
             self._agent.checkpoints.clear(context.folder)
 
 
-def start_cell(agent: Agent, operation: int, request: dict[str, Any], tries: int = 10) -> None:
+def start_cell(agent: Agent, operation: int, request: CellRequest, tries: int = 10) -> None:
     """Carry out a CELL frame; creates the context if it does not exist and the frame describes it."""
     name = str(request["context"])
     known = agent.contexts.by_name.get(name)
@@ -155,7 +156,7 @@ def start_cell(agent: Agent, operation: int, request: dict[str, Any], tries: int
         agent.after(0.1, lambda: _start_again(agent, operation, request, tries - 1))
 
 
-def _start_again(agent: Agent, operation: int, request: dict[str, Any], tries: int) -> None:
+def _start_again(agent: Agent, operation: int, request: CellRequest, tries: int) -> None:
     try:
         start_cell(agent, operation, request, tries)
     except (OSError, ValueError) as problem:
@@ -211,7 +212,7 @@ CALLS = {
 }
 
 
-def _check_interpreter(how: dict[str, Any], environment: dict[str, str]) -> None:
+def _check_interpreter(how: KernelStart, environment: dict[str, str]) -> None:
     """Check that the interpreter which a forked kernel drives is installed."""
     program = how.get("needs")
     folders = environment.get("PATH", os.defpath).split(":")

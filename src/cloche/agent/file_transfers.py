@@ -33,7 +33,7 @@ class FileReading:
         self._push()
 
     def _open(self, agent: Agent, request: dict[str, Any]) -> int:
-        return open_regular(resolve(agent, request), os.O_RDONLY)
+        return open_regular(resolve(agent, request["path"]), os.O_RDONLY)
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Handle credit or a cancellation."""
@@ -77,7 +77,7 @@ class FileWriting:
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation = agent, operation
-        self._path = resolve(agent, request)
+        self._path = resolve(agent, request["path"])
         self._folders = _make_folders(os.path.dirname(self._path))
         self._problem: OSError | None = None
         self._uncredited = 0  # bytes not yet credited

@@ -35,7 +35,9 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     elif method == "watch":
         from cloche.agent.folder_watch import FolderWatch
 
-        agent.operations[operation] = FolderWatch(agent, operation, resolve(agent, request), bool(request["recursive"]))
+        agent.operations[operation] = FolderWatch(
+            agent, operation, resolve(agent, request["path"]), bool(request["recursive"])
+        )
     elif method in _CALLS:
         agent.send(frames.encode_json(operation, frames.REPLY, _CALLS[method](agent, operation, request)))
     else:
@@ -43,11 +45,11 @@ def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
 
 
 def _stat(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    return {"entry": describe(resolve(agent, request), request)}
+    return {"entry": describe(resolve(agent, request["path"]), request)}
 
 
 def _mkdir(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    path = resolve(agent, request)
+    path = resolve(agent, request["path"])
     existed = os.path.isdir(path)
     os.makedirs(path, exist_ok=True)
     reply: dict[str, Any] = {"created": not existed}
@@ -57,9 +59,9 @@ def _mkdir(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, 
 
 
 def _rename(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    new = resolve(agent, request, "new_path")
+    new = resolve(agent, request["new_path"])
     os.makedirs(os.path.dirname(new), exist_ok=True)
-    old = resolve(agent, request)
+    old = resolve(agent, request["path"])
     try:
         os.rename(old, new)
     except OSError as problem:
@@ -72,7 +74,7 @@ def _rename(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str,
 
 
 def _remove(agent: Agent, _operation: int, request: dict[str, Any]) -> dict[str, Any]:
-    path = resolve(agent, request)
+    path = resolve(agent, request["path"])
     if modes.S_ISDIR(os.lstat(path).st_mode):
         try:
             os.rmdir(path)  # fails for a folder that must stay (/sandbox, a mount), before anything in it is removed

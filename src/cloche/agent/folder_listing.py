@@ -26,7 +26,7 @@ class FolderListing:
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
         self._agent, self._operation, self._request = agent, operation, request
-        self._found = _walk(resolve(agent, request), int(request.get("depth", 1)))
+        self._found = _walk(resolve(agent, request["path"]), int(request.get("depth", 1)))
         self._credit = frames.WINDOW // 2  # a batch may exceed it
         self._most, self._sent = int(request.get("most", MAX_LISTING)), 0
         agent.operations[operation] = self  # before the first push, which may already finish the operation

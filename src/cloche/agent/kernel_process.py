@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from cloche.agent.main import Agent
+    from cloche.agent.messages import KernelOptions, KernelStart
 
     class Owner(Protocol):
         """The context or checkpoint that a kernel belongs to."""
@@ -326,7 +327,7 @@ class KernelProcess:
             self._agent.unwatch(self._socket.fileno())
 
 
-def start(agent: Agent, owner: Owner, how: dict[str, Any], order: dict[str, Any]) -> KernelProcess:
+def start(agent: Agent, owner: Owner, how: KernelStart, order: KernelOptions) -> KernelProcess:
     """Start a kernel: a fork of the warm Python (`{"fork": "python"}`), or a program (`{"argv": […]}`)."""
     if "fork" in how:
         spare = take_spare(agent)

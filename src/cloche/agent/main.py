@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from cloche.agent.messages import CellRequest
     from cloche.agent.prestarted import PrestartedCommand
 
     class OpenOperation(Protocol):
@@ -38,12 +39,12 @@ def _start_call(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     agent.calls.get(str(request.get("method")), files.start)(agent, operation, request)
 
 
-def _start_cell(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+def _start_cell(agent: Agent, operation: int, request: CellRequest) -> None:
     agent.ensure_sessions()
     agent.start_cell(agent, operation, request)
 
 
-def _no_cells(_agent: Agent, _operation: int, _request: dict[str, Any]) -> None:
+def _no_cells(_agent: Agent, _operation: int, _request: CellRequest) -> None:
     raise OSError(38, "this sandbox was started for a single program and cannot run sessions")
 
 
@@ -66,14 +67,13 @@ class Agent:
         self.refused: dict[str, float] = {}
         self.spare: Any = None  # a forked Python that waits for its program (agent.spare_python.Spare)
         self.prestarted: PrestartedCommand | None = None  # a command that is stopped until it is requested
-        self.enable_sessions: Callable[[], None] | None = (
-            None  # sets up `contexts` … `start_cell` when they are first needed
-        )
+        # Sets up `contexts` … `start_cell` when they are first needed.
+        self.enable_sessions: Callable[[], None] | None = None
         self.folder_watches: set[Any] = set()  # the active agent.folder_watch.FolderWatch operations
         self.contexts: Any = None
         self.checkpoints: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
-        self.start_cell: Callable[[Agent, int, dict[str, Any]], None] = _no_cells
+        self.start_cell: Callable[[Agent, int, CellRequest], None] = _no_cells
         self._incoming, self._outgoing = incoming, outgoing
         self._read_size = _SMALL_READ  # buffer size of the next read
         self._decoder = frames.Decoder(frames.FROM_ENGINE)
@@ -234,7 +234,8 @@ class Agent:
         # Imported here because these modules need the loop's types.  The nursery has loaded them long before.
         from cloche.agent import build_steps, files, processes
 
-        starter: Callable[[Agent, int, dict[str, Any]], None]
+        starter: Callable[[Agent, int, Any], None]
+        request: Any
         if kind == frames.RUN:
             request = frames.decode_json(payload)
             starter = build_steps.start if "before" in request or "beside" in request else processes.start

@@ -7,14 +7,11 @@ import stat as modes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from cloche.agent.main import Agent
 
 
-def resolve(agent: Agent, request: dict[str, Any], name: str = "path") -> str:
-    """Return the absolute path of a request; relative paths start at the workspace."""
-    path = request[name]
+def resolve(agent: Agent, path: str) -> str:
+    """Return the absolute form of a path in a request; relative paths start at the workspace."""
     if "\0" in path:
         raise ValueError("a path cannot contain a NUL byte")
     if path == "~" or path.startswith("~/"):

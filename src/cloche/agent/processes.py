@@ -18,26 +18,27 @@ if TYPE_CHECKING:
 
     from cloche.agent.build_steps import BuildStep
     from cloche.agent.main import Agent
+    from cloche.agent.messages import ProgramOrder, RunRequest
     from cloche.agent.prestarted import PrestartedCommand
 
 _FORWARD_DELAY_S = 0.003  # delay before the output of a program without input is read; see `forward_output_soon`
 
 
-def start(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+def start(agent: Agent, operation: int, request: RunRequest) -> None:
     """Carry out a RUN frame that has no build steps."""
     write_sources(request)
     start_program(agent, operation, request)
 
 
-def write_sources(request: dict[str, Any]) -> None:
+def write_sources(request: RunRequest) -> None:
     """Write the source files of the request."""
     for path, text in request.get("sources", ()):
         _write_source(path, text)
 
 
-def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> RunningProgram:
+def start_program(agent: Agent, operation: int, request: RunRequest) -> RunningProgram:
     """Start the request's program."""
-    cwd = resolve(agent, request, "cwd") if request.get("cwd") else agent.home
+    cwd = resolve(agent, request["cwd"]) if request.get("cwd") else agent.home
     environment = {**agent.environment, **request.get("env", {})}
     terminal = request.get("terminal")
     if not os.path.isdir(cwd):
@@ -47,7 +48,7 @@ def start_program(agent: Agent, operation: int, request: dict[str, Any]) -> Runn
         request = {**request, "argv": ["python3", script, *request.get("args", [])]}
         script = None
     if script is not None:
-        program = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
+        program: ProgramOrder = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
         spare = spare_python.start_program(agent, program)  # first: the program runs while we do the bookkeeping
         process = RunningProgram(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
     elif (prestarted := _take_prestarted(agent, request, cwd, environment)) is not None:
@@ -80,7 +81,7 @@ def _write_source(path: str, text: str) -> None:
 
 
 def _take_prestarted(
-    agent: Agent, request: dict[str, Any], cwd: str, environment: dict[str, str]
+    agent: Agent, request: RunRequest, cwd: str, environment: dict[str, str]
 ) -> PrestartedCommand | None:
     """Return the prestarted command if it matches the request; otherwise discard it."""
     prestarted, agent.prestarted = agent.prestarted, None

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
+    from cloche.agent.messages import KernelOrder, ProgramOrder
+
 _prctl = libc.function("prctl", "lllll")
 
 # Random generators that libraries created at import, before the fork; the nursery collects them (see `note_state`).
@@ -32,7 +34,7 @@ class BecomeProgram(BaseException):
     """Raised in a forked child, to leave the agent's stack and become a program."""
 
     def __init__(
-        self, stdin: int, stdout: int, stderr: int, order: int | None, early: bool, known_order: dict[str, Any] | None
+        self, stdin: int, stdout: int, stderr: int, order: int | None, early: bool, known_order: ProgramOrder | None
     ) -> None:
         super().__init__()
         self._descriptors = (stdin, stdout, stderr, order)
@@ -47,10 +49,11 @@ class BecomeProgram(BaseException):
                 _warm_up()
             program = self._known_order
             if order is not None:
-                program = _receive_order(order)
-                if "kernel" in program:
-                    _become_kernel(order, program)
+                received = _receive_order(order)
+                if "kernel" in received:
+                    _become_kernel(order, received)
                 os.close(order)
+                program = received
             assert program is not None
             python_script.hide_modules(_kernel_modules)
             python_script.note_start()
@@ -81,7 +84,7 @@ def needs_fresh_interpreter(environment: dict[str, str]) -> bool:
     return any(name.startswith(("PYTHON", "LD_", "LC_", "MALLOC_", "GLIBC_")) for name in environment)
 
 
-def send_order(fd: int, program: dict[str, Any]) -> None:
+def send_order(fd: int, program: ProgramOrder | KernelOrder) -> None:
     """Tell a waiting child which program or kernel to become."""
     data = dumps(program).encode()
     data = len(data).to_bytes(4, "big") + data
@@ -157,13 +160,13 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int 
     return None if order is None else moved
 
 
-def _become_kernel(control: int, order: dict[str, Any]) -> NoReturn:
+def _become_kernel(control: int, order: KernelOrder) -> NoReturn:
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.chdir(order["cwd"])
     python_script.set_environment(order["env"])
-    _kernels[order["kernel"]](control, order)
+    _kernels[order["kernel"]](control, {**order})
 
 
 def _warm_up() -> None:
@@ -206,7 +209,7 @@ def _open_standard_streams() -> None:
         stream.mode = mode  # type: ignore[misc]
 
 
-def _receive_order(fd: int) -> dict[str, Any]:
+def _receive_order(fd: int) -> Any:
     def exactly(count: int) -> bytes:
         data = b""
         while len(data) < count:
@@ -216,5 +219,4 @@ def _receive_order(fd: int) -> dict[str, Any]:
             data += part
         return data
 
-    order: dict[str, Any] = loads(exactly(int.from_bytes(exactly(4), "big")).decode())
-    return order
+    return loads(exactly(int.from_bytes(exactly(4), "big")).decode())

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType, TracebackType
     from typing import Any, NoReturn
 
+    from cloche.agent.messages import ProgramOrder
+
 _fflush = libc.function("fflush", "l")
 
 _modules_before = 0  # number of modules when the program starts
@@ -26,7 +28,7 @@ def note_start() -> None:
     _modules_before, _collections_before = len(sys.modules), _old_collections()
 
 
-def run(program: dict[str, Any]) -> NoReturn:
+def run(program: ProgramOrder) -> NoReturn:
     """Run the script of an order and end the process."""
     script: str = program["script"]
     os.chdir(program["cwd"])

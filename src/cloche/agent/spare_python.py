@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.agent.main import Agent
+    from cloche.agent.messages import KernelOrder, ProgramOrder
 
 
 class Spare:
     """A forked Python that waits for the order to become a program or a kernel."""
 
-    def __init__(self, agent: Agent, early: bool = False, program: dict[str, Any] | None = None) -> None:
+    def __init__(self, agent: Agent, early: bool = False, program: ProgramOrder | None = None) -> None:
         """Fork a Python.
 
         `early`: there is time until the order comes, for a warm-up.  `program`: the order is known already, and need
@@ -37,7 +38,7 @@ class Spare:
         self.alive = True
         agent.adopt(self.pid, self._ended)
 
-    def send(self, order: dict[str, Any]) -> None:
+    def send(self, order: ProgramOrder | KernelOrder) -> None:
         """Send the order: the program or kernel to become."""
         try:
             python.send_order(self.order, order)
@@ -55,7 +56,7 @@ class Spare:
             os.close(fd)
 
 
-def start_program(agent: Agent, program: dict[str, Any]) -> Spare:
+def start_program(agent: Agent, program: ProgramOrder) -> Spare:
     """Let the waiting spare become the program, or fork one that does."""
     if agent.spare is None or not agent.spare.alive:
         return Spare(agent, program=program)

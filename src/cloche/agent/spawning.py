@@ -24,7 +24,7 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: t
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
             setsid=True,
             setsigmask=(),
-            # Python ignores these signals, but programs expect the default
+            # Python ignores these signals, but programs expect the default.
             setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),
         )
     finally:

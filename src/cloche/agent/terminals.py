@@ -8,8 +8,12 @@ import os
 from cloche.agent import python
 from cloche.agent.spawning import expose_to_oom, find_program
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.agent.messages import TerminalSize
 
-def spawn(argv: list[str], cwd: str, environment: dict[str, str], size: dict[str, int]) -> tuple[int, int]:
+
+def spawn(argv: list[str], cwd: str, environment: dict[str, str], size: TerminalSize) -> tuple[int, int]:
     """Start a program in a terminal of its own; returns its pid and the terminal's master descriptor."""
     executable = find_program(argv[0], cwd, environment)
     environment.setdefault("TERM", "xterm-256color")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.kernels.interpreter import Interpreter, write_text
+from cloche.kernels.interpreter import InterpreterProcess, write_text
 from cloche.kernels.interpreter_kernel import InterpreterKernel, run_kernel
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class _Bash(InterpreterKernel):
         for name in ("state", "traps"):
             with open(f"{self._folder}/{name}", "w"):
                 pass
-        self._interpreter = Interpreter(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
+        self._interpreter = InterpreterProcess(["bash", *_OPTIONS, f"{self._folder}/commands"], environment)
         self._prepare()
 
     def _start_cell(self, cell: dict[str, Any], inputs: list[int]) -> None:
@@ -101,7 +101,7 @@ class _Bash(InterpreterKernel):
     def _report_syntax_error(self, path: str) -> None:
         """If a syntax error ended the cell, report bash's message without the name of our file."""
         reading, writing = os.pipe()
-        reader = Interpreter(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
+        reader = InterpreterProcess(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
         os.close(writing)
         output = b""
         while len(output) < 1 << 16 and (data := os.read(reading, 4096)):

@@ -23,9 +23,8 @@ class Channel:
 
     def __init__(self, fd: int) -> None:
         self.operation = 0  # of the current cell
-        self.needs_sync = (
-            False  # the agent must handle the frames sent so far before anything is written to a descriptor
-        )
+        # The agent must handle the frames sent so far before anything is written to a descriptor.
+        self.needs_sync = False
         self._last_sync = self._synced = 0
         self.on_answer: Callable[[bytes], None] = _ignore  # handles the ANSWER frames
         self.attach(fd)

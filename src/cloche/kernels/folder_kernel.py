@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from binascii import b2a_base64
 
-from cloche.kernels.interpreter import Interpreter, write_text
+from cloche.kernels.interpreter import InterpreterProcess, write_text
 from cloche.kernels.interpreter_kernel import InterpreterKernel, run_kernel
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ class _FolderKernel(InterpreterKernel):
         super().__init__(control, name)
         self._source = source
         self._cell_folder = ""
-        self._interpreter = Interpreter(*command(self._folder, environment))
+        self._interpreter = InterpreterProcess(*command(self._folder, environment))
 
     def _start_cell(self, cell: dict[str, Any], inputs: list[int]) -> None:
         while inputs:

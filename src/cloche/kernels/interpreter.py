@@ -13,7 +13,7 @@ _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
-class Interpreter:
+class InterpreterProcess:
     """An interpreter process of another language."""
 
     def __init__(self, argv: list[str], environment: dict[str, str], stderr: int = 2) -> None:

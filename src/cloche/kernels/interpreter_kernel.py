@@ -11,7 +11,7 @@ import select
 from abc import ABC, abstractmethod
 
 from cloche.kernels.channel import Channel
-from cloche.kernels.interpreter import Interpreter, end_like, make_fifo, make_folder, set_signal
+from cloche.kernels.interpreter import InterpreterProcess, end_like, make_fifo, make_folder, set_signal
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ class InterpreterKernel(ABC):
         self._commands = make_fifo(f"{self._folder}/commands")
         self._reports = make_fifo(f"{self._folder}/reports")
         self._count = 0  # number of cells so far
-        self._interpreter: Interpreter
+        self._interpreter: InterpreterProcess
 
     def serve(self) -> None:
         """Run cells until the agent or the interpreter is gone."""

@@ -77,9 +77,8 @@ class PythonKernel:
                     _finish()
                 operation, kind, payload = frame
                 self._channel.operation = operation
-                self._channel.needs_sync = (
-                    False  # the agent has handled the previous cell's frames before it sends this one
-                )
+                # The agent has handled the previous cell's frames before it sends this one.
+                self._channel.needs_sync = False
                 request = loads(payload.decode())
                 if kind == frames.CELL:
                     self._run(request)

@@ -1,0 +1,86 @@
+"""The shapes of requests and orders, for type checkers and readers only: nothing imports this module at run time.
+
+The engine writes the requests (RUN, CELL and CALL frames); the agent passes orders to the Pythons that it forks.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    class TerminalSize(TypedDict):
+        """The size of a terminal in characters."""
+
+        columns: int
+        rows: int
+
+    class StepRequest(TypedDict, total=False):
+        """A compiler or checker to run before a program or beside it."""
+
+        name: str
+        argv: list[str]
+        env: dict[str, str]
+        cwd: str
+
+    class RunRequest(TypedDict, total=False):
+        """A RUN frame: a program, given as `argv` or as a `python` script with `args`."""
+
+        argv: list[str]
+        python: str
+        args: list[str]
+        env: dict[str, str]
+        cwd: str
+        input: bool
+        terminal: TerminalSize | None
+        awaited: bool  # the engine wants STARTED at once
+        sources: list[tuple[str, str]]  # path and text of files to write first
+        before: list[StepRequest]
+        beside: StepRequest | None
+
+    class KernelStart(TypedDict, total=False):
+        """How to start a kernel: a fork that becomes the kernel `fork`, or the program `argv`."""
+
+        fork: str
+        needs: str  # a program that a forked kernel drives
+        argv: list[str]
+
+    class ContextDescription(TypedDict):
+        """How to create a context; the agent makes `cwd` absolute."""
+
+        how: KernelStart
+        cwd: str
+        env: dict[str, str]
+        tools: list[str]
+
+    class CellRequest(TypedDict, total=False):
+        """A CELL frame: code for a context, and the context's description in case it does not exist."""
+
+        context: str
+        create: ContextDescription | None
+        code: str
+        env: dict[str, str]
+        language: str
+        input: bool | str  # "interactive": input may follow while the cell runs
+        shows: dict[str, Any]
+        timeout: float | None
+
+    class ProgramOrder(TypedDict):
+        """The order to a forked Python to become a program."""
+
+        script: str
+        args: list[str]
+        cwd: str
+        env: dict[str, str]
+
+    class KernelOptions(TypedDict):
+        """The surroundings of a kernel, however it is started."""
+
+        cwd: str
+        env: dict[str, str]
+        tools: list[str]
+
+    class KernelOrder(KernelOptions):
+        """The order to a forked Python to become a kernel."""
+
+        kernel: str
