@@ -13,7 +13,6 @@ from cloche.doctor.attacks import PROBES
 from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts
 from cloche.doctor.scene import Scene
 from cloche.errors import ClocheError
-from cloche.languages.host_folders import visible_folders
 from cloche.settings import Settings
 
 TYPE_CHECKING = False

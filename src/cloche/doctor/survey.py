@@ -16,7 +16,6 @@ from cloche.doctor import namespaces
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
 from cloche.errors import ClocheError
 from cloche.languages.availability import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, Availability, check_languages
-from cloche.languages.host_folders import visible_folders
 from cloche.model.plain import Plain
 from cloche.settings import Settings
 

@@ -5,7 +5,7 @@ has imported them, and imports neither.  Both the work and the result are bounde
 more than one of a hundred thousand.
 
 Runs inside the sandbox, after its source is gone: it cannot import anything of `cloche`.  The SQL runner has a copy
-(languages/scripts/sql.py).
+(languages/sql/runner.py).
 """
 
 from __future__ import annotations

@@ -39,19 +39,19 @@ FEATURES = ("mounts", "pause", "memory", "cpu", "disk", "processes")
 
 
 def _jail(settings: Settings | None) -> Wall:
-    from cloche import languages
     from cloche.blocking.walls.jail.wall import Jail
+    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import of_this_process
 
-    return Jail(of_this_process(settings, languages.visible))
+    return Jail(of_this_process(settings, visible_folders))
 
 
 def _separate_jail(settings: Settings) -> tuple[Wall, Callable[[], None]]:
-    from cloche import languages
     from cloche.blocking.walls.jail.wall import Jail
+    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import Nurseries
 
-    nurseries = Nurseries(settings, visible=languages.visible)
+    nurseries = Nurseries(settings, visible=visible_folders)
     return Jail(nurseries), nurseries.close
 
 
