@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import cloche
+from cloche.walls.jail import syscalls
+
+NUMBERS = syscalls.numbers(os.uname().machine)
 
 pytestmark = pytest.mark.alone
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="run by a user, all sandboxes are that user's")
@@ -129,18 +132,21 @@ def test_one_cannot_use_up_the_inotify_instances_of_all(attack):
         assert inotify_left(attack.jail("uid")) == 0
 
 
-SIGNALS = """
+SIGNALS = (
+    f"RT_SIGQUEUEINFO = {NUMBERS['rt_sigqueueinfo']}"
+    + """
 import ctypes, os, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
 info, count = (ctypes.c_int * 32)(), 0
 info[0], info[2] = signal.SIGRTMIN, -1
-number = ctypes.c_long(129 if os.uname().machine == "x86_64" else 138)  # rt_sigqueueinfo
+number = ctypes.c_long(RT_SIGQUEUEINFO)
 while libc.syscall(number, os.getpid(), int(signal.SIGRTMIN), info) == 0:
     count += 1
 print(count, flush=True)
 sys.stdin.read()
 """
+)
 
 
 def test_pending_signals_are_each_ones_own():
