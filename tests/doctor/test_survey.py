@@ -11,7 +11,7 @@ import pytest
 from cloche.blocking.walls import registry
 from cloche.doctor import namespaces, survey, trials
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
-from cloche.doctor.namespaces import Facts
+from cloche.doctor.namespaces import NamespaceFacts
 from cloche.languages.availability import Availability
 from cloche.settings import Settings
 
@@ -35,18 +35,28 @@ def test_an_old_kernel_or_an_unknown_machine_is_missing(release, machine, state)
 @pytest.mark.parametrize(
     ("number", "step", "facts", "named"),
     [
-        (errno.ENOSPC, "unshare", Facts(max_user_namespaces=0), "user.max_user_namespaces"),
-        (errno.ENOSPC, "unshare", Facts(max_user_namespaces=100), "user.max_user_namespaces"),
-        (errno.EPERM, "unshare", Facts(100, unprivileged_userns_clone=0), "kernel.unprivileged_userns_clone"),
-        (errno.EPERM, "use", Facts(100, apparmor_restrict=1), "kernel.apparmor_restrict_unprivileged_userns"),
-        (errno.EPERM, "use", Facts(100, apparmor_restrict=1, under_seccomp=True), "AppArmor"),
-        (errno.EPERM, "unshare", Facts(100, apparmor_restrict=1, under_seccomp=True), "system-call filter of an outer"),
-        (errno.EPERM, "unshare", Facts(100, apparmor_restrict=0, under_seccomp=True), "system-call filter of an outer"),
-        (errno.EPERM, "map", Facts(100, without_setfcap=True), "CAP_SETFCAP"),
-        (errno.EPERM, "unshare", Facts(100, in_chroot=True), "chroot"),
-        (errno.EPERM, "unshare", Facts(100, in_container=True), "outer container"),
-        (errno.EINVAL, "unshare", Facts(), "built without user namespaces"),
-        (errno.EPERM, "unshare", Facts(100), "security module"),
+        (errno.ENOSPC, "unshare", NamespaceFacts(max_user_namespaces=0), "user.max_user_namespaces"),
+        (errno.ENOSPC, "unshare", NamespaceFacts(max_user_namespaces=100), "user.max_user_namespaces"),
+        (errno.EPERM, "unshare", NamespaceFacts(100, unprivileged_userns_clone=0), "kernel.unprivileged_userns_clone"),
+        (errno.EPERM, "use", NamespaceFacts(100, apparmor_restrict=1), "kernel.apparmor_restrict_unprivileged_userns"),
+        (errno.EPERM, "use", NamespaceFacts(100, apparmor_restrict=1, under_seccomp=True), "AppArmor"),
+        (
+            errno.EPERM,
+            "unshare",
+            NamespaceFacts(100, apparmor_restrict=1, under_seccomp=True),
+            "system-call filter of an outer",
+        ),
+        (
+            errno.EPERM,
+            "unshare",
+            NamespaceFacts(100, apparmor_restrict=0, under_seccomp=True),
+            "system-call filter of an outer",
+        ),
+        (errno.EPERM, "map", NamespaceFacts(100, without_setfcap=True), "CAP_SETFCAP"),
+        (errno.EPERM, "unshare", NamespaceFacts(100, in_chroot=True), "chroot"),
+        (errno.EPERM, "unshare", NamespaceFacts(100, in_container=True), "outer container"),
+        (errno.EINVAL, "unshare", NamespaceFacts(), "built without user namespaces"),
+        (errno.EPERM, "unshare", NamespaceFacts(100), "security module"),
     ],
 )
 def test_what_forbids_user_namespaces_is_named_with_a_remedy(number, step, facts, named):
@@ -56,11 +66,11 @@ def test_what_forbids_user_namespaces_is_named_with_a_remedy(number, step, facts
 
 
 def test_a_failed_trial_makes_user_namespaces_missing():
-    check = namespaces.user_namespaces(EPERM, Facts(100, unprivileged_userns_clone=0))
+    check = namespaces.user_namespaces(EPERM, NamespaceFacts(100, unprivileged_userns_clone=0))
     assert check.state == MISSING
     assert "Operation not permitted" in check.meaning
     assert "sysctl -w kernel.unprivileged_userns_clone=1" in check.remedy
-    assert namespaces.user_namespaces({}, Facts()).state == OK
+    assert namespaces.user_namespaces({}, NamespaceFacts()).state == OK
 
 
 def test_facts_are_read_from_proc(tmp_path: Path):
@@ -72,13 +82,13 @@ def test_facts_are_read_from_proc(tmp_path: Path):
     (tmp_path / "proc/self/status").write_text("Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t1\n")
     (tmp_path / "proc/self/mountinfo").write_text("22 1 8:1 /x /proc rw - proc proc rw\n")
     (tmp_path / ".dockerenv").touch()
-    assert namespaces.read_facts(f"{tmp_path}/") == Facts(
+    assert namespaces.read_facts(f"{tmp_path}/") == NamespaceFacts(
         max_user_namespaces=0, apparmor_restrict=1, under_seccomp=True, in_container=True, in_chroot=True
     )
 
 
 def test_nothing_is_assumed_where_proc_says_nothing(tmp_path: Path):
-    assert namespaces.read_facts(f"{tmp_path}/") == Facts()
+    assert namespaces.read_facts(f"{tmp_path}/") == NamespaceFacts()
 
 
 def test_what_a_container_does_to_proc_is_a_fact(tmp_path: Path):
@@ -86,32 +96,36 @@ def test_what_a_container_does_to_proc_is_a_fact(tmp_path: Path):
     (tmp_path / "proc/self/attr/apparmor/current").write_text("docker-default (enforce)\n")
     mounts = "22 1 8:1 / / rw - ext4 a rw\n23 22 0:5 / /proc rw - proc proc rw\n24 23 0:6 / {} ro - tmpfs tmpfs rw\n"
     (tmp_path / "proc/self/mountinfo").write_text(mounts.format("/proc/kcore"))
-    assert namespaces.read_facts(f"{tmp_path}/") == Facts(covered_proc=True, apparmor_profile=True)
+    assert namespaces.read_facts(f"{tmp_path}/") == NamespaceFacts(covered_proc=True, apparmor_profile=True)
     (tmp_path / "proc/self/mountinfo").write_text(mounts.format("/proc/sys/fs/binfmt_misc"))
     (tmp_path / "proc/self/attr/apparmor/current").write_text("unconfined\n")
-    assert namespaces.read_facts(f"{tmp_path}/") == Facts()
+    assert namespaces.read_facts(f"{tmp_path}/") == NamespaceFacts()
 
 
 def test_a_covered_proc_points_at_the_outer_container():
-    check = namespaces.proc({"errno": errno.EPERM, "failed": "mount: Operation not permitted"}, Facts())
+    check = namespaces.proc({"errno": errno.EPERM, "failed": "mount: Operation not permitted"}, NamespaceFacts())
     assert check.state == MISSING
     assert "systempaths=unconfined" in check.remedy
-    assert namespaces.proc({"pid": "1"}, Facts()).state == OK
+    assert namespaces.proc({"pid": "1"}, NamespaceFacts()).state == OK
 
 
 def test_a_container_is_asked_for_what_stands_in_the_way_and_no_more():
     refused = {"errno": errno.EPERM, "failed": "mount: Operation not permitted"}
-    remedy = namespaces.proc(refused, Facts(covered_proc=True)).remedy
+    remedy = namespaces.proc(refused, NamespaceFacts(covered_proc=True)).remedy
     assert "systempaths=unconfined" in remedy
     assert "seccomp" not in remedy
     assert "apparmor" not in remedy
-    _, remedy = namespaces.why_not(errno.EPERM, "unshare", Facts(100, under_seccomp=True, apparmor_profile=True))
+    _, remedy = namespaces.why_not(
+        errno.EPERM, "unshare", NamespaceFacts(100, under_seccomp=True, apparmor_profile=True)
+    )
     assert "seccomp=unconfined --security-opt apparmor=unconfined, or" in remedy
 
 
 def test_without_namespaces_there_is_no_word_about_a_covered_proc():
     refused = {"step": "namespaces", "errno": errno.EPERM, "failed": "unshare: Operation not permitted"}
-    assert namespaces.proc(refused, Facts(covered_proc=True)).remedy == "See the row about user namespaces first."
+    assert (
+        namespaces.proc(refused, NamespaceFacts(covered_proc=True)).remedy == "See the row about user namespaces first."
+    )
 
 
 def test_seccomp_that_fails_is_missing():

@@ -1,4 +1,4 @@
-"""Why user namespaces, or a /proc of one's own, cannot be had here: from an errno to the setting that forbids it."""
+"""Explains why user namespaces, or a /proc for a sandbox, are not available: from an errno to the setting."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CAP_SETFCAP = 31
 _HARMLESS = "/proc/sys/fs/binfmt_misc"  # every host may have it, and the kernel does not mind
 
 
-class Facts(Plain):
-    """What the host says about user namespaces; None where it says nothing."""
+class NamespaceFacts(Plain):
+    """The host's settings for user namespaces; None where the host has no such setting."""
 
     max_user_namespaces: int | None = None
     unprivileged_userns_clone: int | None = None
     apparmor_restrict: int | None = None
-    under_seccomp: bool = False  # a filter of somebody else's is on this process
+    under_seccomp: bool = False  # this process is under a filter of another program
     in_container: bool = False
     in_chroot: bool = False
     covered_proc: bool = False  # parts of /proc are hidden or read-only, as containers have it
@@ -30,10 +30,10 @@ class Facts(Plain):
     without_setfcap: bool = False  # root, but without the capability that mapping root takes since Linux 5.12
 
 
-def read_facts(root: str = "/") -> Facts:
-    """Read them, below `root`."""
+def read_facts(root: str = "/") -> NamespaceFacts:
+    """Read the settings below `root`."""
     status = _text(f"{root}proc/self/status")
-    return Facts(
+    return NamespaceFacts(
         max_user_namespaces=_number(f"{root}proc/sys/user/max_user_namespaces"),
         unprivileged_userns_clone=_number(f"{root}proc/sys/kernel/unprivileged_userns_clone"),
         apparmor_restrict=_number(f"{root}proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -46,16 +46,16 @@ def read_facts(root: str = "/") -> Facts:
     )
 
 
-def user_namespaces(told: dict[str, Any], facts: Facts) -> Check:
-    """The row about user namespaces, from what a trial told."""
+def user_namespaces(result: dict[str, Any], facts: NamespaceFacts) -> Check:
+    """The row about user namespaces, from the result of a trial."""
     name = "user namespaces"
-    if "failed" not in told:
+    if "failed" not in result:
         return Check(name, OK, "Allowed: a sandbox's root is nobody on the host.")
-    reason, remedy = why_not(told.get("errno"), str(told.get("step", "")), facts)
-    return Check(name, MISSING, f"{reason} ({told['failed']})", remedy)
+    reason, remedy = why_not(result.get("errno"), str(result.get("step", "")), facts)
+    return Check(name, MISSING, f"{reason} ({result['failed']})", remedy)
 
 
-def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
+def why_not(number: int | None, step: str, facts: NamespaceFacts) -> tuple[str, str]:
     """Which setting forbids user namespaces, and how to change it."""
     if facts.max_user_namespaces == 0:
         return "user.max_user_namespaces is 0.", "sysctl -w user.max_user_namespaces=15000"
@@ -74,7 +74,7 @@ def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
             "Root without CAP_SETFCAP may not map itself into a user namespace.",
             "Give the container CAP_SETFCAP, or run Cloche there as an ordinary user.",
         )
-    # AppArmor lets the namespace be made and takes its capabilities away: the steps after it fail.
+    # AppArmor allows the namespace and takes its capabilities away, so that the steps after it fail.
     if facts.apparmor_restrict and (step != "unshare" or not facts.under_seccomp):
         return (
             "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1).",
@@ -93,22 +93,22 @@ def why_not(number: int | None, step: str, facts: Facts) -> tuple[str, str]:
     )
 
 
-def proc(told: dict[str, Any], facts: Facts) -> Check:
-    """The row about a /proc of one's own."""
+def proc(result: dict[str, Any], facts: NamespaceFacts) -> Check:
+    """The row about the sandbox's own /proc."""
     name = "own /proc"
-    if "failed" not in told:
+    if "failed" not in result:
         return Check(name, OK, "A sandbox gets a /proc with its own processes only.")
-    failed = f"({told['failed']})"
-    if told.get("step") == "namespaces" or told.get("errno") not in (errno.EPERM, errno.EACCES):
+    failed = f"({result['failed']})"
+    if result.get("step") == "namespaces" or result.get("errno") not in (errno.EPERM, errno.EACCES):
         return Check(name, MISSING, f"It cannot be mounted {failed}.", "See the row about user namespaces first.")
     reason = "The kernel or a security module refuses a fresh /proc"
     if facts.covered_proc:
-        reason = "A fresh /proc is refused, since an outer container covers parts of the one in sight"
+        reason = "A fresh /proc is refused, because an outer container covers parts of the visible one"
     return Check(name, MISSING, f"{reason} {failed}.", container_options(facts))
 
 
-def container_options(facts: Facts) -> str:
-    """What to start the outer container with: what is known to stand in the way, or all that may."""
+def container_options(facts: NamespaceFacts) -> str:
+    """The options for the outer container: those for known obstacles, or all of them."""
     obstacles = {
         "seccomp=unconfined": facts.under_seccomp,
         "apparmor=unconfined": facts.apparmor_profile,

@@ -1,8 +1,8 @@
-"""What a probe is: a small hostile program, run inside, and a judgement made outside of what it achieved.
+"""A probe: a small hostile program that runs inside a sandbox, and a judgement of what it achieved, made outside.
 
-A program prints what it tried, one JSON list a line: [what, "gained" or "refused", detail].  `TOOLS` stands before each
-program and does the printing.  A program cannot clear a wall by lying or dying: one that does not reach its end was not
-tried, unless its probe expects just that.
+A program prints each attempt as a JSON list on a line: [what, "gained" or "refused", detail].  `TOOLS` comes before
+each program and does the printing.  A program cannot make a wall look better by lying or dying: if it does not reach
+its end, the probe counts as not tried, unless it expects just that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HELD, NOT_HELD, NOT_TRIED = "held", "NOT held", "could not be tried"
 
 
 class Finding(Plain):
-    """What became of a probe: its verdict, and what was gained or why it could not be tried."""
+    """The outcome of a probe: its verdict, and what was gained or why it could not be tried."""
 
     row: str  # of the table of threats
     name: str
@@ -32,8 +32,8 @@ class Finding(Plain):
     detail: str = ""
 
 
-class Seen(Plain):
-    """What is known after a program has run, for a judgement."""
+class ProbeRun(Plain):
+    """The facts for a judgement, after a probe's program has run."""
 
     result: Result
     attempts: tuple[tuple[str, str, str], ...]  # what, "gained" or "refused", detail
@@ -44,19 +44,19 @@ class Seen(Plain):
 
 
 class Probe(Plain):
-    """An attack: the row of threats that it belongs to, what must hold, the program, and how it is judged."""
+    """An attack: its row in the table of threats, what must hold, the program, and the judgement."""
 
     row: str
     name: str
     program: str
-    judge: Callable[[Seen], tuple[str, str]] | None = None  # verdict and detail; by default: nothing was gained
+    judge: Callable[[ProbeRun], tuple[str, str]] | None = None  # verdict and detail; by default: nothing was gained
     limits: Mapping[str, Any] = {}
     look: Callable[[Scene, Sandbox | None], list[str]] | None = None  # from outside; what was gained
     when: str = "after"  # to look: "during" (it said that it is done, and lives on), "after" it, or when all is "gone"
 
 
-def judge_attempts(seen: Seen) -> tuple[str, str]:
-    """The usual judgement: all that was tried was refused."""
+def judge_attempts(seen: ProbeRun) -> tuple[str, str]:
+    """The usual judgement: every attempt was refused."""
     gained = [f"{what}: {detail}" if detail else what for what, outcome, detail in seen.attempts if outcome == "gained"]
     gained += seen.looked
     if gained:
@@ -68,10 +68,10 @@ def judge_attempts(seen: Seen) -> tuple[str, str]:
     return HELD, ""
 
 
-def stopped_by(*kinds: str, within_s: float) -> Callable[[Seen], tuple[str, str]]:
+def stopped_by(*kinds: str, within_s: float) -> Callable[[ProbeRun], tuple[str, str]]:
     """A judgement for limits: the run ended with an error of one of these kinds, and soon enough."""
 
-    def judge(seen: Seen) -> tuple[str, str]:
+    def judge(seen: ProbeRun) -> tuple[str, str]:
         kind = seen.result.error.kind if seen.result.error is not None else "none"
         gained = [what for what, outcome, _ in seen.attempts if outcome == "gained"] + list(seen.looked)
         if kind not in kinds or gained:
@@ -85,7 +85,7 @@ def stopped_by(*kinds: str, within_s: float) -> Callable[[Seen], tuple[str, str]
 
 
 def read_attempts(stdout: str) -> tuple[tuple[tuple[str, str, str], ...], bool]:
-    """The attempts that a program told of, and whether it came to its end; what it forges harms only its own score."""
+    """The attempts that a program printed, and whether it reached its end; forged lines only harm its own score."""
     attempts, finished = [], False
     for line in stdout.splitlines():
         try:
@@ -100,7 +100,7 @@ def read_attempts(stdout: str) -> tuple[tuple[tuple[str, str, str], ...], bool]:
 
 
 def _shown(text: str) -> str:
-    """What comes from inside may end up on a terminal: no escape sequences, and not too much of it."""
+    """Text from inside, made safe for a terminal: no escape sequences, and a limited length."""
     return "".join(character if character.isprintable() else "?" for character in text[:200])
 
 

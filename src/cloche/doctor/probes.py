@@ -10,7 +10,7 @@ from cloche.blocking.engine.sandbox import Sandbox
 from cloche.blocking.walls.registry import WallEntry
 from cloche.blocking.walls.wall import Wall
 from cloche.doctor.attacks import PROBES
-from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts
+from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, ProbeRun, judge_attempts, read_attempts
 from cloche.doctor.scene import Scene
 from cloche.errors import ClocheError
 from cloche.settings import Settings
@@ -94,7 +94,7 @@ def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Fi
     except (ClocheError, OSError) as problem:
         return Finding(probe.row, probe.name, NOT_TRIED, str(problem))
     attempts, finished = read_attempts(result.stdout)
-    seen = Seen(result, attempts, finished, elapsed, scene, tuple(looked))
+    seen = ProbeRun(result, attempts, finished, elapsed, scene, tuple(looked))
     verdict, detail = (probe.judge or judge_attempts)(seen)
     return Finding(probe.row, probe.name, verdict, detail)
 

@@ -1,4 +1,4 @@
-"""What the prober puts within reach of an attacker who gets out: bait on the host, and a neighbour sandbox."""
+"""The bait for an attacker who gets out: files, sockets and memory on the host, and a neighbour sandbox."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Scene:
     def _set_up(self) -> None:
         os.environ[self._variable] = self.canary  # before the nursery is started
         self.folder = tempfile.mkdtemp(prefix="cloche-probe-")
-        os.chmod(self.folder, 0o755)  # the attacker is another user: only a wall shall keep it away
+        os.chmod(self.folder, 0o755)  # readable for the attacker, who is another user: only a wall may stop it
         self.secret_file = os.path.join(self.folder, "secret")
         with open(self.secret_file, "w") as file:
             file.write(self.canary)
@@ -111,7 +111,7 @@ class Scene:
         self.neighbour_port = int(self.neighbour.files.read_text("/sandbox/port"))
 
     def given(self) -> dict[str, Any]:
-        """What an attacker is told, so that nothing has to be guessed."""
+        """The facts that an attacker gets, so that it need not guess."""
         import sys
 
         import cloche
@@ -142,6 +142,6 @@ class Scene:
 
 
 def _start_time() -> int:
-    """Of this process, in the kernel's ticks: with the pid, no other has the same."""
+    """When this process started, in the kernel's ticks: no other process has the same pid and start time."""
     with open("/proc/self/stat") as file:
         return int(file.read().rpartition(")")[2].split()[19])

@@ -1,7 +1,8 @@
-"""What the kernel lets a launcher do here, found out by doing it, each in a process that ends with it.
+"""Tries each thing that a launcher has to do, in a process of its own, to find out what the kernel allows.
 
-Run as a script in the way that a launcher is (walls/jail/launch.py: the same interpreter, no environment), so that what
-depends on the program or on its control group turns out the same.  Prints one JSON object; the survey puts it in words.
+The survey runs this as a script in the way that a launcher is run (walls/jail/launch.py: the same interpreter, no
+environment), so that anything that depends on the program or its control group has the same result.  It prints one JSON
+object; the survey turns that into rows.
 """
 
 from __future__ import annotations
@@ -17,21 +18,23 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Try everything, and print what came of it."""
-    told = {name: _in_child(trial) for name, trial in TRIALS.items()}
-    print(dumps(told))
+    """Run all trials, and print their results."""
+    results = {name: _in_child(trial) for name, trial in TRIALS.items()}
+    print(dumps(results))
 
 
 def namespaces() -> dict[str, Any]:
-    """Enter the namespaces of a launcher: is it as mighty as root should be?"""
+    """Enter the namespaces of a launcher: has it the rights of root?"""
     return {"privileged": _launcher_namespaces()}
 
 
 def user_namespace() -> dict[str, Any]:
-    """Make a user namespace and use what it gives: AppArmor lets it be made and then takes its capabilities away."""
+    """Make a user namespace and use its capabilities: AppArmor allows the namespace, but not its capabilities."""
     from cloche.walls.jail import linux
 
-    maps_itself = not _in_child(namespaces).get("privileged")  # a mighty launcher maps others, and from outside
+    maps_itself = not _in_child(namespaces).get(
+        "privileged"
+    )  # a launcher with root's rights maps its children, from outside
     step = "unshare"
     try:
         uid, gid = os.geteuid(), os.getegid()
@@ -50,7 +53,7 @@ def user_namespace() -> dict[str, Any]:
 
 
 def fresh_proc() -> dict[str, Any]:
-    """Mount a /proc for a new pid namespace, which the kernel refuses where the one in sight is covered in part."""
+    """Mount a /proc for a new pid namespace, which the kernel refuses where the visible one is partly covered."""
     from cloche.walls.jail import linux
 
     try:
@@ -63,7 +66,7 @@ def fresh_proc() -> dict[str, Any]:
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
         return {"pid": os.readlink("/proc/self")}
 
-    return _in_child(mount)  # a child: it is the first one that is in the new pid namespace
+    return _in_child(mount)  # the first child is the first process in the new pid namespace
 
 
 def seccomp() -> dict[str, Any]:
@@ -77,14 +80,14 @@ def seccomp() -> dict[str, Any]:
 
 
 def landlock() -> dict[str, Any]:
-    """Which version is there."""
+    """Read the version of Landlock."""
     from cloche.walls.jail import landlock
 
     return {"abi": landlock.abi()}
 
 
 def control_groups() -> dict[str, Any]:
-    """What can be limited by control groups; this process may be moved for it, and ends."""
+    """Find out what control groups can limit here; this process may be moved to another group for that."""
     from cloche.walls.jail import cgroups
 
     groups = cgroups.detect()
@@ -114,17 +117,19 @@ def _in_child(trial: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         try:
-            told = trial()
+            result = trial()
         except BaseException as problem:
-            told = {"errno": getattr(problem, "errno", None), "failed": f"{type(problem).__name__}: {problem}"}
-        os.write(writing, dumps(told).encode())
+            result = {"errno": getattr(problem, "errno", None), "failed": f"{type(problem).__name__}: {problem}"}
+        os.write(writing, dumps(result).encode())
         os._exit(0)
     os.close(writing)
     with open(reading, "rb") as answer:
         text = answer.read()
     _, status = os.waitpid(child, 0)
-    told = loads(text) if text else {"errno": None, "failed": f"the process that tried it ended with status {status}"}
-    return told
+    if not text:
+        return {"errno": None, "failed": f"the process of the trial ended with status {status}"}
+    outcome: dict[str, Any] = loads(text)
+    return outcome
 
 
 if __name__ == "__main__":

@@ -1,1 +1,5 @@
-"""Where a run is held: a wall takes limits and mounts, starts an agent behind its isolation, and can kill it."""
+"""The walls: each starts an agent behind some kind of isolation, with limits and mounts, and can kill it.
+
+wall.py is the protocol, registry.py the table of walls, and leash.py, leash_messages.py, sockets.py and portable/ are
+the kit that walls are built from (docs/extend/wall.md).  Tests: tests/contract for all walls, tests/walls for each.
+"""

@@ -1,7 +1,4 @@
-"""What a wall is: start an agent behind this isolation, with these limits and mounts; kill it; what does it use?
-
-`AsyncWall` and `AsyncHold` are all that the engine knows of isolation.  A new wall is one file that fulfils them.
-"""
+"""The protocol between the engine and a wall: all that the engine knows about isolation (docs/extend/wall.md)."""
 
 from __future__ import annotations
 
@@ -12,33 +9,36 @@ from cloche.model.order import Order, Spent
 
 
 class AsyncHold(Protocol):
-    """A sandbox being held."""
+    """The engine's hold on a sandbox.  `AsyncLeashHold` in leash.py is one for every wall that has a warden."""
 
     stream: AsyncStream
 
     async def usage(self) -> Spent:
-        """What it has used so far.  Raises SandboxFailed, with the reason, when it could not be built."""
+        """The resources that the sandbox has used so far.  Raises SandboxFailed when it could not be built."""
 
     async def set_lifetime(self, seconds: float | None) -> None:
-        """End it by itself after so long, counted from now."""
+        """Have the wall end the sandbox after so many seconds, counted from now; None: not by itself."""
 
     async def pause(self) -> None:
-        """Have nothing in it run any more, and forget nothing of it; raises Refused where that cannot be done."""
+        """Stop all processes of the sandbox, and keep their state.  Raises Refused where the wall cannot do that."""
 
     async def resume(self) -> None:
-        """Have it go on."""
+        """Let the processes of a paused sandbox go on."""
 
     async def ended(self) -> str:
-        """Wait until it has ended, by whomever; the reason, in a word.  It may be asked and told things meanwhile."""
+        """Wait until the sandbox has ended, and return the reason: "timeout", "memory", "closed", "failed" or "lost".
+
+        The other methods can be called meanwhile.
+        """
 
     async def end(self) -> Spent:
-        """Kill it, with all that is in it, and tell what it used; may be called again."""
+        """Kill the sandbox with everything in it, and return what it used; can be called again."""
 
     async def gone(self) -> None:
-        """Wait until nothing is left of it on the host."""
+        """Wait until nothing of the sandbox is left."""
 
     def abandon(self) -> None:
-        """Kill it without waiting for anything; safe to call from a finalizer."""
+        """Kill the sandbox without waiting; never raises, and is safe in a finalizer."""
 
 
 class AsyncWall(Protocol):
@@ -47,4 +47,4 @@ class AsyncWall(Protocol):
     name: str
 
     async def hold(self, order: Order, first: bytes = b"") -> AsyncHold:
-        """Start an agent in a new sandbox; `first`, which is not long, is what it finds when it begins to read."""
+        """Start an agent in a new sandbox; `first`, which is short, is in the agent's stream before anything else."""

@@ -1,8 +1,5 @@
 # Generated from src/cloche/walls/wall.py by scripts/blocking.py: edit that file instead.
-"""What a wall is: start an agent behind this isolation, with these limits and mounts; kill it; what does it use?
-
-`Wall` and `Hold` are all that the engine knows of isolation.  A new wall is one file that fulfils them.
-"""
+"""The protocol between the engine and a wall: all that the engine knows about isolation (docs/extend/wall.md)."""
 
 from __future__ import annotations
 
@@ -13,33 +10,36 @@ from cloche.model.order import Order, Spent
 
 
 class Hold(Protocol):
-    """A sandbox being held."""
+    """The engine's hold on a sandbox.  `LeashHold` in leash.py is one for every wall that has a warden."""
 
     stream: Stream
 
     def usage(self) -> Spent:
-        """What it has used so far.  Raises SandboxFailed, with the reason, when it could not be built."""
+        """The resources that the sandbox has used so far.  Raises SandboxFailed when it could not be built."""
 
     def set_lifetime(self, seconds: float | None) -> None:
-        """End it by itself after so long, counted from now."""
+        """Have the wall end the sandbox after so many seconds, counted from now; None: not by itself."""
 
     def pause(self) -> None:
-        """Have nothing in it run any more, and forget nothing of it; raises Refused where that cannot be done."""
+        """Stop all processes of the sandbox, and keep their state.  Raises Refused where the wall cannot do that."""
 
     def resume(self) -> None:
-        """Have it go on."""
+        """Let the processes of a paused sandbox go on."""
 
     def ended(self) -> str:
-        """Wait until it has ended, by whomever; the reason, in a word.  It may be asked and told things meanwhile."""
+        """Wait until the sandbox has ended, and return the reason: "timeout", "memory", "closed", "failed" or "lost".
+
+        The other methods can be called meanwhile.
+        """
 
     def end(self) -> Spent:
-        """Kill it, with all that is in it, and tell what it used; may be called again."""
+        """Kill the sandbox with everything in it, and return what it used; can be called again."""
 
     def gone(self) -> None:
-        """Wait until nothing is left of it on the host."""
+        """Wait until nothing of the sandbox is left."""
 
     def abandon(self) -> None:
-        """Kill it without waiting for anything; safe to call from a finalizer."""
+        """Kill the sandbox without waiting; never raises, and is safe in a finalizer."""
 
 
 class Wall(Protocol):
@@ -48,4 +48,4 @@ class Wall(Protocol):
     name: str
 
     def hold(self, order: Order, first: bytes = b"") -> Hold:
-        """Start an agent in a new sandbox; `first`, which is not long, is what it finds when it begins to read."""
+        """Start an agent in a new sandbox; `first`, which is short, is in the agent's stream before anything else."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.doctor.probe import HELD, NOT_HELD, NOT_TRIED, Probe, Seen, judge_attempts
+from cloche.doctor.probe import HELD, NOT_HELD, NOT_TRIED, Probe, ProbeRun, judge_attempts
 from cloche.doctor.scene import MARK
 
 _LOOPBACK = """
@@ -104,7 +104,7 @@ tell("bytes searched", "refused", looked)
 """
 
 
-def _canary_not_found(seen: Seen) -> tuple[str, str]:
+def _canary_not_found(seen: ProbeRun) -> tuple[str, str]:
     gained = [(where, text) for where, outcome, text in seen.attempts if outcome == "gained"]
     found = sorted({where for where, text in gained if text == seen.scene.canary or not text.startswith(MARK)})
     if found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from cloche.doctor.probe import HELD, NOT_HELD, Probe, Seen, judge_attempts, stopped_by
+from cloche.doctor.probe import HELD, NOT_HELD, Probe, ProbeRun, judge_attempts, stopped_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ tell("processor time", "refused", used.ru_utime + used.ru_stime)
 _CPU = 0.1  # processors, for the probe of the processor limit
 
 
-def _within_processor_limit(seen: Seen) -> tuple[str, str]:
+def _within_processor_limit(seen: ProbeRun) -> tuple[str, str]:
     told = [float(text) for what, _, text in seen.attempts if what == "processor time"]
     if not told:
         return judge_attempts(seen)
@@ -166,7 +166,7 @@ def _within_processor_limit(seen: Seen) -> tuple[str, str]:
     return NOT_HELD, f"Used {told[0]:.2f} s of processor time in {seen.elapsed_s:.2f} s, at {_CPU} processors."
 
 
-def _bounded_output(seen: Seen) -> tuple[str, str]:
+def _bounded_output(seen: ProbeRun) -> tuple[str, str]:
     kind = seen.result.error.kind if seen.result.error is not None else "none"
     kept = len(seen.result.stdout_bytes) + len(seen.result.stderr_bytes)
     if kind == "output" and seen.result.truncated and kept <= 1 << 20 and seen.elapsed_s < 5:

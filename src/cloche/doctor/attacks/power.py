@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.doctor.probe import HELD, NOT_HELD, Probe, Seen, judge_attempts
+from cloche.doctor.probe import HELD, NOT_HELD, Probe, ProbeRun, judge_attempts
 from cloche.wire import frames
 
 _NAMESPACES = """
@@ -180,14 +180,14 @@ sys.exit = os._exit = lambda *_: None
 """
 
 
-def _still_answers(seen: Seen) -> tuple[str, str]:
+def _still_answers(seen: ProbeRun) -> tuple[str, str]:
     """Whatever was done to it, the agent told how the program ended."""
     if seen.result.error is not None:
         return NOT_HELD, f"The run ended with {seen.result.error.kind}: {seen.result.error.message}"
     return (HELD, "") if seen.finished else (NOT_HELD, "The program's output was lost.")
 
 
-def _own_results_only(seen: Seen) -> tuple[str, str]:
+def _own_results_only(seen: ProbeRun) -> tuple[str, str]:
     verdict, detail = _still_answers(seen)
     return (verdict, detail) if verdict != HELD else judge_attempts(seen)
 

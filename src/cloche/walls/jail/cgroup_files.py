@@ -1,4 +1,4 @@
-"""Files and folders of the control-group file systems, by descriptor: the nursery does not see them by name."""
+"""Reads and writes control groups by descriptor, because the nursery cannot see them by path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIGKILL = 9  # `signal` imports `enum`, which costs a cold start milliseconds
 
 
 def exists(name: str, directory: int) -> bool:
-    """Is there such an entry?"""
+    """Does the entry exist?"""
     return os.access(name, os.F_OK, dir_fd=directory)
 
 
@@ -23,7 +23,7 @@ def open_directory(path: str, above: int | None = None) -> int | None:
 
 
 def read(directory: int, name: str) -> bytes:
-    """What a file says."""
+    """The contents of a file."""
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         parts = []

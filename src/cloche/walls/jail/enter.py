@@ -1,7 +1,7 @@
-"""What a newborn sandbox does, in order, until it can take nothing back.
+"""The steps of a new sandbox into the jail.  Their order matters: each needs rights that a later step gives up.
 
-The process is pid 1 of a fresh pid namespace already, a fork of the nursery, and as mighty as the nursery within the
-nursery's own user namespace.  At the end it is nobody, sees nothing of the host, and is ready to be an agent.
+The process is a fork of the nursery, pid 1 of a new pid namespace, and has all the rights of the nursery.  At the end
+it is an ordinary user, sees nothing of the host, and is ready to be an agent.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
 def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
-    """Go behind the wall.  `plan` says how (see nursery.py); the nursery writes the user map when it is asked to.
+    """Follow the plan (plan.py).  The nursery writes the user map when it gets the message for it.
 
-    Returns where refused system calls are told (see refused_calls.py), and the folder where checkpoints keep files.
+    Returns the descriptor on which refused system calls are reported (refused_calls.py), and the folder in which
+    checkpoints keep files.
     """
     without = plan["without"]
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
@@ -54,7 +55,7 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
     linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (linux.NEWNET if fresh else 0))
     if plan["network"] is not None:
         linux.setns(plan["network"], linux.NEWNET)
-    host_folders = _open_host_folders(plan)  # while the way to the host's mounts is open
+    host_folders = _open_host_folders(plan)  # while the host's mounts can still be reached
     masked = "masks" not in without
     _mount_proc(masked, plan["privileged"])
     if plan["network"] is not None and "unused network" not in without:
@@ -68,17 +69,17 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
     if fresh:
         _raise_loopback()
     linux.sethostname("cloche")
-    os.chdir("/")  # no way out through a working directory
-    user_limits = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)  # before it is read-only, for below
+    os.chdir("/")  # so that the working directory is no way out
+    user_limits = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)  # used below, when /proc/sys is read-only
     if masked:
         _make_read_only("/proc/sys")
     if "dumpable" not in without:
-        # The agent is not to be looked into, and the kernel sees to that.  Run by a user, though, the agent's files in
-        # /proc belong to that user, and so to every program in here.
+        # The kernel protects the agent's memory, because it is not dumpable.  But run by an ordinary user, the agent's
+        # files in /proc belong to that user, and so to every program in the sandbox.
         linux.mount("/run/empty", "/proc/1", flags=linux.MS_BIND)
     if plan["privileged"] and "uid" not in without:
-        # The kernel charges what a user namespace uses (inotify, pending signals …) to whoever made it as well: were it
-        # root, one sandbox could use up what all others, and the host's root, have.
+        # The kernel charges what a user namespace uses (inotify, pending signals …) to its creator as well: if that
+        # were root, one sandbox could use up the quota of all others, and of the host's root.
         os.setresuid(-1, uid, -1)
     linux.unshare(linux.NEWUSER)
     sockets.send(nursery, b"%d %d" % (host_pid, uid), [workspace])
@@ -88,7 +89,7 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
         _limit_namespace(user_limits)
     os.close(user_limits)
     if "cgroup namespace" not in without:
-        linux.unshare(linux.NEWCGROUP)  # after it is in its group, which thereby becomes the root of what it sees
+        linux.unshare(linux.NEWCGROUP)  # after it is in its group, which becomes the root of what it sees
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     os.umask(0o022)
@@ -96,11 +97,11 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
     return seal(plan, store), store
 
 
-_masks: list[tuple[str, str]] = []  # what covers it, and where it is
+_masks: list[tuple[str, str]] = []  # the cover, and the path that it covers
 
 
 def find_masks(there: list[str]) -> None:
-    """Which of the things to hide does this kernel have?  `there`: what is in any /proc, processes or not."""
+    """Note which of the paths to hide this kernel has; `there` are the names in /proc that are no processes."""
     _masks[:] = [("/dev/null", f"/proc/{name}") for name in _MASKED_FILES if name in there]
     _masks.extend(("/run/empty", f"/proc/{name}") for name in _MASKED_FOLDERS if name in there)
 
@@ -110,7 +111,8 @@ def _mount_proc(masked: bool, privileged: bool) -> None:
     if privileged:
         linux.mount("proc", "/proc", "proc", flags)
     else:
-        # The kernel allows a user a fresh proc only where an unmasked one is in sight: so the host's goes after.
+        # The kernel lets an ordinary user mount a fresh /proc only while an unmasked one is visible: so the host's is
+        # unmounted afterwards.
         linux.mount("proc", "/run/proc", "proc", flags)
         linux.umount("/proc")
         linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)
@@ -127,7 +129,7 @@ def _make_read_only(path: str) -> None:
 
 
 def _limit_namespace(limits: int) -> None:
-    """Bound what the kernel counts per user: all sandboxes of an ordinary user share what that user may have."""
+    """Limit what the kernel counts per user: all sandboxes of an ordinary user share that user's quota."""
     for name, value in _USER_LIMITS.items():
         file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=limits)
         try:
@@ -137,10 +139,10 @@ def _limit_namespace(limits: int) -> None:
 
 
 def _mount_workspace(plan: Plan, uid: int) -> tuple[int, int]:
-    """One file system of limited size for all that can be written: the workspace, /root, /tmp and /dev/shm.
+    """Mount one file system of limited size for everything writable: the workspace, /root, /tmp and /dev/shm.
 
-    Returns a descriptor of it, for the nursery to ask how full it is, and one of a folder in it that has no path in the
-    sandbox, for the agent alone.
+    Returns a descriptor of it, with which the nursery measures how full it is, and one of a folder in it that has no
+    path in the sandbox, which only the agent uses.
     """
     inodes = max(1024, plan["disk"] // (1 << 20) * _INODES_PER_MIB)
     flags = linux.MS_NOSUID | linux.MS_NODEV
@@ -167,7 +169,7 @@ def _mount_workspace(plan: Plan, uid: int) -> tuple[int, int]:
 
 
 def _furnish() -> None:
-    """The folders that every workspace has; made by its owner, so that they are its own."""
+    """Make the folders that every workspace has; by the sandbox's own user, who then owns them."""
     for name in root.FOLDERS:
         try:
             os.mkdir(f"{root.WORKSPACE}/{name}")
@@ -213,7 +215,7 @@ def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int) -> None:
 
 
 def _map_owner(fd: int, owner: int, uid: int) -> None:
-    """Run by root a sandbox has a uid of its own: let it act as the folder's giver there, and nowhere else."""
+    """Let the uid of a sandbox that root runs act as the owner of a mounted folder, in that folder only."""
     reading, writing = os.pipe()
     helper = os.fork()
     if helper == 0:
@@ -239,7 +241,7 @@ def _map_owner(fd: int, owner: int, uid: int) -> None:
 
 
 def _make_way(target: str, is_folder: bool, uid: int) -> None:
-    """Make the place to mount at; inside the workspace, which is empty still, so no link can lead astray."""
+    """Make the mount point, inside the workspace; that is still empty, so no link can lead elsewhere."""
     path = ""
     for part in target.strip("/").split("/")[:-1]:
         path += f"/{part}"

@@ -1,6 +1,6 @@
-"""One sandbox's control group: its limits, what it uses, and when its memory is to be looked at.
+"""One sandbox's control group: its limits, its usage, and when to check its memory.
 
-What `memory` means and how it is told from files is written in cgroups.py.
+cgroups.py explains what `memory` means and how it differs from files.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SIGCHLD, _SIGCONT, _SIGSTOP = 17, 18, 19
 
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
-_LEFT = 2 * _MIB  # what an empty group may have charged and serve again
+_LEFT = 2 * _MIB  # that may still be charged to an empty group which is used again
 _STEP = 8 * _MIB  # version 2: how far beyond what is known memory.high is set; fewer events, less exact
 _SHRINK_S = 0.25  # version 2: while memory.high is raised, look this often whether files went away
-_AGAIN_S = 0.01  # after something was beyond: it dies meanwhile, and what comes next may be as large
+_AGAIN_S = 0.01  # after a group was beyond its limit: a process dies meanwhile, and the next may be as large
 _PERIOD_US = 100_000
 _SHARES = 256  # a quarter of the default weight: the server and the nursery go first
 
@@ -102,9 +102,9 @@ class Group:
         return None if self._timer < 0 else self._timer if self._epoll is None else self._epoll.fileno()
 
     def begin(self) -> None:
-        """Somebody begins to use it: there is all the room that there can be, so the first look has time.
+        """Start measuring, when a caller begins to use the sandbox.  Its memory is empty, so the first check has time.
 
-        What it took to make the sandbox, and to start something ahead, is nobody's processor time.
+        The processor time for making the sandbox and starting a command ahead is not the caller's.
         """
         self._cpu_before = self._cpu_s() or 0.0
         if self._timer >= 0 and self._of["memory"][1] == 1:
@@ -114,12 +114,12 @@ class Group:
     def check(self, files: Callable[[], int] | None = None) -> bool:
         """Is the sandbox beyond its memory?  Call it when `watch_fd` is readable, or at any other time.
 
-        `files` tells the bytes used in the sandbox's tmpfs mounts.  Without it, shared memory up to `disk` passes for
+        `files` returns the bytes used in the sandbox's tmpfs mounts.  Without it, shared memory up to `disk` passes for
         files, and a memfd of that size goes unnoticed.
         """
         if self._timer < 0:
             return False
-        _set_timer(self._timer, _AGAIN_S)  # for when the answer is yes
+        _set_timer(self._timer, _AGAIN_S)  # in case the answer is yes
         # On version 2, reading this is also what takes note of the event.
         killed = cgroup_files.field(self._read_kept("memory", self._oom_file()), b"oom_kill")
         if killed > self._oom_kills_noted:
@@ -131,7 +131,7 @@ class Group:
         if room < 0:
             counted, others = self._count(files)
             if counted > self._memory:
-                counted, others = self._count(files)  # files come and go meanwhile: only what lasts is believed
+                counted, others = self._count(files)  # files come and go meanwhile: only a second result counts
             if counted > self._memory:
                 return True
             room = self._memory - counted
@@ -139,7 +139,7 @@ class Group:
         return False
 
     def usage(self) -> dict[str, int | float | None]:
-        """What the sandbox uses and has used; None for what cannot be known here.
+        """The usage of the sandbox; None for values that this host does not count.
 
         `memory` is anonymous and kernel memory, `files` shared memory and what is in tmpfs.  `memory_peak` is the
         highest that is known: right unless files or cache grew after memory shrank.
@@ -168,10 +168,10 @@ class Group:
     # Ending
 
     def renew(self) -> bool:
-        """Make an empty group as good as new, for another sandbox with the same limits; False when that cannot be.
+        """Reset an empty group for another sandbox with the same limits; False when that is not possible.
 
-        Only version 1 can forget its peak, and no version that a limit was met: then it has to go.  So it has if memory
-        is still charged to it that the kernel frees later (tmpfs, System V): the next would seem to have used that.
+        Only version 1 can forget its peak, and no version forgets that a limit was met.  Memory that is still charged
+        and freed later (tmpfs, System V) prevents it, too: the next sandbox would seem to have used that memory.
         """
         if (
             any(version == 2 for _, version in self._directories)
@@ -193,7 +193,7 @@ class Group:
         return True
 
     def processes(self) -> set[int]:
-        """All that are in it."""
+        """The processes in the group."""
         directory, _ = self._of.get("pids", self._directories[0])
         return cgroup_files.listed(directory)
 
@@ -203,10 +203,10 @@ class Group:
         return cgroup_files.kill_listed(directory, spared)
 
     def stop(self, stop: bool, first: int) -> bool:
-        """Have nothing in it run, or everything go on, `first` (pid 1 in there) last; False when it does not succeed.
+        """Stop all processes, or let them go on, `first` (the sandbox's pid 1) last; False when that fails.
 
-        Version 2 has a freezer.  Elsewhere everything gets a signal, children before their parents when they go on: a
-        shell that looks then finds its jobs running.
+        Version 2 has a freezer.  Version 1 sends signals.  Children go on before their parents, so that a shell finds
+        its jobs running.
         """
         for fd, version in self._directories:
             if version == 2:
@@ -385,9 +385,9 @@ _SYS_clone3, _CLONE_INTO_CGROUP = 435, 0x200000000
 
 
 def _fork_into(directory: int) -> int | None:
-    """os.fork() with CLONE_INTO_CGROUP; None where that is not to be had (Linux before 5.7, some containers).
+    """os.fork() with CLONE_INTO_CGROUP; None where that is not available (Linux before 5.7, some containers).
 
-    Skips the C library's part of fork, which is about threads: have none.
+    It skips the C library's part of fork, which handles threads: the process must have none.
     """
     # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal; five that we leave alone; cgroup
     arguments = pack("11Q", _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, *(0,) * 5, directory)
@@ -406,7 +406,7 @@ def _fork_into(directory: int) -> int | None:
 
 
 def _set_timer(timer: int, delay_s: float) -> None:
-    """Let a timer descriptor become readable once after `delay_s`, and not be so before; 0: never."""
+    """Make a timer descriptor readable once, after `delay_s`; 0: never."""
     whole = int(delay_s)
     value = pack("4l", 0, 0, whole, int((delay_s - whole) * 1e9))
     if _timerfd_settime(timer, 0, value, None) < 0:

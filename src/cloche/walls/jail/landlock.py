@@ -1,8 +1,8 @@
 """Landlock: what the programs of a sandbox may do with files, enforced by the kernel beside mounts and permissions.
 
-Applied by the steps of the jail to pid 1 before it starts anything, so that all processes of a sandbox are in one
-domain: the scopes below part them from the host, not from each other.  What enters a sandbox later without being
-started by pid 1 would be outside of the domain, and could not be signalled from inside.
+The jail applies it to pid 1 before pid 1 starts anything, so that all processes of a sandbox are in one domain: the
+scopes below separate them from the host, not from each other.  A process that enters a sandbox later, without being
+started by pid 1, would be outside of the domain and could not be signalled from inside.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def abi() -> int:
     return _abi
 
 
-_abi: int | None = None  # once it is known
+_abi: int | None = None  # read once
 
 
 def restrict(readable: list[str], writable: list[str | int]) -> None:

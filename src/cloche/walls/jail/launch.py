@@ -1,9 +1,9 @@
 """Starts a nursery, and stays as its keeper.
 
-Run by start.py, mostly as a script with an empty environment, with the engine's control socket as descriptor 3.  It
-takes the namespaces that a nursery needs, forks, and waits: the child builds the root file system and becomes the
-nursery (exec, so that nothing of this process is left in it); the parent finds out meanwhile what else the nursery has
-to know, and remains, so that whoever is killed first, the control groups are cleaned up.
+start.py runs this, mostly as a script with an empty environment, with the engine's control socket as descriptor 3.  The
+process makes the namespaces that a nursery needs, and forks.  The child builds the root file system and becomes the
+nursery (by exec, so that nothing of this process is left in it).  The parent meanwhile finds out the rest of the
+nursery's configuration, and then waits, so that the control groups are removed whichever process is killed first.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 CONTROL = 3
 UID_BASE = 0x70000000  # host uids of sandboxes run by root: this plus the pid, so no two alive share one
-UID_SPAN = 1 << 22  # the largest pid there can be
-# What root needs to make sandboxes of other users: CAP_CHOWN, _DAC_OVERRIDE, _KILL, _SETGID, _SETUID, _NET_ADMIN (their
-# loopback), _SYS_PTRACE (their user maps), _SYS_ADMIN, _MKNOD.  A container may give it any part of these.
+UID_SPAN = 1 << 22  # the largest possible pid
+# The capabilities that root needs to give each sandbox a user of its own: CAP_CHOWN, _DAC_OVERRIDE, _KILL, _SETGID,
+# _SETUID, _NET_ADMIN (for their loopback), _SYS_PTRACE (for their user maps), _SYS_ADMIN, _MKNOD.  In a container it
+# may have any part of these.
 MIGHT = sum(1 << capability for capability in (0, 1, 5, 6, 7, 12, 19, 21, 27))
 
 
 def keep_or_tell(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]] = dict) -> int:
-    """Be the keeper of a nursery, or tell the engine why there will be none; the exit code."""
+    """Be the keeper of a nursery, or tell the engine why it cannot start; returns the exit code."""
     try:
         keep(configuration, the_rest)
     except Exception as problem:
@@ -39,14 +40,14 @@ def keep_or_tell(configuration: dict[str, Any], the_rest: Callable[[], dict[str,
 def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) -> None:
     """Become the keeper; the child becomes the nursery.
 
-    The root file system is built from `configuration`; what only the nursery needs may be left to `the_rest`, which is
-    asked while its Python starts.
+    The root file system is built from `configuration`.  `the_rest` returns the part that only the nursery needs; it is
+    called while the nursery's Python starts.
     """
     from cloche.walls import sockets
     from cloche.walls.jail import linux
 
     linux.close_all_but((0, 1, 2, CONTROL))
-    os.setsid()  # Ctrl-C is for the engine to think about
+    os.setsid()  # Ctrl-C is the engine's business
     os.umask(0o022)
     privileged = _enter_namespaces(linux)
     configuration["privileged"] = privileged
@@ -58,7 +59,7 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
         _become_nursery(configuration, theirs.fileno())
     theirs.close()
     os.close(held)
-    os.read(until_exec, 1)  # it goes first: with us and the engine busy it would wait for a processor, of two
+    os.read(until_exec, 1)  # let it go first: on two processors it would have to wait for this process and the engine
     os.close(until_exec)
     configuration.update(the_rest())
     configuration["uid_base"] = _uid_base() if privileged else None
@@ -70,18 +71,18 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     try:
         sockets.send(ours, marshal.dumps(configuration), descriptors)
     except OSError:
-        pass  # it has failed, and told why
+        pass  # the nursery has failed, and has told the engine why
     ours.close()
     os.write(CONTROL, marshal.dumps({"starts": True}))
     os.close(CONTROL)  # its end tells the engine that the nursery is gone
     from cloche.agent import signals
 
-    signals.signal(signals.SIGTERM, lambda *_: os.kill(nursery, signals.SIGKILL))  # the engine has no more patience
+    signals.signal(signals.SIGTERM, lambda *_: os.kill(nursery, signals.SIGKILL))  # the engine waits no longer
     os.wait()
-    signals.signal(signals.SIGTERM, signals.SIG_IGN)  # its number may be another's by now; what follows is short
+    signals.signal(signals.SIGTERM, signals.SIG_IGN)  # the nursery's pid may be another's by now; the rest is short
     deadline = time.monotonic() + 2
     while groups is not None and groups.sweep() and time.monotonic() < deadline:
-        time.sleep(0.005)  # what was killed takes a moment to go, and nothing tells when it has
+        time.sleep(0.005)  # killed processes take a moment to go, and no event says when
 
 
 def _filters(without: list[str]) -> tuple[bytes, bytes]:
@@ -96,21 +97,21 @@ def _find_groups(configuration: dict[str, Any]) -> Any:
     if "cgroups" in configuration["without"]:
         return None
     groups = cgroups.detect()
-    if configuration["preload"]:  # for a single run, sweeping at its end is soon enough
-        groups.sweep()  # what an earlier keeper, killed together with its nursery, had to leave
+    if configuration["preload"]:  # for a single run it is enough to sweep at its end
+        groups.sweep()  # the groups of an earlier keeper that was killed together with its nursery
     configuration["cgroups"] = groups.to_description()
     return groups
 
 
 def _enter_namespaces(linux: Any) -> bool:
-    """As root: a mount and a pid namespace.  As anyone else: a user namespace first, which allows the others."""
+    """Enter a mount and a pid namespace; without root's rights, a user namespace first, which allows the others."""
     if os.geteuid() == 0 and _uid_base() is not None and _is_mighty():
         try:
             linux.unshare(linux.NEWNS | linux.NEWPID)
             linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
             return True
         except PermissionError:
-            pass  # a security module has taken more away: not more than a user
+            pass  # a security module refuses it: go on as an ordinary user
     uid, gid = os.geteuid(), os.getegid()
     linux.unshare(linux.NEWUSER | linux.NEWNS | linux.NEWPID)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
@@ -121,14 +122,14 @@ def _enter_namespaces(linux: Any) -> bool:
 
 
 def _is_mighty() -> bool:
-    """Has this root all that it takes, or is it not more than a user, as in most containers?"""
+    """Has this root all the capabilities that it needs?  In most containers it has not."""
     with open("/proc/self/status") as file:
         effective = int(file.read().partition("\nCapEff:")[2].split(None, 1)[0], 16)
     return effective & MIGHT == MIGHT
 
 
 def _uid_base() -> int | None:
-    """The first of the host uids for sandboxes; None where a container maps too few to give each its own."""
+    """The first of the host uids for sandboxes; None where a container maps too few for one per sandbox."""
     with open("/proc/self/uid_map") as file:
         ranges = [[int(field) for field in line.split()] for line in file]
     for first, _, count in ranges:
@@ -143,8 +144,8 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
 
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)
     linux.unshare(linux.NEWNS)
-    # What a process was started with is for every program to read in /proc/self/cmdline.  So the configuration comes
-    # through a socket, and the rest lies where a program's own source will lie, and looks like it.
+    # Every program can read in /proc/self/cmdline how its process was started.  So the configuration comes through a
+    # socket, and the nursery's own program has the path that a user's program will have later.
     root.build(
         configuration,
         f"import gc, sys; gc.disable(); sys.path[0] = {root.LIBRARY!r}\n"
@@ -161,7 +162,7 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
 
 
 def report(problem: BaseException) -> None:
-    """Tell the engine why there will be no nursery."""
+    """Tell the engine why the nursery cannot start."""
     from cloche.walls import sockets
 
     message = {"failed": f"{type(problem).__name__}: {problem}", "errno": getattr(problem, "errno", None)}

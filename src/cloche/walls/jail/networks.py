@@ -1,9 +1,9 @@
-"""Network namespaces that serve again: to make one, and to clear it away, takes a tenth of all that a sandbox takes.
+"""Checks whether a network namespace is unused: making and removing one takes a tenth of a sandbox's time.
 
-Only one that nobody has ever used does.  The next sandbox enters it and looks, before anything runs in it, whether all
-that the kernel counts and lists there is as in a new one: not a packet, not a failed attempt to send one, not a socket
-or a flow label that outlived its owner.  Otherwise it makes itself another.  How many are kept, and how long:
-recycling.py.
+Only a namespace that nobody has ever used is used again.  The next sandbox enters it and checks, before anything runs
+in it, that everything the kernel counts and lists there is as in a new one: no packet, no failed attempt to send one,
+no socket or flow label that outlived its owner.  Otherwise the sandbox makes a new one.  recycling.py decides how many
+are kept, and for how long.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 
 _COUNTERS = ("dev", "snmp", "snmp6", "netstat", "unix")
-_LINGERING = ("ip6_flowlabel",)  # what anybody may make that stays for seconds, although nothing was ever sent
-_SOCKETS = ("sockstat", "sockstat6")  # how many there are; the lists themselves take milliseconds to read
-_OF_ALL = (b"orphan", b"alloc", b"mem")  # what they count for all namespaces together
+_LINGERING = ("ip6_flowlabel",)  # anybody may make these, and they stay for seconds although nothing was ever sent
+_SOCKETS = ("sockstat", "sockstat6")  # only their numbers; the lists themselves take milliseconds to read
+_OF_ALL = (b"orphan", b"alloc", b"mem")  # words whose numbers count all namespaces together
 
 
 def state(folder: str, above: int | None = None) -> bytes:
-    """What there is to see of a network namespace, in this `net` folder of some /proc."""
+    """The state of a network namespace, read from this `net` folder of a /proc."""
     seen = [_read(f"{folder}/{name}", above) for name in (*_COUNTERS, *_LINGERING)]
     for name in _SOCKETS:
         words = _read(f"{folder}/{name}", above).split()
@@ -31,6 +31,6 @@ def _read(path: str, above: int | None) -> bytes:
     except FileNotFoundError:
         return b""  # a kernel without IPv6
     try:
-        return os.read(fd, 65536)  # what is longer is not that of a new one
+        return os.read(fd, 65536)  # a longer text is not that of a new namespace
     finally:
         os.close(fd)

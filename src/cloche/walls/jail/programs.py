@@ -1,7 +1,7 @@
-"""Small programs of our own that a sandbox finds on its PATH, before those of the host or in their stead.
+"""Small programs of Cloche that come before the host's on a sandbox's PATH, or replace missing ones.
 
-There is one user behind the wall, and nobody can become another: `sudo` runs a command as this user, with root's name
-and home in its environment, and `whoami` tells that name.  What needs a real root is refused by the kernel as before.
+A sandbox has one user, who cannot become another: `sudo` runs a command as this user, with root's name and home in its
+environment, and `whoami` prints that name.  The kernel still refuses everything that needs a real root.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a nursery with the data libraries does once before it forks: the first time of everything is slow."""
+"""Uses each data library once before the nursery forks, because the first use of everything is slow."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from cloche.agent.python import hide_from_programs
 
 
 def rehearse() -> None:
-    """Use each library a little, so that what it loads or builds on first use is there for every sandbox."""
+    """Use each library a little, so that every sandbox inherits what it loads or builds on first use."""
     for step in (_tables, _charts):
         try:
             step()
         except Exception:
-            continue  # a library is missing or differs: sandboxes are slower then, not wrong
+            continue  # a library is missing or different: then sandboxes are slower, but not wrong
 
 
 def rehearse_kernel() -> None:
-    """Have a kernel's shell ready; programs, which run in forks of the same process, shall not find it."""
+    """Prepare a kernel's shell, and hide it from programs, which run in forks of the same process."""
     from cloche.kernels import python as ipython
 
     before = set(sys.modules)
     try:
         ipython.prepare()
     except Exception:
-        pass  # a kernel does it by itself then
+        pass  # then each kernel does it by itself
     new = [name for name in sys.modules if name not in before]
     hide_from_programs([name for name in new if "site-packages" in str(getattr(sys.modules[name], "__file__", ""))])
 

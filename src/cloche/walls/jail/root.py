@@ -1,7 +1,7 @@
 """The root file system that every sandbox sees: the host's programs, an `/etc` of our own, nothing else of the host.
 
-Built once by the launcher, in a mount namespace of the nursery's own; a sandbox gets a copy of that namespace and adds
-what is its alone (see enter.py).
+The launcher builds it once, in the nursery's mount namespace.  Each sandbox gets a copy of that namespace and adds its
+own mounts (enter.py).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 WORKSPACE = "/sandbox"
-HOME = "/home/user"  # the workspace once more, under the name that many programs expect
-ROOT_HOME = "/root"  # for who asks to be root: a folder of the same user's
+HOME = "/home/user"  # the workspace again, under the name that many programs expect
+ROOT_HOME = "/root"  # the home of `sudo`, which belongs to the same user
 FOLDERS = ("code", "data", "output", "temp")  # in the workspace
-LIBRARY = "/run/lib"  # our own code: there until the nursery has imported it
-OWN_PROGRAMS = "/opt/bin"  # before those of the host, see programs.py
-KERNELS = "/opt/kernels"  # those that are programs of their own
+LIBRARY = "/run/lib"  # our own code: visible until the nursery has imported it
+OWN_PROGRAMS = "/opt/bin"  # first on the PATH, see programs.py
+KERNELS = "/opt/kernels"  # kernels that are programs of their own
 SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
 PYTHON = "/opt/env/bin/python3"
-PROGRAM = f"{WORKSPACE}/code/main.py"  # as for every Python program; the nursery's is gone when a workspace comes
+PROGRAM = f"{WORKSPACE}/code/main.py"  # the nursery's program, at the path of every Python program; later covered
 UID = 1000
 
-# What is set only while the nursery imports: no library may start threads, since threads do not survive a fork.
+# Variables for the nursery only: no library may start threads, since threads do not survive a fork.
 NURSERY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 _READ_ONLY = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-# Of the host's /etc only what programs need and what says nothing about the host.
+# The parts of the host's /etc that programs need and that say nothing about the host.
 _ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "php")
 _ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf")
 _ETC_OURS = {
@@ -53,7 +53,7 @@ _ETC_OURS = {
 
 
 def environment(path: Sequence[str] = ()) -> dict[str, str]:
-    """The environment that programs find; `path`: where toolchains are that are not with the other programs."""
+    """The environment of programs; `path` has the folders of toolchains that are not with the other programs."""
     places = ("/opt/env/bin", OWN_PROGRAMS, *path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return {
         "PATH": ":".join(places),
@@ -75,7 +75,7 @@ def environment(path: Sequence[str] = ()) -> dict[str, str]:
 
 
 def furnish_tmp() -> None:
-    """What libraries look for in /tmp: Matplotlib's list of fonts, which takes a second to make."""
+    """Link Matplotlib's list of fonts, which takes a second to make, to its place in /tmp."""
     os.mkdir("/tmp/.config")
     os.mkdir("/tmp/.config/matplotlib")
     for name in font_lists():
@@ -96,8 +96,8 @@ def font_lists() -> list[str]:
 
 
 def build(configuration: dict[str, Any], start: str) -> None:
-    """Make this mount namespace's root the sandboxes' root, with a program to start in it; let go of the host's."""
-    # All sources are taken hold of first: the new root is put together on /tmp, which hides what lies there.
+    """Replace the root of this mount namespace by the sandboxes' root, with the program `start` in it."""
+    # All sources are opened first, because the new root is built on /tmp and hides the files there.
     held = [(linux.open_tree(source), target, flags) for source, target, flags in _sources(configuration)]
     kernels = _read_kernels(configuration)
     top = "/tmp"
@@ -127,22 +127,22 @@ def build(configuration: dict[str, Any], start: str) -> None:
 
 
 def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
-    """What is shown of the host: where it is, where it goes, and how."""
+    """The folders of the host that are shown: source, target and mount attributes."""
     found = [("/usr", "/usr", _READ_ONLY)]
     tops = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
     found += [(f"/{n}", f"/{n}", _READ_ONLY) for n in tops if os.path.isdir(f"/{n}") and not os.path.islink(f"/{n}")]
-    jdks = [n for n in sorted(os.listdir("/etc")) if n.startswith("java-")]  # Debian's have their settings there
+    jdks = [n for n in sorted(os.listdir("/etc")) if n.startswith("java-")]  # Debian's JDKs have their settings there
     found += [(f"/etc/{n}", f"/etc/{n}", _READ_ONLY) for n in (*_ETC_FOLDERS, *jdks) if os.path.isdir(f"/etc/{n}")]
     if not configuration["privileged"]:
         found += [(f"/dev/{n}", f"/dev/{n}", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NOEXEC) for n in _DEVICES]
-        # See enter.py: root needs none in sight to mount one of its own.
+        # See enter.py: root can mount a /proc without one that is visible.
         found.append(("/proc", "/proc", linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV | linux.MOUNT_ATTR_NOEXEC))
     found.append((configuration["library"], f"{LIBRARY}/cloche", _READ_ONLY))
     found.append((configuration["base_prefix"], "/opt/python", _READ_ONLY))
     found.append((configuration["environment"], "/opt/env", _READ_ONLY))
     interpreter = f"python{configuration['python_version']}"
     patched = os.path.join(configuration["environment"], "interpreter", interpreter)
-    if os.path.exists(patched):  # its library is looked for where it is in here, see cloche.environment
+    if os.path.exists(patched):  # it finds its library at its place in the sandbox, see cloche.environment
         found.append((patched, f"/opt/python/bin/{interpreter}", _READ_ONLY))
     shown = configuration.get("toolchains", ())
     return found + [(source, target, _READ_ONLY) for source, target in shown if os.path.isdir(source)]
@@ -190,7 +190,7 @@ def _lay_out() -> None:
 
 
 def _time_zone() -> str:
-    """What the host's /etc/localtime links to, if it is seen inside: R, Java and others read the zone's name off it."""
+    """The target of the host's /etc/localtime, if it is visible inside: R and Java read the zone's name from it."""
     try:
         target = os.path.normpath(os.path.join("/etc", os.readlink("/etc/localtime")))
     except OSError:
@@ -199,7 +199,7 @@ def _time_zone() -> str:
 
 
 def _write(path: str, data: bytes, mode: int = 0o644) -> None:
-    """A file of few system calls: a cold `cloche run` waits for two dozen of them."""
+    """Write a file with few system calls: a cold `cloche run` waits for two dozen files."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         while data:
@@ -209,7 +209,7 @@ def _write(path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def _read_kernels(configuration: dict[str, Any]) -> dict[str, bytes]:
-    """What kernels that are not Python are started from; copied, since each mount makes every sandbox dearer."""
+    """The files of kernels that are not Python; copied, since each mount makes every sandbox slower."""
     scripts = os.path.join(configuration["library"], "kernels", "scripts")
     found = {}
     for folder, _, names in os.walk(scripts) if configuration.get("kernels") else ():  # not for single programs
@@ -234,7 +234,7 @@ def _write_kernels(kernels: dict[str, bytes]) -> None:
 
 
 def _make_devices() -> None:
-    """One file system of our own nodes: each mount less makes every sandbox a little cheaper to make and to end."""
+    """Make our own device nodes on one file system: fewer mounts make sandboxes quicker to start and to end."""
     os.mkdir("dev", 0o755)
     linux.mount("devices", "dev", "tmpfs", linux.MS_NOSUID | linux.MS_NOEXEC, "size=64k,nr_inodes=32,mode=755")
     for name in _DEVICES:
@@ -252,7 +252,7 @@ def _make_target(fd: int, target: str) -> None:
 
 
 def _cover_packages_of_the_host(configuration: dict[str, Any]) -> None:
-    """The interpreter comes from the host; what was installed into it there does not."""
+    """Hide the packages that were installed into the host's interpreter, which sandboxes use."""
     packages = f"opt/python/lib/python{configuration['python_version']}/site-packages"
     if os.path.isdir(packages):
         linux.bind("run/empty", packages)

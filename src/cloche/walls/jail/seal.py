@@ -1,4 +1,4 @@
-"""The last steps of entering: what is given up here cannot be had again, by this process or by any that it starts."""
+"""The last steps into the jail: this process, and all that it starts, give up rights that they cannot get back."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _WRITABLE = [
 
 
 def seal(plan: Plan, store: int) -> int | None:
-    """Give up everything; fails rather than leave one promised protection out.  Returns the filter's listener.
+    """Give up all rights; raises rather than leave out a protection.  Returns the filter's listener.
 
-    `store` is a folder without a path, which the agent goes on writing to.
+    `store` is a folder without a path, to which the agent still has to write.
     """
     without = plan["without"]
     _limit(plan)
-    set_dumpable("dumpable" in without)  # the agent shares its uid with the programs: they must not look into it
+    set_dumpable("dumpable" in without)  # programs have the agent's uid, and must not read its memory
     linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after the change of uid, which clears it
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     if "capabilities" not in without:
@@ -49,7 +49,7 @@ def seal(plan: Plan, store: int) -> int | None:
 
 
 def _limit(plan: Plan) -> None:
-    """Limits of the process kind; memory and processes only where no control group takes care of them."""
+    """Set resource limits; those of memory and processes only where no control group enforces them."""
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: DESCRIPTORS,

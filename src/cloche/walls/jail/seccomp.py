@@ -1,4 +1,4 @@
-"""Putting a process under a system-call filter; which calls that lets through is decided in filter.py."""
+"""Loads the system-call filter; filter.py decides which calls it allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PR_GET_NO_NEW_PRIVS, _SET_MODE_FILTER, _FLAG_TSYNC = 39, 1, 1
 _ASKS = pack("=HBBI", 0x06, 0, 0, ASK)  # BPF_RET | BPF_K
 
 
-_placed: dict[bytes, tuple[Any, bytes]] = {}  # filters where the kernel can read them, and how it is told so
+_placed: dict[bytes, tuple[Any, bytes]] = {}  # filters where the kernel can read them, each with its struct sock_fprog
 
 
 def place(program: bytes) -> bytes:
@@ -33,13 +33,13 @@ def place(program: bytes) -> bytes:
 
 
 def load(program: bytes) -> int | None:
-    """Put this process, and all that it will ever start, under the filter; a listener if it is an asking one."""
+    """Put this process and all that it starts under the filter; returns the listener of a filter that asks."""
     if not linux.prctl(_PR_GET_NO_NEW_PRIVS):
         # The kernel insists only where root is missing.  We always do: a setuid program must not inherit the filter.
         raise OSError(errno.EPERM, "seccomp: no_new_privs is not set")
     fprog = place(program)
     if _ASKS in program:
-        # The kernel gives a listener or looks after other threads, not both: whoever asks has no threads.
+        # The kernel returns a listener or applies the filter to other threads, not both: this process has no threads.
         return linux.syscall(_SECCOMP, _SET_MODE_FILTER, NEW_LISTENER, fprog, call="seccomp")
     outside = linux.syscall(_SECCOMP, _SET_MODE_FILTER, _FLAG_TSYNC, fprog, call="seccomp")
     if outside:

@@ -1,6 +1,6 @@
-"""Starting a launcher: by exec from any process, or by a mere fork from one that has only just begun itself.
+"""Starts a launcher: by exec from any process, or only by a fork from a process that has just started.
 
-Imports next to nothing: `cloche run` comes here before it has even read its command line.
+This module imports almost nothing: `cloche run` uses it before it has read its command line.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from cloche.settings import Settings
 
 CONTROL = 3  # the launcher's end of the control socket
-_HEAD_START_S = 0.012  # a little longer than it takes where nobody else works
+_HEAD_START_S = 0.012  # a little longer than the start takes on an idle host
 _LAUNCH = f"{os.path.dirname(os.path.abspath(__file__))}/launch.py"
 
 
 def by_exec(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket, int]:
-    """Our end of the control socket, and the keeper's pid.  Safe in a process with threads."""
+    """Start a launcher, also in a process with threads; returns our end of the control socket and the keeper's pid."""
     ours, theirs = sockets.pair()
     null = os.open(os.devnull, os.O_RDWR)
     high = _duplicate_high(theirs.fileno())
@@ -40,10 +40,10 @@ def by_exec(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket,
 
 
 def by_fork() -> tuple[sockets.Socket, int]:
-    """The same for a single run, without starting another Python: only for a process that has no threads yet.
+    """The same for a single run, without starting another Python: only in a process that has no threads yet.
 
-    What the sandboxes share is the nursery's memory, and the nursery is always reached by exec.  What the launcher has
-    to know it finds out itself.
+    Sandboxes share the nursery's memory, and the nursery is always started by exec, so nothing of this process gets
+    into a sandbox.  The launcher finds out its configuration by itself.
     """
     ours, theirs = sockets.pair()
     keeper = os.fork()
@@ -56,7 +56,7 @@ def by_fork() -> tuple[sockets.Socket, int]:
         from cloche.walls.jail import launch
 
         chosen = settings.load(one_run=True)
-        os.dup2(theirs.fileno(), CONTROL)  # first: it may be one of the three, if they were closed
+        os.dup2(theirs.fileno(), CONTROL)  # first: it may be 0, 1 or 2 if those were closed
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2)[: 2 if chosen.debug else 3]:
             os.dup2(null, fd)
@@ -75,21 +75,21 @@ def by_fork() -> tuple[sockets.Socket, int]:
 
 
 def _let_it_go_first(control: sockets.Socket) -> None:
-    """Wait until the nursery's Python starts and knows all.
+    """Wait until the nursery's Python starts and has its configuration.
 
-    Everybody has to wait for that, and whatever we did meanwhile would take processors away from it; unless these are
-    so busy that each may as well get its share.
+    This process needs the nursery anyway, and would only take processors away from it meanwhile.  On a busy host the
+    wait is given up, so that this process gets its share, too.
     """
     control.settimeout(_HEAD_START_S)
     try:
-        control.recv(1, MSG_PEEK)  # that it starts, or why it does not, or that nobody is there
+        control.recv(1, MSG_PEEK)  # the message that it starts or why it cannot, or the end
     except TimeoutError:
         pass
     control.settimeout(None)
 
 
 def places(settings: Settings) -> dict[str, Any]:
-    """What the sandboxes' root file system is made of."""
+    """The folders of the host that the sandboxes' root file system is made of."""
     from cloche import environment
 
     return {
@@ -102,7 +102,7 @@ def places(settings: Settings) -> dict[str, Any]:
 
 
 def _duplicate_high(fd: int) -> int:
-    """The same out of the way of the numbers that are about to be overwritten."""
+    """A copy of a descriptor, above the numbers that are about to be overwritten."""
     from fcntl import F_DUPFD_CLOEXEC, fcntl
 
     return fcntl(fd, F_DUPFD_CLOEXEC, 10)
