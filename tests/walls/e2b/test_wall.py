@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,6 +128,16 @@ def test_a_server_offers_it_when_its_operator_does(
         assert (box.run("6 * 7").text, box.wall) == ("42", "e2b")
         assert len(alive(elsewhere) - before) == 1
     await_gone(elsewhere, before)
+
+
+def test_the_command_line_runs_there_and_leaves_nothing(elsewhere: Server, client: Path) -> None:
+    before = alive(elsewhere)
+    env = {**os.environ, "PYTHONPATH": str(client)}
+    argv = [sys.executable, "-m", "cloche.cli.main", "run", "--isolation", "e2b", "--stats", "-c", "print(6 * 7)"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
+    assert done.stderr.rstrip().endswith("e2b")
+    assert alive(elsewhere) <= before
 
 
 def test_a_python_without_ipython_says_so(jail: None) -> None:
