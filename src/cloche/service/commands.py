@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from time import time
 from typing import TYPE_CHECKING
 
-from cloche import languages
 from cloche.configuration import Configuration
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused
+from cloche.languages.choice import language_of
 from cloche.model.events import Started
 from cloche.model.result import Error, Result
 from cloche.policy import limits
@@ -231,7 +231,7 @@ class Commands:
 
         code = request.code if request.code is not None else str(request.words)
         is_program = request.command is None
-        language = languages.of(request.language, request.code, request.entry) if is_program else "command"
+        language = (request.language or language_of(request.code, request.entry)) if is_program else "command"
         moved = len(request.data or b"")
         return await self._runs.start_in(caller, live, work, code, language, bytes_moved=moved)
 

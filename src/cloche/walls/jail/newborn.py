@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import os
 
-from cloche.agent import processes, signals, stages  # noqa: F401  (imported now: later there is nothing to import from)
-from cloche.agent.ahead import Ahead
+from cloche.agent import build_steps, processes, signals, spare_python  # noqa: F401  (later they cannot be imported)
 from cloche.agent.main import Agent
+from cloche.agent.prestarted import PrestartedCommand
 from cloche.walls import sockets
 from cloche.walls.jail import linux, root
 from cloche.walls.jail.enter import enter
@@ -52,7 +52,7 @@ class Newborn(BaseException):
         parking.close()
         furnish = self._plan["furnish"]
         if furnish is not None:
-            agent.furnish = lambda: furnish(agent, store)
+            agent.enable_sessions = lambda: furnish(agent, store)
         if refused is not None:
             agent.refused = refused.seen
             agent.watch(refused.listener, refused.answer)
@@ -66,12 +66,12 @@ class Newborn(BaseException):
         os.set_blocking(parking.fileno(), True)
         command = self._plan["first_command"]
         if command is None:
-            agent.spare = processes.Spare(agent, early=self._plan["rehearse"])
+            agent.spare = spare_python.Spare(agent, early=self._plan["rehearse"])
         meanwhile = refused.answer_all if refused is not None else _nothing
-        ahead = None if command is None else Ahead(agent, **command, meanwhile=meanwhile)
+        prestarted = None if command is None else PrestartedCommand(agent, **command, meanwhile=meanwhile)
         if self._plan["rehearse"]:
             agent.rehearse()  # after the forks above, since a fork has all its memory shared once more
-        agent.ahead = ahead
+        agent.prestarted = prestarted
         return agent
 
 

@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 
-from cloche.agent.python import Program, keep_out, note_state
+from cloche.agent.python import BecomeProgram, block_harmful_imports, note_state
 from cloche.walls import sockets
 from cloche.walls.jail import linux, root
 from cloche.walls.jail.newborn import Newborn
@@ -35,9 +35,9 @@ def main(source: int) -> None:
         configuration["preload"] = list(COMMON)
     # Each of these ends by raising the next, so that a program runs at the bottom of the stack and not on top of ours.
     newborn: Newborn | None = None
-    program: Program | None = None
+    program: BecomeProgram | None = None
     try:
-        keep_out()
+        block_harmful_imports()
         nursery = Nursery(configuration)  # kept in a variable, so that a fork does not spend time taking it apart
         linux.umount(root.LIBRARY + "/cloche")  # all our modules are imported; no program inside may find them
         sys.path.remove(root.LIBRARY)
@@ -48,7 +48,7 @@ def main(source: int) -> None:
     if newborn is not None:
         try:
             newborn.live()
-        except Program as child_:
+        except BecomeProgram as child_:
             program = child_
     if program is not None:
         program.become()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from cloche.agent import files, watch
-from cloche.agent.python import note_state, offer_kernel
+from cloche.agent import files, folder_watch
+from cloche.agent.python import note_state, offer_kernels
 from cloche.walls.jail import linux, rehearsal, root, seccomp
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_LATER = (files, watch)  # the agent imports them when it needs them, and could not find them then
+_LATER = (files, folder_watch)  # the agent imports them when it needs them, and could not find them then
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
 # every sandbox a sixth of a millisecond slower, so asyncio (26 ms, 2 MB, seldom used) is not here; nor is threading,
@@ -57,14 +57,10 @@ class WarmUp:
 def _furnish_sessions() -> Callable[[Any, int], None]:
     """Import everything that sessions need, which is only done where there can be sessions."""
     from cloche.agent import sessions
-    from cloche.kernels import bash, java, r
-    from cloche.kernels import python as ipython
+    from cloche.kernels import entry_points
 
-    offer_kernel("python", ipython.main)
-    offer_kernel("bash", bash.main)
-    offer_kernel("r", r.main)
-    offer_kernel("java", java.main)
-    return sessions.furnish
+    offer_kernels(entry_points())
+    return sessions.enable
 
 
 def _import_quietly(name: str) -> None:
