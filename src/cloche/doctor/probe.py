@@ -89,13 +89,13 @@ def read_attempts(stdout: str) -> tuple[tuple[tuple[str, str, str], ...], bool]:
     attempts, finished = [], False
     for line in stdout.splitlines():
         try:
-            told = loads(line)
+            entry = loads(line)
         except ValueError:
             continue
-        if told == "done":
+        if entry == "done":
             finished = True
-        elif isinstance(told, list) and len(told) == 3 and all(isinstance(part, str) for part in told):
-            attempts.append((_shown(told[0]), told[1], _shown(told[2])))
+        elif isinstance(entry, list) and len(entry) == 3 and all(isinstance(part, str) for part in entry):
+            attempts.append((_shown(entry[0]), entry[1], _shown(entry[2])))
     return tuple(attempts), finished
 
 

@@ -138,7 +138,7 @@ except OSError as problem:
     tell("descriptors", "refused", name_of(problem))
 """
 
-# Four at once for a while; what they got is told by the kernel's account of them.
+# Four at once for a while; the kernel counts the processor time that they get.
 _PROCESSOR = """
 import resource
 until = time.monotonic() + 1.5
@@ -157,13 +157,13 @@ _CPU = 0.1  # processors, for the probe of the processor limit
 
 
 def _within_processor_limit(seen: ProbeRun) -> tuple[str, str]:
-    told = [float(text) for what, _, text in seen.attempts if what == "processor time"]
-    if not told:
+    times = [float(text) for what, _, text in seen.attempts if what == "processor time"]
+    if not times:
         return judge_attempts(seen)
     # A quota is dealt out in slices to each processor: a short run may get a little more than its share.
-    if told[0] <= _CPU * seen.elapsed_s + 0.1:
+    if times[0] <= _CPU * seen.elapsed_s + 0.1:
         return HELD, ""
-    return NOT_HELD, f"Used {told[0]:.2f} s of processor time in {seen.elapsed_s:.2f} s, at {_CPU} processors."
+    return NOT_HELD, f"Used {times[0]:.2f} s of processor time in {seen.elapsed_s:.2f} s, at {_CPU} processors."
 
 
 def _bounded_output(seen: ProbeRun) -> tuple[str, str]:

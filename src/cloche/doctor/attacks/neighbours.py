@@ -30,7 +30,7 @@ for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
         tell("the neighbour's process", "gained", pid)
 """
 
-# Each holds what it got until the prober has asked the neighbour: a quota counts what is open.
+# Each keeps its share until the prober has checked the neighbour: a quota counts what is open.
 _QUOTAS = """
 held = []
 for _ in range(3000):

@@ -181,7 +181,7 @@ sys.exit = os._exit = lambda *_: None
 
 
 def _still_answers(seen: ProbeRun) -> tuple[str, str]:
-    """Whatever was done to it, the agent told how the program ended."""
+    """Whatever the program did to the agent, the agent reported how the program ended."""
     if seen.result.error is not None:
         return NOT_HELD, f"The run ended with {seen.result.error.kind}: {seen.result.error.message}"
     return (HELD, "") if seen.finished else (NOT_HELD, "The program's output was lost.")
