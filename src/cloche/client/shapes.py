@@ -171,7 +171,7 @@ def limits_asked(limits: Limits) -> dict[str, Any]:
 
 def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:
     """Folders of the server's host that the sandbox shall see."""
-    return [mount.as_dict() for mount in given]
+    return [{"source": one.source, "target": one.target, "writable": one.writable} for one in given]
 
 
 def json(payload: Any) -> bytes:
