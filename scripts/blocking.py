@@ -20,7 +20,7 @@ SOURCE = ROOT / "src" / "cloche"
 TARGET = SOURCE / "blocking"
 
 # A module in these places gets a twin when it is asynchronous, or when it imports a module that has a twin.
-PLACES = ("engine", "client", "walls/*.py", "walls/*/wall.py")
+PLACES = ("sandbox", "engine", "client", "walls/*.py", "walls/*/wall.py")
 BY_HAND = "io"
 
 RULES = [

@@ -107,8 +107,8 @@ def plain(words: Sequence[str]) -> Arguments | None:
 def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
     from cloche import settings
-    from cloche.blocking.engine.box import checked_mounts
     from cloche.model.limits import Limits
+    from cloche.sandbox.checks import checked_mounts
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.engine.cells import AsyncCell
-from cloche.engine.checks import checked_data
 from cloche.engine.tools import calling
 from cloche.errors import ClocheError, Gone, SandboxFailed
 from cloche.io.tasks import AsyncLock, AsyncTasks
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_data
 from cloche.wire.light_json import loads
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.client.sandbox import AsyncRemoteSandbox
-    from cloche.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 
 class AsyncRemoteCell(AsyncCell):

@@ -8,13 +8,13 @@ from time import monotonic
 
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
-from cloche.engine.checks import checked_data
-from cloche.engine.commands import AsyncCommands, AsyncProcess, command_request, signal_number, terminal_size
+from cloche.engine.commands import AsyncCommands, AsyncProcess, command_request
 from cloche.engine.judge import Facts, judge
 from cloche.errors import Gone
 from cloche.io.tasks import AsyncCondition
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_data, checked_size, signal_number
 
 _SIGKILL = 9
 _REASONS = {"its time was up": "timeout", "it needed too much memory": "memory", "ended by its owner": "closed"}
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.client.sandbox import AsyncRemoteSandbox
-    from cloche.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 
 class AsyncRemoteCommands(AsyncCommands):
@@ -62,7 +62,7 @@ class AsyncRemoteCommands(AsyncCommands):
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**_request(command, cwd, env), "stdin": bool(stdin), "timeout": timeout}
         if pty:
-            terminal_size(size)
+            checked_size(size)
             request.update(pty=True, size=list(size))
         self._box.limits_with(timeout)
         return await self._box.start_command(request)
@@ -111,7 +111,8 @@ class AsyncRemoteProcess(AsyncProcess):
     async def resize(self, columns: int | tuple[int, int], rows: int | None = None) -> None:
         """Change the size of its terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
         size = columns if isinstance(columns, tuple) and rows is None else (columns, rows)
-        await self._call("/resize", terminal_size(size))
+        columns, rows = checked_size(size)
+        await self._call("/resize", {"columns": columns, "rows": rows})
 
     async def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""

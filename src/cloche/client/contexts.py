@@ -6,9 +6,9 @@ from _collections_abc import Mapping
 
 from cloche import languages
 from cloche.client import shapes
-from cloche.engine.checks import checked_cwd, checked_env
 from cloche.engine.contexts import AsyncContext, AsyncContexts
 from cloche.errors import InvalidRun
+from cloche.sandbox.checks import checked_cwd, checked_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from cloche.client import shapes
 from cloche.client.connection import AsyncAnswer, Broken
 from cloche.client.feed import AsyncFeed
 from cloche.client.server import AsyncUpload
-from cloche.engine.checks import checked_data, checked_path
 from cloche.engine.files import AsyncFiles, AsyncWatch
 from cloche.engine.transfers import AsyncReading, AsyncWriting
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.model.files import Change, Entry, Listing
+from cloche.sandbox.checks import checked_data, checked_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

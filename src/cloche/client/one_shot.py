@@ -7,10 +7,10 @@ from _collections_abc import Mapping, Sequence
 from cloche import languages
 from cloche.client import shapes
 from cloche.client.sandbox import AsyncRemoteSandbox, the_server
-from cloche.engine.checks import checked_args, checked_code, checked_data, checked_env, checked_files
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_args, checked_code, checked_data, checked_env, checked_files
 
 
 async def run(

@@ -14,11 +14,11 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from cloche.client import shapes
-from cloche.engine.checks import checked_data
-from cloche.engine.ports import MAX_WAIT_S, AsyncConnection, AsyncPorts, checked_port
+from cloche.engine.ports import MAX_WAIT_S, AsyncConnection, AsyncPorts
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.files import Port
 from cloche.model.limits import within
+from cloche.sandbox.checks import checked_data, checked_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ from cloche.client.contexts import AsyncRemoteContexts
 from cloche.client.feed import AsyncFeed
 from cloche.client.files import AsyncRemoteFiles
 from cloche.client.server import AsyncServer, checked_key, server_at
-from cloche.engine.box import AsyncEvents, checked_mounts
+from cloche.engine.box import AsyncEvents
 from cloche.engine.checkpoints import MAX_CHECKPOINTS
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 from cloche.engine.contexts import AsyncContext
-from cloche.engine.planning import checked_check
 from cloche.engine.sandbox import MAX_HISTORY, AsyncSandbox
 from cloche.engine.tools import AsyncTools
 from cloche.errors import Gone, InvalidRun
@@ -31,13 +29,23 @@ from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
 from cloche.model.result import Result, Usage
+from cloche.sandbox.checks import (
+    checked_args,
+    checked_check,
+    checked_code,
+    checked_cwd,
+    checked_data,
+    checked_env,
+    checked_mounts,
+    checked_path,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from cloche.client.ports import AsyncRemotePorts
-    from cloche.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 _LONGEST_S = 366 * 86400
 _REASONS = {"its time was up": "timeout", "it needed too much memory": "memory", "it was ended by its owner": "closed"}

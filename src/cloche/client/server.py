@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 CONNECT_S = 10.0
 ANSWER_S = 120.0  # for the server to begin its answer, where nothing has to run for it

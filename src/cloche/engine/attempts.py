@@ -6,12 +6,12 @@ from _collections_abc import Callable, Sequence
 from math import isfinite
 
 from cloche.engine.checkpoints import AsyncCheckpoint
-from cloche.engine.checks import checked_code
 from cloche.engine.contexts import AsyncContext
 from cloche.errors import Gone, InvalidRun
 from cloche.io.tasks import at_once, call_function
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

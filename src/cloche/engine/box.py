@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from _collections_abc import Iterable, Mapping, Sequence
 from _weakref import ref
-from posixpath import normpath
 
 from cloche import languages
 from cloche.engine import default
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
-from cloche.engine.commands import AsyncCommands, AsyncProcess, Data
+from cloche.engine.commands import AsyncCommands, AsyncProcess
 from cloche.engine.files import AsyncFiles
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.io.tasks import AsyncLock
 from cloche.languages.language import HOME, Language, Plan, Project
 from cloche.model.events import Event
-from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import Ahead, Order, Spent
 from cloche.model.result import Result, Usage
+from cloche.sandbox.checks import Data, checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -173,7 +171,8 @@ class AsyncBox:
                 request.update(python=source, args=words)
                 written = [] if text is None else [(source, text)]
             else:
-                from cloche.engine.planning import checked_check, project_of
+                from cloche.engine.planning import project_of
+                from cloche.sandbox.checks import checked_check
 
                 project = await project_of(self, spoken, source, text, files, place is None, checked_check(check))
                 building, written = self._plan(spoken, project, request, words)
@@ -414,25 +413,3 @@ class AsyncEvents:
         if event is None:
             raise StopAsyncIteration
         return event
-
-
-def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, ...]:
-    """Mounts from `{"/host/dir": "/sandbox/data/in"}` (read-only; append `:rw` to the target for more)."""
-    if isinstance(mounts, Mapping):
-        mounts = [
-            Mount(source, target.removesuffix(":rw").removesuffix(":ro"), target.endswith(":rw"))
-            for source, target in checked_env(mounts).items()
-        ]
-    for mount in mounts:
-        if not isinstance(mount, Mount):
-            raise InvalidRun(f"mounts is a mapping of folders to places in the sandbox, not {mounts!r:.100}.")
-        target = normpath(mount.target)
-        if not target.startswith("/sandbox/") or target != mount.target.rstrip("/"):
-            raise InvalidRun(
-                f"{mount.target} is no place to mount at.", hint="Choose a path below /sandbox, like /sandbox/data/in."
-            )
-    targets = [mount.target.rstrip("/") for mount in mounts]
-    for target in targets:
-        if targets.count(target) > 1 or any(target.startswith(f"{other}/") for other in targets):
-            raise InvalidRun(f"{target} lies in another mount.", hint="Mount side by side, not one inside another.")
-    return tuple(mounts)

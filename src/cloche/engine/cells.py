@@ -5,7 +5,6 @@ from __future__ import annotations
 from mimetypes import guess_type
 from time import monotonic
 
-from cloche.engine.checks import checked_data
 from cloche.engine.commands import GRACE_S
 from cloche.engine.displayed import Displayed
 from cloche.engine.judge_cell import CellFacts, judge_cell
@@ -16,16 +15,17 @@ from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRu
 from cloche.io.tasks import AsyncLock, AsyncTasks
 from cloche.model.events import CellEvent, End, Failed, Output, Started
 from cloche.model.result import Artifact, Error, Result, ToolCall
+from cloche.sandbox.checks import checked_data
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.commands import Data
     from cloche.engine.sandbox import AsyncSandbox
     from cloche.engine.tools import AsyncTools
     from cloche.model.limits import Limits
+    from cloche.sandbox.checks import Data
 
 INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
 MAX_CALLS = 1000  # of tools

@@ -5,10 +5,10 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from cloche import languages
-from cloche.engine.checks import checked_cwd, checked_env
 from cloche.engine.tools import calling
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
 from cloche.io.tasks import AsyncCondition
+from cloche.sandbox.checks import checked_cwd, checked_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

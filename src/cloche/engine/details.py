@@ -6,10 +6,10 @@ from typing import Any
 
 from cloche.engine import calls
 from cloche.engine.box import AsyncBox
-from cloche.engine.checks import checked_path
 from cloche.engine.link import NONSENSE
 from cloche.errors import Refused
 from cloche.model.files import Details
+from cloche.sandbox.checks import checked_path
 from cloche.wire import frames
 
 MAX_LISTING = 64 << 20  # bytes of one listing, on its way here

@@ -7,12 +7,12 @@ from _collections_abc import Mapping
 from time import monotonic
 
 from cloche.engine import calls
-from cloche.engine.checks import checked_data, checked_env
-from cloche.engine.checks import checked_path as _checked
 from cloche.engine.link import NONSENSE, Lost, Operation
 from cloche.engine.transfers import AsyncReading, AsyncWriting, entry
 from cloche.errors import FileMissing, FileProblem, InvalidRun
 from cloche.model.files import Change, Entry, Listing
+from cloche.sandbox.checks import checked_data, checked_env
+from cloche.sandbox.checks import checked_path as _checked
 from cloche.wire import frames
 
 TYPE_CHECKING = False

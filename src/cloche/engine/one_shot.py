@@ -6,16 +6,16 @@ from _collections_abc import Mapping, Sequence
 
 from cloche import languages, settings
 from cloche.engine import default
-from cloche.engine.box import AsyncBox, checked_mounts
-from cloche.engine.checks import checked_code, checked_data, checked_env, checked_files
+from cloche.engine.box import AsyncBox
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import Order
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_files, checked_mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.engine.commands import Data
+    from cloche.sandbox.checks import Data
     from cloche.walls.wall import AsyncWall
 
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself

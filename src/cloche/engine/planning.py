@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from _collections_abc import Iterable, Mapping
 
-from cloche.engine.checks import checked_path
-from cloche.errors import FileMissing, InvalidRun
+from cloche.errors import FileMissing
 from cloche.languages.language import HOME, Language, Project
+from cloche.sandbox.checks import checked_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.engine.box import AsyncBox
 
-CHECKS = ("report", "block", "off")
 MAX_TEXT = 1 << 20  # bytes of an entry, and of all other files, that are read for its language to look at
 MAX_TEXTS = 200  # files that are read for the same reason
 _DEPTH = 6  # folders below the root whose files are part of a project
-
-
-def checked_check(check: str) -> str:
-    """What to do with the types."""
-    if check not in CHECKS:
-        raise InvalidRun(f"check={check!r:.100} is not known.", hint='Say "report", "block" or "off".')
-    return check
 
 
 async def project_of(

@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.commands import Data
     from cloche.engine.sandbox import AsyncSandbox
     from cloche.model.result import Result
+    from cloche.sandbox.checks import Data
 
 
 class AsyncProgramCell(AsyncCell):

@@ -9,7 +9,7 @@ from time import time
 from cloche import languages, settings
 from cloche.engine import default
 from cloche.engine.attempts import AsyncAttempt, attempt, best_of
-from cloche.engine.box import AsyncBox, checked_mounts
+from cloche.engine.box import AsyncBox
 from cloche.engine.cells import AsyncCell, AsyncCellEvents
 from cloche.engine.checkpoints import (
     MAX_CHECKPOINTS,
@@ -18,7 +18,6 @@ from cloche.engine.checkpoints import (
     AsyncCheckpoints,
     checkpoint_moment,
 )
-from cloche.engine.checks import checked_code, checked_data, checked_env
 from cloche.engine.contexts import AsyncContext, AsyncContexts
 from cloche.engine.tools import AsyncTools
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
@@ -27,6 +26,7 @@ from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
 from cloche.model.order import Order
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import monotonic
 
 from cloche.engine import calls
-from cloche.engine.checks import checked_data
 from cloche.engine.link import NONSENSE, Lost, Operation
 from cloche.errors import ClocheError, Gone
 from cloche.model.files import Entry
+from cloche.sandbox.checks import checked_data
 from cloche.wire import frames
 
 TYPE_CHECKING = False

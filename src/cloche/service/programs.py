@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cloche import languages
-from cloche.engine.box import checked_mounts
-from cloche.engine.checks import checked_args, checked_env, checked_files
 from cloche.engine.one_shot import one_shot, what_to_run
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_args, checked_env, checked_files, checked_mounts
 from cloche.service.runs import Run
 from cloche.service.wishes import check_limits, check_mounts, wall_for
 

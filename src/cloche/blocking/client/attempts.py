@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from _collections_abc import Callable
 
-from cloche.blocking.client import shapes
 from cloche.blocking.client.cells import RemoteRun
 from cloche.blocking.engine.attempts import MAX_CANDIDATES, SCORE_S, Attempt
 from cloche.blocking.io.tasks import Tasks, call_function
+from cloche.client import shapes
 from cloche.errors import ClocheError, InvalidRun
 from cloche.model.history import Best
 from cloche.model.result import Result

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from cloche.blocking.client import shapes
 from cloche.blocking.client.feed import Feed
 from cloche.blocking.engine.cells import Cell
 from cloche.blocking.engine.tools import calling
 from cloche.blocking.io.tasks import Lock, Tasks
-from cloche.engine.checks import checked_data
+from cloche.client import shapes
 from cloche.errors import ClocheError, Gone, SandboxFailed
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_data
 from cloche.wire.light_json import loads
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.client.sandbox import RemoteSandbox
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 
 class RemoteCell(Cell):

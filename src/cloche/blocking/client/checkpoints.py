@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from cloche.blocking.client import shapes
 from cloche.blocking.engine.checkpoints import Checkpoint, Checkpoints
 from cloche.blocking.engine.contexts import Context
+from cloche.client import shapes
 from cloche.errors import InvalidRun
 from cloche.model.history import Restored
 

@@ -7,15 +7,15 @@ from _collections import deque  # type: ignore[import-not-found]  # `collections
 from _collections_abc import Mapping, Sequence
 from time import monotonic
 
-from cloche.blocking.client import shapes
 from cloche.blocking.client.feed import Feed
-from cloche.blocking.engine.commands import Commands, Process, command_request, signal_number, terminal_size
+from cloche.blocking.engine.commands import Commands, Process, command_request
 from cloche.blocking.io.tasks import Condition
-from cloche.engine.checks import checked_data
+from cloche.client import shapes
 from cloche.engine.judge import Facts, judge
 from cloche.errors import Gone
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_data, checked_size, signal_number
 
 _SIGKILL = 9
 _REASONS = {"its time was up": "timeout", "it needed too much memory": "memory", "ended by its owner": "closed"}
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.client.sandbox import RemoteSandbox
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 
 class RemoteCommands(Commands):
@@ -63,7 +63,7 @@ class RemoteCommands(Commands):
         """Start a command and return at once; without `timeout` it runs as long as the sandbox does."""
         request = {**_request(command, cwd, env), "stdin": bool(stdin), "timeout": timeout}
         if pty:
-            terminal_size(size)
+            checked_size(size)
             request.update(pty=True, size=list(size))
         self._box.limits_with(timeout)
         return self._box.start_command(request)
@@ -112,7 +112,8 @@ class RemoteProcess(Process):
     def resize(self, columns: int | tuple[int, int], rows: int | None = None) -> None:
         """Change the size of its terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
         size = columns if isinstance(columns, tuple) and rows is None else (columns, rows)
-        self._call("/resize", terminal_size(size))
+        columns, rows = checked_size(size)
+        self._call("/resize", {"columns": columns, "rows": rows})
 
     def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""

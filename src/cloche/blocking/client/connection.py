@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
 STALLED_S = 60.0  # a server that takes nothing for so long is lost

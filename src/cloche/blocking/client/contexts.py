@@ -6,10 +6,10 @@ from __future__ import annotations
 from _collections_abc import Mapping
 
 from cloche import languages
-from cloche.blocking.client import shapes
 from cloche.blocking.engine.contexts import Context, Contexts
-from cloche.engine.checks import checked_cwd, checked_env
+from cloche.client import shapes
 from cloche.errors import InvalidRun
+from cloche.sandbox.checks import checked_cwd, checked_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from _collections_abc import Mapping
 from json import loads
 from time import monotonic
 
-from cloche.blocking.client import shapes
 from cloche.blocking.client.connection import Answer, Broken
 from cloche.blocking.client.feed import Feed
 from cloche.blocking.client.server import Upload
 from cloche.blocking.engine.files import Files, Watch
 from cloche.blocking.engine.transfers import Reading, Writing
-from cloche.engine.checks import checked_data, checked_path
+from cloche.client import shapes
 from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.model.files import Change, Entry, Listing
+from cloche.sandbox.checks import checked_data, checked_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

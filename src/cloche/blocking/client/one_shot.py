@@ -6,12 +6,12 @@ from __future__ import annotations
 from _collections_abc import Mapping, Sequence
 
 from cloche import languages
-from cloche.blocking.client import shapes
 from cloche.blocking.client.sandbox import RemoteSandbox, the_server
-from cloche.engine.checks import checked_args, checked_code, checked_data, checked_env, checked_files
+from cloche.client import shapes
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_args, checked_code, checked_data, checked_env, checked_files
 
 
 def run(

@@ -14,12 +14,12 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from cloche.blocking.client import shapes
-from cloche.blocking.engine.ports import MAX_WAIT_S, Connection, Ports, checked_port
-from cloche.engine.checks import checked_data
+from cloche.blocking.engine.ports import MAX_WAIT_S, Connection, Ports
+from cloche.client import shapes
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.files import Port
 from cloche.model.limits import within
+from cloche.sandbox.checks import checked_data, checked_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

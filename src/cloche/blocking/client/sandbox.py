@@ -9,7 +9,6 @@ from time import time
 from uuid import uuid4
 
 from cloche import languages, settings
-from cloche.blocking.client import shapes
 from cloche.blocking.client.attempts import RemoteAttempt, attempt, best_of
 from cloche.blocking.client.cells import RemoteCell
 from cloche.blocking.client.checkpoints import RemoteCheckpoints
@@ -18,27 +17,36 @@ from cloche.blocking.client.contexts import RemoteContexts
 from cloche.blocking.client.feed import Feed
 from cloche.blocking.client.files import RemoteFiles
 from cloche.blocking.client.server import Server, checked_key, server_at
-from cloche.blocking.engine.box import Events, checked_mounts
+from cloche.blocking.engine.box import Events
 from cloche.blocking.engine.checkpoints import MAX_CHECKPOINTS
 from cloche.blocking.engine.contexts import Context
-from cloche.blocking.engine.planning import checked_check
 from cloche.blocking.engine.sandbox import MAX_HISTORY, Sandbox
 from cloche.blocking.engine.tools import Tools
 from cloche.blocking.io.tasks import Lock, pause
-from cloche.engine.checks import checked_args, checked_code, checked_cwd, checked_data, checked_env, checked_path
+from cloche.client import shapes
 from cloche.errors import Gone, InvalidRun
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
 from cloche.model.result import Result, Usage
+from cloche.sandbox.checks import (
+    checked_args,
+    checked_check,
+    checked_code,
+    checked_cwd,
+    checked_data,
+    checked_env,
+    checked_mounts,
+    checked_path,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.client.ports import RemotePorts
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 _LONGEST_S = 366 * 86400
 _REASONS = {"its time was up": "timeout", "it needed too much memory": "memory", "it was ended by its owner": "closed"}

@@ -12,19 +12,19 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from cloche import __version__
-from cloche.blocking.client import shapes
 from cloche.blocking.client.connection import Answer, Broken, Connection
 from cloche.blocking.client.tls import Tls, trusted
 from cloche.blocking.io.connections import connect
 from cloche.blocking.io.streams import Stream
 from cloche.blocking.io.tasks import pause
+from cloche.client import shapes
 from cloche.errors import ClocheError, InvalidRun, Misconfigured, SandboxFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 CONNECT_S = 10.0
 ANSWER_S = 120.0  # for the server to begin its answer, where nothing has to run for it

@@ -9,10 +9,10 @@ from math import isfinite
 from cloche.blocking.engine.checkpoints import Checkpoint
 from cloche.blocking.engine.contexts import Context
 from cloche.blocking.io.tasks import at_once, call_function
-from cloche.engine.checks import checked_code
 from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,23 +10,23 @@ from cloche.blocking.engine.commands import GRACE_S
 from cloche.blocking.engine.link import NONSENSE, Lost
 from cloche.blocking.engine.tools import calling, refusal
 from cloche.blocking.io.tasks import Lock, Tasks
-from cloche.engine.checks import checked_data
 from cloche.engine.displayed import Displayed
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.engine.printed import Printed
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, End, Failed, Output, Started
 from cloche.model.result import Artifact, Error, Result, ToolCall
+from cloche.sandbox.checks import checked_data
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
     from cloche.blocking.engine.sandbox import Sandbox
     from cloche.blocking.engine.tools import Tools
     from cloche.model.limits import Limits
+    from cloche.sandbox.checks import Data
 
 INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
 MAX_CALLS = 1000  # of tools

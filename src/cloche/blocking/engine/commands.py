@@ -9,13 +9,13 @@ from time import monotonic
 
 from cloche.blocking.engine.link import NONSENSE, Lost
 from cloche.blocking.io.tasks import Condition
-from cloche.engine.checks import checked_command, checked_cwd, checked_data, checked_env
 from cloche.engine.judge import TAIL, Facts, judge, unread
-from cloche.errors import ClocheError, Gone, InvalidRun
+from cloche.errors import ClocheError, Gone
 from cloche.model import events
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
 from cloche.model.result import Error, Result
+from cloche.sandbox.checks import checked_command, checked_cwd, checked_data, checked_env, checked_size, signal_number
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from cloche.blocking.engine.box import Box
     from cloche.engine.building import Building
     from cloche.model.result import Diagnostic, Display
-
-Data = bytes | bytearray | memoryview
+    from cloche.sandbox.checks import Data
 
 _SIGKILL = 9
 GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
@@ -76,7 +75,7 @@ class Commands:
         """
         request = {**command_request(command, cwd, env), "input": stdin, "awaited": True}
         if pty:
-            request["terminal"] = terminal_size(size)
+            request["terminal"] = _terminal(size)
         limits = self._box.limits_with(timeout, unlimited=True)
         if keep is not None:
             limits = limits.replace(output_bytes=min(limits.output_bytes, keep))
@@ -96,26 +95,9 @@ def command_request(command: str | Sequence[str], cwd: str | None, env: Mapping[
     return {"argv": checked_command(command), "cwd": checked_cwd(cwd), "env": checked_env(env)}
 
 
-def terminal_size(size: tuple[Any, ...]) -> dict[str, int]:
-    """The size of a terminal, checked."""
-    possible = isinstance(size, tuple | list) and len(size) == 2
-    if not possible or not all(type(number) is int and 1 <= number <= 10_000 for number in size):
-        raise InvalidRun(f"A terminal cannot have the size {size!r:.100}.", "Say columns and rows: (80, 24).")
-    return {"columns": size[0], "rows": size[1]}
-
-
-def signal_number(signal: int | str) -> int:
-    """A signal by its number, or its name: SIGTERM, or as `kill` calls it, TERM."""
-    from signal import Signals
-
-    try:
-        if isinstance(signal, str):
-            return Signals["SIG" + signal.upper().removeprefix("SIG")]
-        return Signals(signal)
-    except (KeyError, ValueError):
-        raise InvalidRun(
-            f"There is no signal {signal!r:.100}.", hint="Name one like SIGTERM, or give its number."
-        ) from None
+def _terminal(size: tuple[Any, ...]) -> dict[str, int]:
+    columns, rows = checked_size(size)
+    return {"columns": columns, "rows": rows}
 
 
 class Process:
@@ -263,7 +245,7 @@ class Process:
     def resize(self, columns: int | tuple[int, int], rows: int | None = None) -> None:
         """Change the size of its terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
         size = columns if isinstance(columns, tuple) and rows is None else (columns, rows)
-        self._send(frames.RESIZE, dumps(terminal_size(size)).encode())
+        self._send(frames.RESIZE, dumps(_terminal(size)).encode())
 
     def signal(self, number: int | str) -> None:
         """Send it a signal, by number or by name."""

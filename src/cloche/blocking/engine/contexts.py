@@ -8,8 +8,8 @@ from _collections_abc import Mapping
 from cloche import languages
 from cloche.blocking.engine.tools import calling
 from cloche.blocking.io.tasks import Condition
-from cloche.engine.checks import checked_cwd, checked_env
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
+from cloche.sandbox.checks import checked_cwd, checked_env
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

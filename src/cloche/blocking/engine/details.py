@@ -8,9 +8,9 @@ from typing import Any
 from cloche.blocking.engine import calls
 from cloche.blocking.engine.box import Box
 from cloche.blocking.engine.link import NONSENSE
-from cloche.engine.checks import checked_path
 from cloche.errors import Refused
 from cloche.model.files import Details
+from cloche.sandbox.checks import checked_path
 from cloche.wire import frames
 
 MAX_LISTING = 64 << 20  # bytes of one listing, on its way here

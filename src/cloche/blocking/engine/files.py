@@ -10,10 +10,10 @@ from time import monotonic
 from cloche.blocking.engine import calls
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
 from cloche.blocking.engine.transfers import Reading, Writing, entry
-from cloche.engine.checks import checked_data, checked_env
-from cloche.engine.checks import checked_path as _checked
 from cloche.errors import FileMissing, FileProblem, InvalidRun
 from cloche.model.files import Change, Entry, Listing
+from cloche.sandbox.checks import checked_data, checked_env
+from cloche.sandbox.checks import checked_path as _checked
 from cloche.wire import frames
 
 TYPE_CHECKING = False

@@ -7,17 +7,17 @@ from _collections_abc import Mapping, Sequence
 
 from cloche import languages, settings
 from cloche.blocking.engine import default
-from cloche.blocking.engine.box import Box, checked_mounts
-from cloche.engine.checks import checked_code, checked_data, checked_env, checked_files
+from cloche.blocking.engine.box import Box
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import Order
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_files, checked_mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.engine.commands import Data
     from cloche.blocking.walls.wall import Wall
+    from cloche.sandbox.checks import Data
 
 LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from cloche.blocking.engine import calls
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
-from cloche.engine.checks import checked_data
-from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.errors import FileProblem, Gone, Refused
 from cloche.model.files import Port
 from cloche.model.limits import within
+from cloche.sandbox.checks import checked_data, checked_port
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -150,13 +150,6 @@ class Connection:
         self._operation.input_credit -= len(part)
         self._box.tell(frames.encode(self._operation.number, frames.INPUT, part))
         return len(part)
-
-
-def checked_port(port: int) -> int:
-    """A TCP port."""
-    if type(port) is not int or not 1 <= port <= 65535:
-        raise InvalidRun(f"A port is a number from 1 to 65535, not {port!r:.100}.")
-    return port
 
 
 def _explained(problem: FileProblem, port: int) -> Exception:

@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
     from cloche.blocking.engine.sandbox import Sandbox
     from cloche.model.result import Result
+    from cloche.sandbox.checks import Data
 
 
 class ProgramCell(Cell):

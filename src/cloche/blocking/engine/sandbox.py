@@ -10,7 +10,7 @@ from time import time
 from cloche import languages, settings
 from cloche.blocking.engine import default
 from cloche.blocking.engine.attempts import Attempt, attempt, best_of
-from cloche.blocking.engine.box import Box, checked_mounts
+from cloche.blocking.engine.box import Box
 from cloche.blocking.engine.cells import Cell, CellEvents
 from cloche.blocking.engine.checkpoints import (
     MAX_CHECKPOINTS,
@@ -21,13 +21,13 @@ from cloche.blocking.engine.checkpoints import (
 )
 from cloche.blocking.engine.contexts import Context, Contexts
 from cloche.blocking.engine.tools import Tools
-from cloche.engine.checks import checked_code, checked_data, checked_env
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored
 from cloche.model.limits import Limits, within
 from cloche.model.order import Order
 from cloche.model.result import Result
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

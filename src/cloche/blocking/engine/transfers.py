@@ -7,9 +7,9 @@ from time import monotonic
 
 from cloche.blocking.engine import calls
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
-from cloche.engine.checks import checked_data
 from cloche.errors import ClocheError, Gone
 from cloche.model.files import Entry
+from cloche.sandbox.checks import checked_data
 from cloche.wire import frames
 
 TYPE_CHECKING = False

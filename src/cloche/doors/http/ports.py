@@ -16,8 +16,8 @@ from cloche.doors.http.given import After, Json, Limit, TheSandbox, held_of, pag
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.ports import Ports
 from cloche.doors.sockets import Door, Socket
-from cloche.engine.ports import checked_port
 from cloche.errors import Gone, InvalidRun
+from cloche.sandbox.checks import checked_port
 from cloche.service.held import Held
 from cloche.service.shapes import plain
 
