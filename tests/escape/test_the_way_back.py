@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import cloche
-from cloche.blocking.engine.files import Files
 from cloche.blocking.io.streams import Stream
+from cloche.blocking.sandbox.files import Files
 from cloche.model.order import Spent
 
 

@@ -10,11 +10,14 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.blocking.engine.one_shot import one_shot
+from cloche.blocking.engine.place import HostPlace
+from cloche.blocking.engine.sandbox import HostSandbox
+from cloche.blocking.sandbox.one_shot import checked_job
 from cloche.languages.language import Project
 from cloche.model.limits import Limits
 from cloche.model.order import Ahead
 from cloche.model.result import Result
+from cloche.sandbox.requests import Command, checked_program
 from cloche.walls.jail import sockets
 from cloche.walls.jail.pool import Pool
 from cloche.walls.jail.wards import Ward
@@ -63,6 +66,11 @@ def without_libc(line: str) -> str:
     return f"{name} {int(mask, 16) & ~(3 << 31):x}" if name.startswith("Sig") else line
 
 
+def bash_sandbox() -> HostSandbox:
+    """A sandbox for one program in Bash."""
+    return HostPlace().one_shot(checked_job("", Limits(), language="bash"))
+
+
 def run_until_ahead(code: str, language: str) -> Result:
     """Run it, again and again, until it is given a process that was there before it was asked for."""
     deadline = time.monotonic() + 20
@@ -103,14 +111,15 @@ def test_what_is_asked_for_otherwise_is_started_otherwise(options: dict[str, Any
 def test_one_that_turns_out_not_to_fit_is_not_used() -> None:
     run_until_ahead(LOOKS["bash"], "bash")
     asked = time.clock_gettime(time.CLOCK_BOOTTIME)
-    box = one_shot("", "bash", Limits(), {}, ())
+    box = bash_sandbox()
     bash = needs("bash")
     found = languages.tools(bash)
     assert found is not None
     command = bash.plan_for(Project("/sandbox/code/main.sh"), found)
-    box._order = box._order.replace(ahead=Ahead(command.run, {}, "getuid"))  # and then something else is run
+    box.expect(Ahead(command.run, {}, "getuid"))  # and then something else is run
     try:
-        result = box.run_program(f"echo $1\n{LOOKS['bash']}", language="bash", args=["word"])
+        program = checked_program(f"echo $1\n{LOOKS['bash']}", language="bash", args=["word"])
+        result = box.programs.run_program(program, None)
     finally:
         box.close()
     assert result.stdout.startswith("word\n")
@@ -127,11 +136,11 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
     asked = began = 0.0
     while began >= asked - 0.02:  # until it was there before it was asked for
         assert time.monotonic() < deadline
-        box = one_shot("", "bash", Limits(), {}, ())
-        box._order = box._order.replace(ahead=Ahead(argv, {}, "files"))
+        box = bash_sandbox()
+        box.expect(Ahead(argv, {}, "files"))
         asked = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
-            result = box.commands.run(list(argv), timeout=10)
+            result = box.programs.run_command(Command(list(argv), timeout=10), None)
         finally:
             box.close()
         assert result.stdout.startswith("-1 "), result
@@ -147,10 +156,10 @@ def test_one_that_is_refused_a_call_before_it_waits_is_told_so_and_goes_on() -> 
 )
 def test_a_command_that_cannot_come_to_where_it_should_wait_holds_up_nobody(command: tuple[str, ...]) -> None:
     for _ in range(3):  # the first makes it known, a later one is given the sandbox in which it was started
-        box = one_shot("", "bash", Limits(), {}, ())
-        box._order = box._order.replace(ahead=Ahead(command, {}, "files"))
+        box = bash_sandbox()
+        box.expect(Ahead(command, {}, "files"))
         try:
-            assert box.commands.run(["echo", "here"], timeout=20).stdout == "here\n"
+            assert box.programs.run_command(Command(["echo", "here"], timeout=20), None).stdout == "here\n"
         finally:
             box.close()
         time.sleep(0.1)  # nothing announces that the next one is being made

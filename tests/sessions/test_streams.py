@@ -12,8 +12,8 @@ import time
 import pytest
 
 import cloche
-from cloche.engine.contexts import AsyncContext
 from cloche.model.events import End, Failed, Output
+from cloche.sandbox.contexts import AsyncContext
 
 TICKING = "import time\nprint('begun')\nwhile True:\n    time.sleep(0.01); open('/sandbox/tick', 'a').write('x')"
 UNTIL_SEEN = "import os, time\nwhile not os.path.exists('/sandbox/seen'): time.sleep(0.01)\nos.remove('/sandbox/seen')"

@@ -21,7 +21,8 @@ WANTED = {
     "start": """cli.head_start settings environment environment.fingerprint walls.jail.launch walls.jail.linux
         walls.jail.root""",
     # the same while that starts
-    "run": """cli.run walls.jail.nurseries blocking.engine.one_shot blocking.walls.jail.wall
+    "run": """cli.run walls.jail.nurseries blocking.sandbox.one_shot blocking.engine.place blocking.engine.programs
+        blocking.walls.jail.wall
         languages.definitions.python""",
     "keeper": "walls.jail.nurseries walls.jail.cgroups walls.jail.filter agent.signals",
     "nursery": "walls.jail.nursery",

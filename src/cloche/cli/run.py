@@ -7,6 +7,7 @@ import os
 import sys
 
 from cloche.errors import InvalidRun
+from cloche.model.events import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,11 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.client.one_shot import RemoteOneShot
-    from cloche.blocking.engine.commands import Process
-    from cloche.blocking.engine.one_shot import OneShot
-    from cloche.model.files import Mount
-    from cloche.model.limits import Limits
+    from cloche.blocking.sandbox.processes import Process
+    from cloche.model.events import Event
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
@@ -106,9 +104,9 @@ def plain(words: Sequence[str]) -> Arguments | None:
 
 def main(arguments: Namespace | Arguments) -> int:
     """Run it."""
-    from cloche import settings
+    from cloche.blocking.sandbox.one_shot import checked_job, execute
+    from cloche.blocking.sandbox.places import place_for
     from cloche.model.limits import Limits
-    from cloche.sandbox.checks import checked_mounts
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)
@@ -127,61 +125,35 @@ def main(arguments: Namespace | Arguments) -> int:
         arguments.output_,
         arguments.build_timeout_,
     )
-    mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
+    mounts = dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_)
+    copied = [_pair(text, "--file", "SRC:DEST") for text in arguments.file_]
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
-    url = arguments.url_ or settings.load().url
-    box = _there(url, limits, env, mounts, arguments.api_key_) if url else _here(code, language, limits, env, mounts)
-    try:
-        for text in arguments.file_:
-            source, target = _pair(text, "--file", "SRC:DEST")
-            box.files.write(target, _read(source))
-        for path, data in project.items():
-            box.files.write(path, data)
-        process = box.start_program(
-            code,
-            language=language,
-            entry=entry,
-            args=arguments.args,
-            check=arguments.check_,
-            stdin=takes_stdin,
-            ends_sandbox=True,
-            files=list(project) or None,
-        )
-        process.is_counted = arguments.json_ or arguments.stats_  # to ask takes half a millisecond
+    job = checked_job(
+        code,
+        limits,
+        language=language,
+        entry=entry,
+        args=arguments.args,
+        env=env,
+        files=project,
+        other_files={target: _read(source) for source, target in copied},
+        check=arguments.check_,
+        mounts=mounts,
+        is_interactive=takes_stdin,
+        is_counted=arguments.json_ or arguments.stats_,  # to ask takes half a millisecond
+    )
+
+    def started(process: Process, let_go: Callable[[], None]) -> None:
         gc.freeze()
         gc.enable()  # it was of no use while we began, see main.py; what follows may take long
-        _pass_interrupts_on(process, box.let_go)
+        _pass_interrupts_on(process, let_go)
         if takes_stdin:
             _feed(process)
-        result = _follow(process, show=not arguments.json_)
-    finally:
-        box.let_go()
+
+    place = place_for(arguments.url_ or None, arguments.api_key_ or None, "auto", None)
+    result = execute(place, job, started, None if arguments.json_ else _show)
     _report(result, arguments)
     return 137 if result.error is not None and result.error.kind == "memory" else result.exit_code
-
-
-def _here(code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...]) -> OneShot:
-    from cloche.blocking.engine.one_shot import one_shot
-
-    return one_shot(code, language, limits, env, mounts)
-
-
-def _there(url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], api_key: str) -> RemoteOneShot:
-    """On a server: a sandbox for this one program, so that it can be talked with while it runs."""
-    from cloche.blocking.client.one_shot import RemoteOneShot
-
-    return RemoteOneShot(
-        timeout=limits.timeout_s,
-        memory=limits.memory_bytes,
-        cpu=limits.cpu,
-        disk=limits.disk_bytes,
-        processes=limits.processes,
-        output=limits.output_bytes,
-        env=env,
-        mounts=mounts,
-        url=url,
-        api_key=api_key or None,
-    )
 
 
 def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
@@ -258,16 +230,12 @@ def _feed(process: Process) -> None:
     start_new_thread(feed, ())
 
 
-def _follow(process: Process, show: bool) -> Result:
-    """Pass on what happens until it is over."""
-    streams = {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
-    while (event := process.next_event()) is not None:
-        stream = streams.get(event.kind) if show else None
-        if stream is not None:
-            stream.write(event.data)  # type: ignore[union-attr]
-            stream.flush()
-    assert process.result is not None
-    return process.result
+def _show(event: Event) -> None:
+    """Pass its output on, as it happens."""
+    if isinstance(event, Output):
+        stream = (sys.stdout if event.kind == "stdout" else sys.stderr).buffer
+        stream.write(event.data)
+        stream.flush()
 
 
 def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:

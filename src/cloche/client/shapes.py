@@ -169,7 +169,7 @@ def error(status: int, told: Any, url: str = "") -> ClocheError:
 # What is asked for
 
 
-def given(name: str, data: Data | None) -> dict[str, str]:
+def data_field(name: str, data: Data | None) -> dict[str, str]:
     """Input, as a text where it is a short one: `stdin`, or else `stdin_base64`."""
     if data is None:
         return {}
@@ -183,11 +183,11 @@ def given(name: str, data: Data | None) -> dict[str, str]:
 
 def file(data: Data) -> str | dict[str, str]:
     """A file's contents, as a text where they are one."""
-    told = given("text", data)
-    return told["text"] if "text" in told else {"base64": told["text_base64"]}
+    field = data_field("text", data)
+    return field["text"] if "text" in field else {"base64": field["text_base64"]}
 
 
-def limits_asked(limits: Limits) -> dict[str, Any]:
+def limits_fields(limits: Limits) -> dict[str, Any]:
     """Limits as the server reads them."""
     return {
         "timeout": limits.timeout_s,

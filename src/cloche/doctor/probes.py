@@ -6,8 +6,8 @@ from json import dumps
 from time import monotonic
 
 from cloche import languages
-from cloche.blocking.engine.one_shot import run
-from cloche.blocking.engine.sandbox import Sandbox
+from cloche.blocking.sandbox.one_shot import run
+from cloche.blocking.sandbox.sandbox import Sandbox
 from cloche.blocking.walls.wall import Wall
 from cloche.doctor.attacks import PROBES
 from cloche.doctor.probe import END, NOT_HELD, NOT_TRIED, TOOLS, Finding, Probe, Seen, judge_attempts, read_attempts
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.engine.commands import Process
+    from cloche.blocking.sandbox.processes import Process
 
 _TIMEOUT_S = 30
 

@@ -204,8 +204,8 @@ def _spoken(state: State, found: dict[str, str | None]) -> Check:
 
 def try_jail(settings: Settings) -> tuple[WallState, dict[str, str | None]]:
     """Really start a sandbox, twice; tell how it went, and which languages were found inside."""
-    from cloche.blocking.engine.one_shot import run
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.one_shot import run
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.blocking.walls.jail.wall import Jail
     from cloche.walls.jail.nurseries import Nurseries
 

@@ -25,10 +25,10 @@ from cloche.doors.forward.way import Way
 from cloche.doors.forward.websocket import Relay, Tunnel
 from cloche.doors.http.problems import Ended, Unwelcome, answer
 from cloche.doors.sockets import Door, Socket
-from cloche.engine.ports import AsyncConnection
-from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.policy.refusals import Busy
+from cloche.sandbox.ports import AsyncConnection
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.held import Held
 from cloche.service.service import Service
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from cloche.engine.attempts import AsyncAttempt
 from cloche.errors import Gone, InvalidRun, Refused
 from cloche.model.result import Result
+from cloche.sandbox.attempts import AsyncAttempt
 from cloche.service.identity import new_id
 from cloche.service.runs import Run
 from cloche.service.shapes import best_json, changes_json, result_json

@@ -6,10 +6,10 @@ import asyncio
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from cloche.engine.commands import AsyncProcess
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.events import Event, Output
 from cloche.model.result import Result
+from cloche.sandbox.processes import AsyncProcess
 from cloche.service.events import EventLog
 from cloche.service.identity import new_id
 from cloche.service.shapes import Telling, problem_json

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cloche import languages
-from cloche.engine.one_shot import one_shot, what_to_run
+from cloche.engine.place import AsyncHostPlace
+from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.result import Result
-from cloche.sandbox.checks import checked_args, checked_env, checked_files, checked_mounts
+from cloche.sandbox.one_shot import checked_job, execute
+from cloche.sandbox.processes import AsyncProcess
 from cloche.service.runs import Run
 from cloche.service.wishes import check_limits, check_mounts, wall_for
 
@@ -41,43 +42,33 @@ async def run_program(
     limits = limits or Limits.of()
     check_limits(limits, service.configuration)
     check_mounts(mounts, service.configuration.mounts)
-    written = checked_files(files)
-    text, language, place = what_to_run(code, language, entry, dict(written))
-    words, variables = checked_args(args), checked_env(env)
-    folders, spoken = checked_mounts(mounts), languages.find(language)
-    wall = wall_for(isolation)
+    job = checked_job(
+        code,
+        limits,
+        language=language,
+        entry=entry,
+        stdin=stdin,
+        args=args,
+        env=env,
+        files=files,
+        check=check,
+        mounts=mounts,
+        is_interactive=interactive,
+    )
+    place = AsyncHostPlace(wall=wall_for(isolation))
 
     async def work(run: Run) -> Result:
-        box = one_shot(text, spoken.name, limits, variables, folders, wall)
-        try:
-            for path, data in written:
-                await box.files.write(path, data)
-            has_input = stdin is not None or interactive
-            process = await box.start_program(
-                text,
-                language=spoken.name,
-                entry=place,
-                args=words,
-                check=check,
-                stdin=has_input,
-                ends_sandbox=True,
-                files=[path for path, _ in written] or None,
-            )
+        def started(process: AsyncProcess, _let_go: object) -> None:
             run.stop = process.kill
             if interactive:
                 run.control = process
-            if stdin is not None and interactive:
-                await process.write(stdin)
-            elif stdin is not None:
-                await process.feed(stdin)
-            while (event := await process.next_event()) is not None:
-                if listened:
-                    run.tell(event)
-                    await run.log.keep_pace()
-            assert process.result is not None
-            return process.result
-        finally:
-            await box.let_go()
 
-    moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in written)
-    return await service.runs.start(caller, work, language=spoken.name, code=text, limits=limits, bytes_moved=moved)
+        async def tell(event: Event) -> None:
+            run.tell(event)
+            await run.log.keep_pace()
+
+        return await execute(place, job, started, tell if listened else None)
+
+    text, spoken = job.program.code or "", job.program.language or ""
+    moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in job.files)
+    return await service.runs.start(caller, work, language=spoken, code=text, limits=limits, bytes_moved=moved)

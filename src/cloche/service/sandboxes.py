@@ -11,7 +11,6 @@ from typing import Any
 
 from cloche import languages
 from cloche.configuration import Configuration
-from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.records import AuditRecord, SandboxRecord
 from cloche.model.result import Result
@@ -19,6 +18,7 @@ from cloche.policy.caller import Caller
 from cloche.policy.keys import Keyring
 from cloche.policy.refusals import Busy
 from cloche.sandbox.checks import checked_mounts
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.held import Held
 from cloche.service.identity import new_id
 from cloche.service.keeping import Keeping

@@ -11,8 +11,8 @@ from pathlib import Path
 from secrets import token_hex
 from time import time
 
-from cloche.engine.box import AsyncBox
 from cloche.errors import Gone, InvalidRun, Refused, SandboxFailed
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service import manifest
 from cloche.service.held import Held
 from cloche.service.keeping import Keeping
@@ -75,7 +75,7 @@ class Snapshots:
         held.happened("snapshot", {"snapshot": snapshot.id, "name": name})
         return snapshot
 
-    async def fill(self, snapshot: Snapshot, box: AsyncBox) -> None:
+    async def fill(self, snapshot: Snapshot, box: AsyncSandbox) -> None:
         """Have a fresh sandbox begin with its files."""
         workspace = self._kept.find(snapshot.owner, snapshot.id)
         try:

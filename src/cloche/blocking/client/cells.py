@@ -4,37 +4,36 @@
 from __future__ import annotations
 
 from cloche.blocking.client.feed import Feed
-from cloche.blocking.engine.cells import Cell
-from cloche.blocking.engine.tools import calling
 from cloche.blocking.io.tasks import Lock, Tasks
+from cloche.blocking.sandbox.tools import calling
 from cloche.client import shapes
 from cloche.errors import ClocheError, Gone, SandboxFailed
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
-from cloche.sandbox.checks import checked_data
 from cloche.wire.light_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.client.sandbox import RemoteSandbox
+    from cloche.blocking.client.sandbox import ServerSandbox
     from cloche.sandbox.checks import Data
 
 
-class RemoteCell(Cell):
-    """One cell: iterate over its events, or `finish` it."""
+class ServerCell:
+    """One cell; the server keeps its time limit."""
 
-    _box: RemoteSandbox
-
-    def __init__(self, box: RemoteSandbox, request: dict[str, Any]) -> None:
+    def __init__(self, box: ServerSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
-        self._run = RemoteRun(box, self)
+        self._run = ServerRun(box, self)
         self._beginning = Lock()
         self.abandoned = False  # nobody will ask for its events any more
         self.over = False  # nothing of it runs, or ever will
         self.lost_before = False
         self.result: Result | None = None
+
+    def begin(self) -> None:
+        """Nothing is sent before its input is known: it begins with the first event that is asked for."""
 
     def finish(self, stdin: Data | None) -> Result:
         """Give it its input and wait for its end."""
@@ -50,17 +49,17 @@ class RemoteCell(Cell):
 
     def feed(self, data: Data) -> None:
         """All of its standard input."""
-        self._request.update(shapes.given("stdin", data))
+        self._request.update(shapes.data_field("stdin", data))
 
-    def write(self, data: str | Data) -> None:
+    def write(self, data: Data) -> None:
         """Write to the standard input of one that is interactive."""
-        self._write(shapes.given("data", checked_data("input", data)))
+        self._write(shapes.data_field("data", data))
 
     def close_stdin(self) -> None:
         """Nothing more comes on its standard input."""
         self._write({"eof": True})
 
-    def interrupt(self, _why: str = "interrupt") -> None:
+    def interrupt(self) -> None:
         """Have it stop, and keep its variables, if it can."""
         if not self.over and self._run.id:
             self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
@@ -94,7 +93,6 @@ class RemoteCell(Cell):
                         event = End(event.result.replace(restarted=True))
                     self.result, self.over = event.result, True
                     self._run.end()
-                    self._box.ran()
                 if event is not None:
                     return event
         except ClocheError:
@@ -108,19 +106,19 @@ class RemoteCell(Cell):
             if not self._run.began:
                 self._run.begin("/run", self._request)
 
-    def _write(self, told: dict[str, Any]) -> None:
+    def _write(self, fields: dict[str, Any]) -> None:
         self._see_it_begin()
         if self.result is None:
             try:
-                self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)
+                self._box.call("POST", f"/v1/runs/{self._run.id}/input", fields, timeout=None)
             except Gone:
                 pass  # it has ended, and will never read it
 
 
-class RemoteRun:
+class ServerRun:
     """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
 
-    def __init__(self, box: RemoteSandbox, cell: object = None) -> None:
+    def __init__(self, box: ServerSandbox, cell: object = None) -> None:
         self._box, self._cell = box, cell
         self._feed: Feed | None = None
         self._tasks = Tasks()
@@ -140,13 +138,13 @@ class RemoteRun:
             event = self._feed.next()
             if event is None:
                 raise SandboxFailed("The run's events ended before it did.")
-            kind, told = event
+            kind, fields = event
             if kind == "started":
-                self._know(told.get("run_id") or "")
+                self._know(fields.get("run_id") or "")
             if kind == "tool":
-                self._tasks.start(self._answer, told)
-            elif kind == "error" and "traceback" not in told["error"]:
-                raise shapes.error(500, told)  # not the code's, but why there is no result
+                self._tasks.start(self._answer, fields)
+            elif kind == "error" and "traceback" not in fields["error"]:
+                raise shapes.error(500, fields)  # not the code's, but why there is no result
             else:
                 return event
 
@@ -191,10 +189,10 @@ class RemoteRun:
             self.id = identity
             self._feed.again = f"/v1/runs/{identity}/events"
 
-    def _answer(self, told: dict[str, Any]) -> None:
+    def _answer(self, fields: dict[str, Any]) -> None:
         before = calling.set((*calling.get(), self._cell))
         try:
-            _, answer = self._box.tools.call({**told, "tool": told.get("name")})
+            _, answer = self._box.tools.call({**fields, "tool": fields.get("name")})
         finally:
             calling.reset(before)
-        self.reply(told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})
+        self.reply(fields["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})

@@ -1,30 +1,29 @@
 # Generated from src/cloche/engine/cells.py by scripts/blocking.py: edit that file instead.
-"""A cell under way: sent to a context's kernel, listened to, ended in time, and judged."""
+"""A cell under way on this host: sent to a context's kernel, listened to, ended in time, and judged."""
 
 from __future__ import annotations
 
 from mimetypes import guess_type
 from time import monotonic
 
-from cloche.blocking.engine.commands import GRACE_S
 from cloche.blocking.engine.link import NONSENSE, Lost
-from cloche.blocking.engine.tools import calling, refusal
-from cloche.blocking.io.tasks import Lock, Tasks
-from cloche.engine.displayed import Displayed
+from cloche.blocking.engine.processes import GRACE_S
+from cloche.blocking.io.tasks import Tasks
+from cloche.blocking.sandbox.tools import calling, refusal
+from cloche.engine.cell_displays import CellDisplays
+from cloche.engine.cell_output import CellOutput
 from cloche.engine.judge_cell import CellFacts, judge_cell
-from cloche.engine.printed import Printed
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, End, Failed, Output, Started
 from cloche.model.result import Artifact, Error, Result, ToolCall
-from cloche.sandbox.checks import checked_data
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.sandbox import Sandbox
-    from cloche.blocking.engine.tools import Tools
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.blocking.sandbox.tools import Tools
     from cloche.model.limits import Limits
     from cloche.sandbox.checks import Data
 
@@ -37,10 +36,10 @@ _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel when the code does not yield
 
 
-class Cell:
-    """One cell: iterate over its events, or `finish` it."""
+class HostCell:
+    """One cell.  Whoever takes its events also keeps its time limit and answers its calls of tools."""
 
-    def __init__(self, box: Sandbox, request: dict[str, Any], limits: Limits, tools: Tools, keep: int) -> None:
+    def __init__(self, box: HostSandbox, request: dict[str, Any], limits: Limits, tools: Tools, keep: int) -> None:
         self._box, self._request, self._limits, self._tools = box, request, limits, tools
         self._operation = box.link.open()
         self._begin = monotonic()
@@ -48,7 +47,7 @@ class Cell:
         self._stopping = ""  # "", "interrupted", "killed", "ended": how far we have gone to stop it
         self._why = ""  # "timeout", "output", "interrupt": and what for
         self._input: memoryview | None = None
-        self._printed, self._displayed = Printed(limits.output_bytes, keep), Displayed()
+        self._output, self._displays = CellOutput(limits.output_bytes, keep), CellDisplays()
         self._calls: list[ToolCall] = []
         self._called = self._calling = self._recorded = 0  # calls so far; bytes of those under way, and of records
         self._tasks = Tasks()
@@ -69,7 +68,7 @@ class Cell:
                 "Write it to a file with box.files.write, and import that.",
             ) from None
         try:
-            self._box.tell(frame)
+            self._box.begin(frame)
         except ClocheError:
             self._close()
             raise
@@ -94,9 +93,9 @@ class Cell:
         self._input = memoryview(data)
         self._feed()
 
-    def write(self, data: str | Data) -> None:
-        """Write to its standard input; waits when it does not read, and throws away what it will never read."""
-        rest = memoryview(checked_data("input", data))
+    def write(self, data: Data) -> None:
+        """Write to its standard input; waits while it does not read, and drops input that it will never read."""
+        rest = memoryview(data)
         try:
             while rest and not self.over and self._box.link.await_credit(self._operation) > 0:
                 part, rest = rest[: self._room()], rest[self._room() :]
@@ -164,7 +163,7 @@ class Cell:
         if kind in _STREAMS:
             return self._print(_STREAMS[kind], payload)
         if kind == frames.DATA:
-            return self._displayed.take(payload)
+            return self._displays.take(payload)
         if kind == frames.EVENT:
             self._call(payload)
         elif kind == frames.CREDIT:
@@ -182,10 +181,10 @@ class Cell:
     # --- what it says
 
     def _print(self, stream: str, data: bytes) -> CellEvent | None:
-        allowed = self._printed.allow(data)
+        allowed = self._output.allow(data)
         if len(allowed) < len(data):
             self.interrupt("output")
-        self._printed.keep(stream, allowed)
+        self._output.keep(stream, allowed)
         return Output(stream, allowed) if allowed else None
 
     def _call(self, payload: bytes) -> None:
@@ -231,7 +230,7 @@ class Cell:
         self._box.link.close(self._operation)
 
     def _send(self, kind: int, payload: bytes | memoryview = b"") -> None:
-        self._box.tell(frames.encode(self._operation.number, kind, payload))
+        self._box.send(frames.encode(self._operation.number, kind, payload))
 
     def _room(self) -> int:
         """Bytes of input that may be sent in one frame."""
@@ -284,10 +283,10 @@ class Cell:
             died=died,
             lost=problem is not None,
             why="timeout" if why == "overdue" else self._why or why,
-            error=self._displayed.error,
+            error=self._displays.error,
             reason="closed" if self._box.closed else spent.reason if spent is not None else "",
             oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
-            stderr_tail=self._printed.tail("stderr", 4096),
+            stderr_tail=self._output.tail("stderr", 4096),
             disk_free=disk.get("free"),
             inodes_free=disk.get("inodes_free"),
             refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
@@ -297,7 +296,7 @@ class Cell:
         else:
             self._box.see_later()  # to ask would make every turn of a session slower
         error = judge_cell(facts, self._limits)
-        out, err = self._printed.bytes("stdout"), self._printed.bytes("stderr")
+        out, err = self._output.bytes("stdout"), self._output.bytes("stderr")
         count = told.get("count")
         self.result = Result(
             stdout=out.decode(errors="replace"),
@@ -307,12 +306,12 @@ class Cell:
             cpu_time=float(told.get("cpu") or 0.0),
             memory_peak=int(told.get("peak") or 0),
             error=error,
-            truncated=self._printed.cut or self._displayed.cut,
+            truncated=self._output.cut or self._displays.cut,
             stdout_bytes=out,
             stderr_bytes=err,
             wall=self._box.wall,
-            results=tuple(self._displayed.displays),
-            logs=self._printed.logs(),
+            results=tuple(self._displays.displays),
+            logs=self._output.logs(),
             artifacts=_artifacts((end or {}).get("artifacts")),
             execution_count=count if isinstance(count, int) else None,
             tool_calls=tuple(self._calls),
@@ -357,87 +356,9 @@ def _artifacts(told: Any) -> tuple[Artifact, ...]:
         return ()
 
 
-class CellEvents:
-    """The events of one cell, in order; it starts with the first and ends with `end`."""
-
-    def __init__(self, start: Any, over: Any, stdin: Data | None, interactive: bool = False) -> None:
-        self._start, self._tell_over, self._stdin, self._interactive = start, over, stdin, interactive
-        self._starting = Lock()
-        self._cell: Cell | None = None
-        self._where: Any = None
-        self._over = False
-
-    def write(self, data: str | Data) -> None:
-        """Write to the standard input of an interactive cell; waits when it does not read."""
-        (self._interactive_cell()).write(data)
-
-    def close_stdin(self) -> None:
-        """Nothing more comes on the standard input of an interactive cell."""
-        (self._interactive_cell()).close_stdin()
-
-    def _interactive_cell(self) -> Cell:
-        if not self._interactive:
-            raise InvalidRun("This cell takes no input while it runs.", hint="Stream it with interactive=True.")
-        return self._begun()
-
-    def _begun(self) -> Cell:
-        """The cell, started if it is not."""
-        with self._starting:
-            if self._cell is None:
-                self._cell, self._where = self._start()
-                if self._stdin is not None:
-                    self._cell.feed(self._stdin)
-            return self._cell
-
-    def __iter__(self) -> CellEvents:
-        return self
-
-    def __next__(self) -> CellEvent:
-        if self._over:
-            raise StopIteration
-        if self._cell is None:
-            self._begun()
-        assert self._cell is not None
-        try:
-            event = self._cell.next_event()
-        except ClocheError:
-            self._over = True
-            self._tell_over(self._cell, self._where)
-            raise
-        if event is None:
-            assert self._cell.result is not None
-            event = End(self._cell.result)
-        if isinstance(event, End):
-            self._over = True
-            self._tell_over(self._cell, self._where)
-        return event
-
-    @property
-    def result(self) -> Result | None:
-        """What it came to, once it is over."""
-        return None if self._cell is None else self._cell.result
-
-    @property
-    def began(self) -> bool:
-        """Has its turn in its context come?"""
-        return self._cell is not None
-
-    def interrupt(self) -> None:
-        """Have it stop; its variables stay."""
-        if self._cell is not None:
-            self._cell.interrupt()
-
-    def __del__(self) -> None:
-        if self._cell is not None:
-            self._cell.abandon()
-
-
 def _remedy(language: object) -> str:
     """How a language that is missing can be had."""
     from cloche import languages
     from cloche.languages.state import remedy
 
     return remedy(languages.find(language)) if isinstance(language, str) else ""
-
-
-__all__ = ["Cell", "CellEvents"]

@@ -9,7 +9,7 @@ from cloche.doctor.probe import HELD, NOT_HELD, Probe, Seen, judge_attempts, sto
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.doctor.scene import Scene
 
 _SURVIVORS = """

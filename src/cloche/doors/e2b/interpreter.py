@@ -12,9 +12,9 @@ from cloche import languages
 from cloche.doors.e2b.answers import Refusal, answer, header, json_body, line, refusal
 from cloche.doors.e2b.results import Telling
 from cloche.doors.e2b.sandboxes import HOME, E2bSandbox
-from cloche.engine.contexts import AsyncContext
-from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun
+from cloche.sandbox.contexts import AsyncContext
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.events import Happened
 from cloche.service.runs import Run
 from cloche.service.service import Service

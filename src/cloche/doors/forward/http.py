@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.forward.headers import Headers, outward
 from cloche.doors.forward.way import Way
 from cloche.doors.http.problems import Unwelcome
-from cloche.engine.ports import AsyncConnection
 from cloche.errors import ClocheError, Gone
+from cloche.sandbox.ports import AsyncConnection
 
 ANSWER_S = 30.0  # for a server to begin its answer, once it has the request
 MAX_HEAD = 64 << 10  # bytes of an answer's headers

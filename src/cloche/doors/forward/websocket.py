@@ -16,8 +16,8 @@ from cloche.doors.forward.http import ANSWER_S
 from cloche.doors.forward.way import Way
 from cloche.doors.http.problems import Unwelcome
 from cloche.doors.sockets import SUBPROTOCOL, Socket
-from cloche.engine.ports import AsyncConnection
 from cloche.errors import ClocheError, Gone
+from cloche.sandbox.ports import AsyncConnection
 
 MAX_MESSAGE = 16 << 20
 STALLED_S = 120.0  # who takes nothing for so long is given up

@@ -15,9 +15,9 @@ from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, T
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import accepted, of_log, outcome, position
-from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.result import Result
+from cloche.sandbox.processes import AsyncProcess
 from cloche.service.commands import Command
 from cloche.service.held import Held
 from cloche.service.runs import Run

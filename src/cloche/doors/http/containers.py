@@ -15,10 +15,10 @@ from cloche.doors.http.bodies import Body, Size, Text
 from cloche.doors.http.given import After, Json, Limit, TheCaller, TheService, held_of, page
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.streams import outcome
-from cloche.engine.commands import AsyncProcess
 from cloche.errors import InvalidRun
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
+from cloche.sandbox.processes import AsyncProcess
 from cloche.service.held import Held
 from cloche.service.runs import Run
 

@@ -20,9 +20,9 @@ from cloche.doors.http.multipart import parts
 from cloche.doors.http.problems import ALWAYS, Unsatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, event
-from cloche.engine.transfers import AsyncReading
 from cloche.model.files import Entry
 from cloche.policy.meter import Meter
+from cloche.sandbox.transfers import AsyncReading
 from cloche.service.held import Held
 from cloche.service.shapes import entry_json
 

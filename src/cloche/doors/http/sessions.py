@@ -32,8 +32,8 @@ from cloche.doors.http.given import After, Json, Limit, TheCaller, TheSandbox, T
 from cloche.doors.http.problems import ALWAYS
 from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
-from cloche.engine.checkpoints import AsyncCheckpoint
-from cloche.engine.contexts import AsyncContext
+from cloche.sandbox.checkpoints import AsyncCheckpoint
+from cloche.sandbox.contexts import AsyncContext
 from cloche.service import attempts
 from cloche.service.shapes import moment_json, plain, restored_json, result_json
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.e2b.envd.connect import Problem
 from cloche.doors.e2b.envd.users import User, by_header
 from cloche.doors.e2b.sandboxes import E2bSandbox
-from cloche.engine.sandbox import AsyncSandbox
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.held import Held
 
 _KEEPALIVE_S = 90.0

@@ -10,7 +10,7 @@ from typing import Any
 from cloche.doors.e2b.envd import users
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem
-from cloche.engine import details
+from cloche.engine import file_details as details
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Details
 

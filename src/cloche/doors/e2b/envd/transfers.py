@@ -20,8 +20,8 @@ from cloche.doors.e2b.envd.filesystem import METADATA
 from cloche.doors.e2b.envd.users import User, named
 from cloche.doors.http.files import INERT
 from cloche.doors.http.multipart import parts
-from cloche.engine.transfers import AsyncReading
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
+from cloche.sandbox.transfers import AsyncReading
 
 _BYTES = b"application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")

@@ -13,10 +13,10 @@ from cloche.doors.e2b.answers import Left
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import Problem, Stream, message, only_message
 from cloche.doors.e2b.envd.filesystem import entry, path_in
-from cloche.engine import details
-from cloche.engine.files import AsyncWatch
+from cloche.engine import file_details as details
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Change
+from cloche.sandbox.files import AsyncWatch
 
 _NOTE = "e2b.watchers"
 _TYPES = {
