@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
-# Errors that a program's own output does not tell.
+# Kinds of errors that a program's own output does not show.
 _SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
 
 
@@ -82,7 +82,7 @@ def _attribute(name: str) -> str:
 
 
 class Arguments:
-    """A command line, read; what argparse's own `Namespace` is too slow to import for."""
+    """A command line, parsed; argparse's own `Namespace` takes too long to import."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -92,7 +92,7 @@ class Arguments:
 
 
 def plain(words: Sequence[str]) -> Arguments | None:
-    """What `run -c CODE` or `run FILE` ask for, without the ten milliseconds that argparse takes; None for the rest."""
+    """Parse `run -c CODE` and `run FILE` without the ten milliseconds that argparse takes; None for everything else."""
     if len(words) not in (2, 3) or words[0] != "run" or words[-1].startswith("-"):
         return None
     if len(words) == 3 and words[1] != "-c":
@@ -103,7 +103,7 @@ def plain(words: Sequence[str]) -> Arguments | None:
 
 
 def main(arguments: Namespace | Arguments) -> int:
-    """Run it."""
+    """Run the program, and return the exit code."""
     from cloche.blocking.sandbox.one_shot import checked_job, execute
     from cloche.blocking.sandbox.places import place_for
     from cloche.model.limits import Limits
@@ -140,12 +140,12 @@ def main(arguments: Namespace | Arguments) -> int:
         check=arguments.check_,
         mounts=mounts,
         is_interactive=takes_stdin,
-        is_counted=arguments.json_ or arguments.stats_,  # to ask takes half a millisecond
+        is_counted=arguments.json_ or arguments.stats_,  # asking the wall takes half a millisecond
     )
 
     def started(process: Process, let_go: Callable[[], None]) -> None:
         gc.freeze()
-        gc.enable()  # it was of no use while we began, see main.py; what follows may take long
+        gc.enable()  # main.py has switched it off for the start; the rest may take long
         _pass_interrupts_on(process, let_go)
         if takes_stdin:
             _feed(process)
@@ -214,7 +214,7 @@ def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str
 
 
 def _feed(process: Process) -> None:
-    """Pass our standard input on, for as long as there is any."""
+    """Pass our standard input on to the program, until it ends."""
     from _thread import start_new_thread  # `threading` takes longer to import than a program to run
 
     def feed() -> None:
@@ -225,7 +225,7 @@ def _feed(process: Process) -> None:
                 process.write(data)
             process.close_stdin()
         except (OSError, ClocheError):
-            pass  # closed on our side, or nobody is there any more to read it
+            pass  # our input is closed, or the program has ended
 
     start_new_thread(feed, ())
 
@@ -239,7 +239,7 @@ def _show(event: Event) -> None:
 
 
 def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
-    """The first Ctrl-C is for the program, the second for us: we let go of it, and leave.
+    """The first Ctrl-C is for the program; at the second we end its sandbox, and leave.
 
     A thread hears of them.  As an exception one would come in the middle of whatever holds a lock just now, or not at
     all: right before we begin to wait, it would not be seen until that is over.
@@ -248,22 +248,22 @@ def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
     from _thread import start_new_thread
 
     if getsignal(SIGINT) is not default_int_handler:
-        return  # whoever has started us wants it ignored
-    heard, told = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(told, False)
+        return  # the process that has started us wants it ignored
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(writing, False)
 
     def listen() -> None:
         from cloche.errors import ClocheError
 
         for react, arguments in ((process.signal, ("SIGINT",)), (let_go, ())):
-            os.read(heard, 1)
+            os.read(reading, 1)
             try:
                 react(*arguments)
             except (OSError, ClocheError):
                 pass  # it is over already
         os._exit(_INTERRUPTED)
 
-    set_wakeup_fd(told)
+    set_wakeup_fd(writing)
     signal(SIGINT, lambda *_: None)
     start_new_thread(listen, ())
 
@@ -292,9 +292,9 @@ def _report(result: Result, arguments: Namespace | Arguments) -> None:
 def _as_json(result: Result) -> str:
     from json import dumps
 
-    told = result.as_dict()
+    fields = result.as_dict()
     for name in ("stdout_bytes", "stderr_bytes"):
-        del told[name]
+        del fields[name]
     for name in ("results", "diagnostics"):
-        told[name] = [each.as_dict() for each in told[name]]
-    return dumps(told)
+        fields[name] = [each.as_dict() for each in fields[name]]
+    return dumps(fields)

@@ -66,7 +66,7 @@ class AsyncServerContest:
         self._score = score
         self.run = AsyncServerRun(box)
         self._tasks = AsyncTasks()
-        self.problem: Exception | None = None  # that the owner's function raised first
+        self.problem: Exception | None = None  # the first that the owner's function raised
 
     async def take(self, kind: str, fields: dict[str, Any]) -> None:
         """An event that is neither a call nor the end."""
@@ -84,7 +84,7 @@ class AsyncServerContest:
 
 
 def _number(value: Any) -> Any:
-    """What JSON can say of a score; whatever else it is, no score."""
+    """A score as JSON has it; anything else is no score."""
     return value if isinstance(value, bool | int | float | str) else _float(value)
 
 

@@ -1,4 +1,4 @@
-"""A cell under way on a server: begun with the first that is asked of it, and followed to its end."""
+"""A cell under way on a server: it begins when its first event is asked for, and is followed to its end."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ class AsyncServerCell:
         self._request.update(shapes.data_field("stdin", data))
 
     async def write(self, data: Data) -> None:
-        """Write to the standard input of one that is interactive."""
+        """Write to the standard input of an interactive cell."""
         await self._write(shapes.data_field("data", data))
 
     async def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         await self._write({"eof": True})
 
     async def interrupt(self) -> None:
-        """Have it stop, and keep its variables, if it can."""
+        """Stop it; its variables stay, if it can."""
         if not self.over and self._run.id:
             await self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
 
     async def give_up(self) -> None:
-        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        """Stop it without waiting; nobody will ask for it any more."""
         self.abandon()
         await self._run.drop_calls()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
@@ -82,7 +82,7 @@ class AsyncServerCell:
         return not self.over and self.abandoned
 
     async def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         try:
             await self._see_it_begin()
             while self.result is None:
@@ -115,7 +115,7 @@ class AsyncServerCell:
 
 
 class AsyncServerRun:
-    """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
+    """A request to a server that is answered with events; calls of tools are among them."""
 
     def __init__(self, box: AsyncServerSandbox, cell: object = None) -> None:
         self._box, self._cell = box, cell
@@ -125,7 +125,7 @@ class AsyncServerRun:
         self.id = ""
 
     async def begin(self, path: str, request: dict[str, Any]) -> None:
-        """Ask for it."""
+        """Send the request."""
         self.began = True
         self._feed = await self._box.feed("POST", path, request)
         self._know(self._feed.run)
@@ -143,12 +143,12 @@ class AsyncServerRun:
             if kind == "tool":
                 self._tasks.start(self._answer, fields)
             elif kind == "error" and "traceback" not in fields["error"]:
-                raise shapes.error(500, fields)  # not the code's, but why there is no result
+                raise shapes.error(500, fields)  # not an error of the code: it says why there is no result
             else:
                 return event
 
     async def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
-        """Follow it to its end: what that says.  `take` is told of what happens on the way."""
+        """Follow it to its end; the fields of the last event.  `take` gets the events before that."""
         try:
             await self.begin(path, request)
             while True:
@@ -173,13 +173,13 @@ class AsyncServerRun:
             pass  # nobody waits for it any more
 
     async def end(self) -> None:
-        """It is over."""
+        """Note that it is over."""
         if self._feed is not None:
             self._feed.end()
         await self.drop_calls()
 
     async def drop_calls(self) -> None:
-        """Nobody waits for the calls under way any more."""
+        """Cancel the calls of tools that are under way."""
         await self._tasks.cancel()
 
     def _know(self, identity: str) -> None:

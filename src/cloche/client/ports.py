@@ -53,7 +53,7 @@ class AsyncServerPorts:
                 raise _nothing(port)
 
     async def connect(self, port: int) -> AsyncServerTunnel:
-        """Connect to a server inside; close what this returns."""
+        """Connect to a server inside."""
         await self._box.open()
         server = self._box.server
         stream, _ = await server.open_stream()
@@ -82,7 +82,7 @@ class AsyncServerTunnel:
         self._ended = self._eof_sent = self._closed = False
 
     async def shake_hands(self, url: str, headers: dict[str, str]) -> bool:
-        """Have the connection become a WebSocket; has it?"""
+        """Make the connection a WebSocket: did that succeed?"""
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)
         request = self._protocol.connect()
         request.headers.update(headers)
@@ -95,7 +95,7 @@ class AsyncServerTunnel:
         return self._protocol.state is State.OPEN
 
     def refusal(self, port: int) -> Exception:
-        """Why it has not."""
+        """The error when it did not."""
         refused = self._protocol.handshake_exc
         if not isinstance(refused, InvalidStatus):
             return SandboxFailed(f"No connection can be made: {refused}.", "Look at the server's log.")
@@ -107,7 +107,7 @@ class AsyncServerTunnel:
         return _nothing(port) if status == _NOBODY else shapes.error(status, problem, self._box.server.url)
 
     async def receive(self) -> bytes:
-        """What comes next, as soon as there is something; nothing (`b""`) at the end."""
+        """The next bytes, as soon as there are any; nothing at the end."""
         while not self._events and not self._ended and not self._closed:
             await self._take(None)
         if self._events:
@@ -130,7 +130,7 @@ class AsyncServerTunnel:
             await self._flush()
 
     async def send_eof(self) -> None:
-        """Nothing more comes from here; what the server still sends can be received."""
+        """Say that nothing more will be sent."""
         if not self._eof_sent and not self._closed and self._protocol.state is State.OPEN:
             self._eof_sent = True
             self._protocol.send_text(b"eof")

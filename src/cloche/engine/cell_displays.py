@@ -20,18 +20,18 @@ class CellDisplays:
 
     def __init__(self) -> None:
         self._displays: list[Display] = []
-        self.error: dict[str, Any] | None = None  # what the kernel says of it
-        self.cut = False  # something of it is not in the result
-        self._message = bytearray()  # the pieces of one that have come
+        self.error: dict[str, Any] | None = None  # the kernel's description of it
+        self.cut = False  # is something missing in the result?
+        self._message = bytearray()  # its pieces that have come so far
         self._size = self._values = 0
 
     @property
     def displays(self) -> list[Display]:
-        """What it has shown, in order; a place that was kept for an update and never got one is nothing."""
+        """Its displays in order, without places that were kept for an update which never came."""
         return [shown for shown in self._displays if shown.mime]
 
     def take(self, piece: bytes) -> CellEvent | None:
-        """A piece of a message (its first byte is 1 for the last); what the message says, when it is whole."""
+        """Take a piece of a message (its first byte is 1 for the last); the event, when the message is complete."""
         self._size += len(piece)
         if self._size > MAX_DISPLAYED:
             self.cut = True

@@ -7,8 +7,8 @@ from time import monotonic, time
 
 from cloche.model.result import Log
 
-MAX_LOGS = 50_000  # pieces that are told apart
-_PIECE_S, _PIECE = 0.05, 16 << 10  # what comes so soon after the last is one log entry with it, up to a size
+MAX_LOGS = 50_000  # pieces that are kept apart
+_PIECE_S, _PIECE = 0.05, 16 << 10  # output so soon after the last joins its log entry, up to a size
 _decoder = getincrementaldecoder("utf-8")
 
 
@@ -16,15 +16,15 @@ class CellOutput:
     """Standard output and standard error of one cell."""
 
     def __init__(self, allowed: int, kept: int) -> None:
-        self._allowed, self._keep = allowed, kept  # bytes: that may still come, and that are still kept
+        self._allowed, self._keep = allowed, kept  # bytes that may still come, and that may still be kept
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._decoders = {stream: _decoder("replace") for stream in self._kept}
         self._logs: list[Log] = []
         self._last = 0.0
-        self.cut = False  # something of it is not in the result
+        self.cut = False  # is something missing in the result?
 
     def allow(self, data: bytes) -> bytes:
-        """As much of it as is still allowed."""
+        """The part of it that is still allowed."""
         if len(data) > self._allowed:
             data = data[: self._allowed]
             self.cut = True
@@ -52,15 +52,15 @@ class CellOutput:
         self._last = now
 
     def bytes(self, stream: str) -> bytes:
-        """All that was kept of a stream."""
+        """A stream, as far as it was kept."""
         return bytes(self._kept[stream])
 
     def tail(self, stream: str, size: int) -> str:
-        """The end of what was kept."""
+        """The end of a stream, as far as it was kept."""
         return bytes(self._kept[stream][-size:]).decode(errors="replace")
 
     def logs(self) -> tuple[Log, ...]:
-        """Both streams in order; the cell is over."""
+        """Both streams in order, once the cell is over."""
         for stream, decoder in self._decoders.items():
             if rest := decoder.decode(b"", True):  # half a character
                 self._logs.append(Log(stream, rest, time()))

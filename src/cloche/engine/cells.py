@@ -59,7 +59,7 @@ class AsyncHostCell:
         self.result: Result | None = None
 
     async def begin(self) -> None:
-        """Ask for it."""
+        """Ask the agent for it."""
         try:
             frame = frames.encode_json(self._operation.number, frames.CELL, self._request)
         except ValueError:
@@ -90,7 +90,7 @@ class AsyncHostCell:
         return self.result
 
     async def feed(self, data: Data) -> None:
-        """Have all of its standard input sent, as fast as it takes it, while its events are asked for."""
+        """Send all of its standard input, as fast as it takes it, while its events are taken."""
         self._input = memoryview(data)
         await self._feed()
 
@@ -102,10 +102,10 @@ class AsyncHostCell:
                 part, rest = rest[: self._room()], rest[self._room() :]
                 await self._send_input(part)
         except (Gone, Lost):
-            pass  # what became of the code is told by its events
+            pass  # its events tell what became of the code
 
     async def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         if not self.over:
             try:
                 await self._send(frames.INPUT_END)
@@ -113,19 +113,19 @@ class AsyncHostCell:
                 pass
 
     async def interrupt(self, why: str = "interrupt") -> None:
-        """Have it stop, and keep its variables, if it can."""
+        """Stop it; its variables stay, if it can."""
         if self.result is None and not self._stopping:
             self._stopping, self._why = "interrupted", why
             self._deadline = monotonic() + INTERRUPT_S
             await self._send(frames.SIGNAL, _INTERRUPT)
 
     async def give_up(self) -> None:
-        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        """Stop it without waiting; nobody will ask for it any more."""
         self.abandon()
         await self._tasks.cancel()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
         self.abandoned = True
         if not self.over and not self._stopping:
             self._stopping, self._why = "interrupted", "interrupt"
@@ -133,7 +133,7 @@ class AsyncHostCell:
             self._box.link.post(frames.encode(self._operation.number, frames.SIGNAL, _INTERRUPT))
 
     async def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         self._attended = True
         try:
             return await self._next_event()
@@ -170,9 +170,9 @@ class AsyncHostCell:
         elif kind == frames.CREDIT:
             await self._feed()
         elif kind == frames.STARTED:
-            told = frames.decode_json(payload)
-            self.lost_before = self.lost_before or bool(told.get("lost"))
-            return Started(int(told["pid"]))
+            start = frames.decode_json(payload)
+            self.lost_before = self.lost_before or bool(start.get("lost"))
+            return Started(int(start["pid"]))
         elif kind == frames.EXIT:
             return await self._conclude(frames.decode_json(payload), None)
         elif kind == frames.FAIL:
@@ -191,22 +191,22 @@ class AsyncHostCell:
     async def _call(self, payload: bytes) -> None:
         """The code calls a tool of its owner's."""
         try:
-            told = frames.decode_json(payload)
+            request = frames.decode_json(payload)
         except frames.Garbled:
             return
         self._called += 1
         if self._called > MAX_CALLS:
-            await self._reply(refusal(told.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
+            await self._reply(refusal(request.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
         elif self._calling + len(payload) > MAX_CALLING or not self._tasks.has_room():
-            await self._reply(refusal(told.get("call"), "ToolError", "too many calls at once"))
+            await self._reply(refusal(request.get("call"), "ToolError", "too many calls at once"))
         else:
             self._calling += len(payload)
-            self._tasks.start(self._answer, told, len(payload))
+            self._tasks.start(self._answer, request, len(payload))
 
-    async def _answer(self, told: dict[str, Any], size: int) -> None:
+    async def _answer(self, request: dict[str, Any], size: int) -> None:
         before = calling.set((*calling.get(), self))
         try:
-            call, answer = await self._tools.call(told)
+            call, answer = await self._tools.call(request)
         finally:
             calling.reset(before)
         self._calling -= size
@@ -222,7 +222,7 @@ class AsyncHostCell:
         try:
             await self._send(frames.ANSWER, answer)
         except Gone:
-            pass  # nobody waits for it any more
+            pass  # nobody waits for the answer any more
 
     # --- how it ends
 
@@ -250,7 +250,7 @@ class AsyncHostCell:
                 self._input = None
                 await self._send(frames.INPUT_END)
         except Gone:
-            self._input = None  # what became of the code is told by its events
+            self._input = None  # its events tell what became of the code
 
     async def _overdue(self) -> CellEvent | None:
         """Time is up: interrupt it; then end its kernel; then the sandbox."""
@@ -272,15 +272,15 @@ class AsyncHostCell:
         """The cell has ended, or its kernel or sandbox has: gather what is known and judge it."""
         duration = monotonic() - self._begin
         await self._tasks.cancel()
-        told = (end or {}).get("kernel")
-        told = told if isinstance(told, dict) else {}
+        kernel = (end or {}).get("kernel")
+        kernel = kernel if isinstance(kernel, dict) else {}
         died = end is None or bool(end.get("died"))
         spent = await self._box.spent(final=end is None) if died else None
         disk, why = (end or {}).get("disk") or {}, str((end or {}).get("why") or "")
         facts = CellFacts(
             language=str(self._request.get("language")),
-            status=str(told.get("status", "")),
-            code=int(end["code"] if end is not None and died else told.get("code") or 0),
+            status=str(kernel.get("status", "")),
+            code=int(end["code"] if end is not None and died else kernel.get("code") or 0),
             died=died,
             lost=problem is not None,
             why="timeout" if why == "overdue" else self._why or why,
@@ -295,17 +295,17 @@ class AsyncHostCell:
         if spent is not None:
             self._box.see(spent)
         else:
-            self._box.see_later()  # to ask would make every turn of a session slower
+            self._box.see_later()  # to ask the wall would make every turn of a session slower
         error = judge_cell(facts, self._limits)
         out, err = self._output.bytes("stdout"), self._output.bytes("stderr")
-        count = told.get("count")
+        count = kernel.get("count")
         self.result = Result(
             stdout=out.decode(errors="replace"),
             stderr=err.decode(errors="replace"),
             exit_code=facts.exit_code(error),
             duration=duration,
-            cpu_time=float(told.get("cpu") or 0.0),
-            memory_peak=int(told.get("peak") or 0),
+            cpu_time=float(kernel.get("cpu") or 0.0),
+            memory_peak=int(kernel.get("peak") or 0),
             error=error,
             truncated=self._output.cut or self._displays.cut,
             stdout_bytes=out,
@@ -321,9 +321,9 @@ class AsyncHostCell:
         self._close()
         return End(self.result) if error is None else Failed(error)
 
-    async def _refused(self, told: dict[str, Any]) -> CellEvent:
-        """The cell could not even be begun."""
-        number, message = told.get("errno"), str(told.get("message", ""))[:1000]
+    async def _refused(self, failure: dict[str, Any]) -> CellEvent:
+        """The agent could not even begin the cell."""
+        number, message = failure.get("errno"), str(failure.get("message", ""))[:1000]
         self._close()
         if number == 38:
             return self._fail(
@@ -347,18 +347,18 @@ class AsyncHostCell:
         return Failed(error)
 
 
-def _artifacts(told: Any) -> tuple[Artifact, ...]:
+def _artifacts(files: Any) -> tuple[Artifact, ...]:
     try:
         return tuple(
             Artifact(str(path), int(size), guess_type(str(path))[0] or "application/octet-stream")
-            for path, size in told or ()
+            for path, size in files or ()
         )
     except NONSENSE:
         return ()
 
 
 def _remedy(language: object) -> str:
-    """How a language that is missing can be had."""
+    """How to install a language that is missing."""
     from cloche import languages
     from cloche.languages.state import remedy
 

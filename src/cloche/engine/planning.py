@@ -1,4 +1,4 @@
-"""Which files belong to a program: the project that its language plans the run of."""
+"""Finds the files that belong to a program: the project from which its language plans the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def project_of(
     snippet: bool,
     check: str,
 ) -> Project:
-    """The project around an entry: what the caller says is in it, or what is in the sandbox."""
+    """The project around an entry: the files that the caller names, or those that are in the sandbox."""
     entry = entry if entry.startswith("/") else f"{HOME}/{entry}"
     folder = entry.rpartition("/")[0]
     if snippet and files is None:
@@ -48,7 +48,7 @@ async def project_of(
 async def _texts(
     box: AsyncHostSandbox, root: str, language: Language, names: Iterable[str], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """What is in the files that a language reads, except for those too long to be meant for this."""
+    """The contents of the files that a language reads, except for those that are too long to be meant for this."""
     endings = tuple(name for name in language.reads if name.startswith("."))
     wanted = [name for name in sorted(names) if name in language.reads or (endings and name.endswith(endings))]
     texts, room = {name: known[name] for name in wanted if name in known}, MAX_TEXT

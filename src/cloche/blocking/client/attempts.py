@@ -67,7 +67,7 @@ class ServerContest:
         self._score = score
         self.run = ServerRun(box)
         self._tasks = Tasks()
-        self.problem: Exception | None = None  # that the owner's function raised first
+        self.problem: Exception | None = None  # the first that the owner's function raised
 
     def take(self, kind: str, fields: dict[str, Any]) -> None:
         """An event that is neither a call nor the end."""
@@ -85,7 +85,7 @@ class ServerContest:
 
 
 def _number(value: Any) -> Any:
-    """What JSON can say of a score; whatever else it is, no score."""
+    """A score as JSON has it; anything else is no score."""
     return value if isinstance(value, bool | int | float | str) else _float(value)
 
 

@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/cells.py by scripts/blocking.py: edit that file instead.
-"""A cell under way on a server: begun with the first that is asked of it, and followed to its end."""
+"""A cell under way on a server: it begins when its first event is asked for, and is followed to its end."""
 
 from __future__ import annotations
 
@@ -52,25 +52,25 @@ class ServerCell:
         self._request.update(shapes.data_field("stdin", data))
 
     def write(self, data: Data) -> None:
-        """Write to the standard input of one that is interactive."""
+        """Write to the standard input of an interactive cell."""
         self._write(shapes.data_field("data", data))
 
     def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         self._write({"eof": True})
 
     def interrupt(self) -> None:
-        """Have it stop, and keep its variables, if it can."""
+        """Stop it; its variables stay, if it can."""
         if not self.over and self._run.id:
             self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
 
     def give_up(self) -> None:
-        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        """Stop it without waiting; nobody will ask for it any more."""
         self.abandon()
         self._run.drop_calls()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
@@ -83,7 +83,7 @@ class ServerCell:
         return not self.over and self.abandoned
 
     def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         try:
             self._see_it_begin()
             while self.result is None:
@@ -116,7 +116,7 @@ class ServerCell:
 
 
 class ServerRun:
-    """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
+    """A request to a server that is answered with events; calls of tools are among them."""
 
     def __init__(self, box: ServerSandbox, cell: object = None) -> None:
         self._box, self._cell = box, cell
@@ -126,7 +126,7 @@ class ServerRun:
         self.id = ""
 
     def begin(self, path: str, request: dict[str, Any]) -> None:
-        """Ask for it."""
+        """Send the request."""
         self.began = True
         self._feed = self._box.feed("POST", path, request)
         self._know(self._feed.run)
@@ -144,12 +144,12 @@ class ServerRun:
             if kind == "tool":
                 self._tasks.start(self._answer, fields)
             elif kind == "error" and "traceback" not in fields["error"]:
-                raise shapes.error(500, fields)  # not the code's, but why there is no result
+                raise shapes.error(500, fields)  # not an error of the code: it says why there is no result
             else:
                 return event
 
     def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
-        """Follow it to its end: what that says.  `take` is told of what happens on the way."""
+        """Follow it to its end; the fields of the last event.  `take` gets the events before that."""
         try:
             self.begin(path, request)
             while True:
@@ -174,13 +174,13 @@ class ServerRun:
             pass  # nobody waits for it any more
 
     def end(self) -> None:
-        """It is over."""
+        """Note that it is over."""
         if self._feed is not None:
             self._feed.end()
         self.drop_calls()
 
     def drop_calls(self) -> None:
-        """Nobody waits for the calls under way any more."""
+        """Cancel the calls of tools that are under way."""
         self._tasks.cancel()
 
     def _know(self, identity: str) -> None:
