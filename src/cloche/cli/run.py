@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
-# Kinds of errors that a program's own output does not show.
+# Errors that a program's own output does not tell.
 _SILENT = ("timeout", "memory", "output", "disk", "processes", "killed", "policy", "unavailable", "lost")
 
 
@@ -292,9 +292,9 @@ def _report(result: Result, arguments: Namespace | Arguments) -> None:
 def _as_json(result: Result) -> str:
     from json import dumps
 
-    fields = result.as_dict()
+    told = result.as_dict()
     for name in ("stdout_bytes", "stderr_bytes"):
-        del fields[name]
+        del told[name]
     for name in ("results", "diagnostics"):
-        fields[name] = [each.as_dict() for each in fields[name]]
-    return dumps(fields)
+        told[name] = [each.as_dict() for each in told[name]]
+    return dumps(told)

@@ -48,11 +48,11 @@ class AsyncServerCell:
 
     async def feed(self, data: Data) -> None:
         """All of its standard input."""
-        self._request.update(shapes.data_field("stdin", data))
+        self._request.update(shapes.given("stdin", data))
 
     async def write(self, data: Data) -> None:
         """Write to the standard input of an interactive cell."""
-        await self._write(shapes.data_field("data", data))
+        await self._write(shapes.given("data", data))
 
     async def close_stdin(self) -> None:
         """Close its standard input."""

@@ -27,7 +27,7 @@ class AsyncServerPrograms:
 
     async def start_program(self, program: Program, stdin: Data | None = None) -> AsyncServerProcess:
         """Start a program; `stdin` is all of its input, if it is known already."""
-        given = {"stdin": program.takes_input} if stdin is None else shapes.data_field("stdin", stdin)
+        given = {"stdin": program.takes_input} if stdin is None else shapes.given("stdin", stdin)
         return await self._start({**_program(program), **given})
 
     async def run_command(self, command: Command, stdin: Data | None) -> Result:
@@ -42,7 +42,7 @@ class AsyncServerPrograms:
         return await self._start(request)
 
     async def _run(self, request: dict[str, Any], stdin: Data | None) -> Result:
-        given = {"stdin": False} if stdin is None else shapes.data_field("stdin", stdin)
+        given = {"stdin": False} if stdin is None else shapes.given("stdin", stdin)
         body = {**request, **given, "wait": True}
         return shapes.result(await self._box.call("POST", "/commands", body, timeout=None))
 

@@ -1,4 +1,4 @@
-"""From the server's JSON to the classes of `model/`, and the other way round; its inverse is in `doors/http`."""
+"""From the server's JSON to the words of `model/`, and the other way round; its inverse is in `doors/http`."""
 
 from __future__ import annotations
 
@@ -29,131 +29,131 @@ _SHORT = 64 << 10  # bytes
 _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on the server."
 
 
-# Answers
+# What is told
 
 
-def result(fields: dict[str, Any]) -> Result:
-    """The result of a run."""
-    out, err = fields["stdout"], fields["stderr"]
+def result(told: dict[str, Any]) -> Result:
+    """What a run came to."""
+    out, err = told["stdout"], told["stderr"]
     return Result(
         stdout=out,
         stderr=err,
-        exit_code=fields["exit_code"],
-        duration=float(fields["duration"]),
-        cpu_time=float(fields["cpu_time"]),
-        memory_peak=fields["memory_peak"],
-        error=None if fields.get("error") is None else run_error(fields["error"]),
-        truncated=fields["truncated"],
-        stdout_bytes=_bytes(out, fields.get("stdout_base64")),
-        stderr_bytes=_bytes(err, fields.get("stderr_base64")),
-        wall=fields["wall"],
-        results=tuple(map(display, fields.get("results") or ())),
-        logs=tuple(Log(log["stream"], log["text"], log["time"]) for log in fields.get("logs") or ()),
-        artifacts=tuple(Artifact(file["path"], file["size"], file["mime"]) for file in fields.get("artifacts") or ()),
-        execution_count=fields.get("execution_count"),
-        tool_calls=tuple(ToolCall(**_fields(ToolCall, call)) for call in fields.get("tool_calls") or ()),
-        restarted=bool(fields.get("restarted")),
-        diagnostics=tuple(Diagnostic(**_fields(Diagnostic, each)) for each in fields.get("diagnostics") or ()),
-        build_time=fields.get("build_time"),
+        exit_code=told["exit_code"],
+        duration=float(told["duration"]),
+        cpu_time=float(told["cpu_time"]),
+        memory_peak=told["memory_peak"],
+        error=None if told.get("error") is None else run_error(told["error"]),
+        truncated=told["truncated"],
+        stdout_bytes=_bytes(out, told.get("stdout_base64")),
+        stderr_bytes=_bytes(err, told.get("stderr_base64")),
+        wall=told["wall"],
+        results=tuple(map(display, told.get("results") or ())),
+        logs=tuple(Log(log["stream"], log["text"], log["time"]) for log in told.get("logs") or ()),
+        artifacts=tuple(Artifact(file["path"], file["size"], file["mime"]) for file in told.get("artifacts") or ()),
+        execution_count=told.get("execution_count"),
+        tool_calls=tuple(ToolCall(**_fields(ToolCall, call)) for call in told.get("tool_calls") or ()),
+        restarted=bool(told.get("restarted")),
+        diagnostics=tuple(Diagnostic(**_fields(Diagnostic, each)) for each in told.get("diagnostics") or ()),
+        build_time=told.get("build_time"),
     )
 
 
-def run_error(fields: dict[str, Any]) -> Error:
+def run_error(told: dict[str, Any]) -> Error:
     """Why a run did not succeed."""
     return Error(
-        fields["kind"],
-        fields["message"],
-        fields.get("hint") or "",
-        fields.get("name"),
-        fields.get("traceback"),
-        fields.get("traceback_ansi"),
+        told["kind"],
+        told["message"],
+        told.get("hint") or "",
+        told.get("name"),
+        told.get("traceback"),
+        told.get("traceback_ansi"),
     )
 
 
-def display(fields: dict[str, Any]) -> Display:
-    """A display of a cell."""
-    return Display(fields["mime"], fields.get("metadata") or {}, bool(fields.get("is_main")), fields.get("display_id"))
+def display(told: dict[str, Any]) -> Display:
+    """Something that a cell has shown."""
+    return Display(told["mime"], told.get("metadata") or {}, bool(told.get("is_main")), told.get("display_id"))
 
 
-def cell_event(kind: str, fields: dict[str, Any]) -> CellEvent | None:
-    """An event of a cell; None for kinds that a cell does not have."""
+def cell_event(kind: str, told: dict[str, Any]) -> CellEvent | None:
+    """What happens in a cell; None for what is no event of its own."""
     if kind in ("stdout", "stderr"):
-        return Output(kind, _bytes(fields["text"], fields.get("data")))
+        return Output(kind, _bytes(told["text"], told.get("data")))
     if kind == "result":
-        return Shown(display(fields["result"]), bool(fields.get("update")))
+        return Shown(display(told["result"]), bool(told.get("update")))
     if kind == "started":
-        return Started(fields.get("pid") or 0)
+        return Started(told.get("pid") or 0)
     if kind == "clear":
         return Cleared()
     if kind == "error":
-        return Failed(run_error(fields["error"]))
-    return End(result(fields["result"])) if kind == "end" else None
+        return Failed(run_error(told["error"]))
+    return End(result(told["result"])) if kind == "end" else None
 
 
-def command_event(kind: str, fields: dict[str, Any]) -> Event | None:
-    """An event of a program."""
+def command_event(kind: str, told: dict[str, Any]) -> Event | None:
+    """What happens to a program."""
     if kind in ("stdout", "stderr"):
-        return Output(kind, _bytes(fields["text"], fields.get("data")))
+        return Output(kind, _bytes(told["text"], told.get("data")))
     if kind == "started":
-        return Started(fields["pid"])
+        return Started(told["pid"])
     if kind == "building":
-        return Building(fields["step"])
-    return Exit(result(fields["result"])) if kind in ("exit", "end") else None
+        return Building(told["step"])
+    return Exit(result(told["result"])) if kind in ("exit", "end") else None
 
 
-def entry(fields: dict[str, Any]) -> Entry:
+def entry(told: dict[str, Any]) -> Entry:
     """A file, folder or link."""
-    return Entry(**_fields(Entry, fields))
+    return Entry(**_fields(Entry, told))
 
 
-def limits(fields: dict[str, Any]) -> Limits:
-    """The limits of a sandbox."""
+def limits(told: dict[str, Any]) -> Limits:
+    """What a sandbox may use."""
     names = ("timeout", "memory", "cpu", "disk", "processes", "output")
-    known = {name: fields[name] for name in names}
-    return Limits.of(**known, build_timeout=fields.get("build_timeout", 60))
+    known = {name: told[name] for name in names}
+    return Limits.of(**known, build_timeout=told.get("build_timeout", 60))
 
 
-def usage(fields: dict[str, Any]) -> Usage:
-    """What a sandbox uses now."""
-    return Usage(**_fields(Usage, fields))
+def usage(told: dict[str, Any]) -> Usage:
+    """What a sandbox uses."""
+    return Usage(**_fields(Usage, told))
 
 
-def moment(fields: dict[str, Any]) -> Moment:
+def moment(told: dict[str, Any]) -> Moment:
     """An entry of the history."""
-    return Moment(**_fields(Moment, fields))
+    return Moment(**_fields(Moment, told))
 
 
-def restored(fields: dict[str, Any]) -> Restored:
-    """The outcome of a restore."""
-    return Restored(fields["lost"], tuple(fields["restarted"]), fields["files"])
+def restored(told: dict[str, Any]) -> Restored:
+    """What could not be brought back."""
+    return Restored(told["lost"], tuple(told["restarted"]), told["files"])
 
 
-def file_changes(fields: dict[str, Any]) -> FileChanges:
-    """The changes of an attempt in the files."""
-    return FileChanges(*(tuple(fields[kind]) for kind in ("created", "changed", "removed")))
+def file_changes(told: dict[str, Any]) -> FileChanges:
+    """What an attempt has changed in the files."""
+    return FileChanges(*(tuple(told[kind]) for kind in ("created", "changed", "removed")))
 
 
-def variable_changes(fields: dict[str, Any]) -> VariableChanges:
-    """The changes of an attempt in the variables."""
+def variable_changes(told: dict[str, Any]) -> VariableChanges:
+    """What an attempt has changed in the variables."""
     created, changed = (
-        tuple(Variable(**_fields(Variable, one)) for one in fields[kind]) for kind in ("created", "changed")
+        tuple(Variable(**_fields(Variable, one)) for one in told[kind]) for kind in ("created", "changed")
     )
-    return VariableChanges(created, changed, tuple(fields["removed"]))
+    return VariableChanges(created, changed, tuple(told["removed"]))
 
 
-def best(fields: dict[str, Any]) -> Best:
-    """The outcome of several candidates."""
+def best(told: dict[str, Any]) -> Best:
+    """What came of several candidates."""
     return Best(
-        fields["index"],
-        tuple(Candidate(one["code"], result(one["result"]), one["score"]) for one in fields["candidates"]),
+        told["index"],
+        tuple(Candidate(one["code"], result(one["result"]), one["score"]) for one in told["candidates"]),
     )
 
 
-def error(status: int, body: Any, url: str = "") -> ClocheError:
-    """The exception for an answer that is an error."""
-    if not isinstance(body, dict) or not isinstance(body.get("error"), dict):
+def error(status: int, told: Any, url: str = "") -> ClocheError:
+    """The exception for an answer that tells an error."""
+    if not isinstance(told, dict) or not isinstance(told.get("error"), dict):
         return SandboxFailed(f"{url} answers with the status {status}.", "Is it a Cloche server?")
-    problem = body["error"]
+    problem = told["error"]
     kind, message, hint = str(problem.get("kind")), str(problem.get("message")), str(problem.get("hint") or "")
     if kind == "unauthorized":
         return Refused(message, _KEY_HINT)
@@ -166,10 +166,10 @@ def error(status: int, body: Any, url: str = "") -> ClocheError:
     return other
 
 
-# Requests
+# What is asked for
 
 
-def data_field(name: str, data: Data | None) -> dict[str, str]:
+def given(name: str, data: Data | None) -> dict[str, str]:
     """Input, as a text where it is a short one: `stdin`, or else `stdin_base64`."""
     if data is None:
         return {}
@@ -183,11 +183,11 @@ def data_field(name: str, data: Data | None) -> dict[str, str]:
 
 def file(data: Data) -> str | dict[str, str]:
     """A file's contents, as a text where they are one."""
-    field = data_field("text", data)
-    return field["text"] if "text" in field else {"base64": field["text_base64"]}
+    told = given("text", data)
+    return told["text"] if "text" in told else {"base64": told["text_base64"]}
 
 
-def limits_fields(limits: Limits) -> dict[str, Any]:
+def limits_asked(limits: Limits) -> dict[str, Any]:
     """Limits as the server reads them."""
     return {
         "timeout": limits.timeout_s,
@@ -205,12 +205,12 @@ def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:
     return [mount.as_dict() for mount in given]
 
 
-def json(value: Any) -> bytes:
-    """A request's body; half characters, for which UTF-8 has no form, are escaped."""
+def json(told: Any) -> bytes:
+    """What is asked for, as it is sent; half characters, which UTF-8 has no form for, as JSON has them."""
     try:
-        return dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        return dumps(value, separators=(",", ":")).encode()
+        return dumps(told, separators=(",", ":")).encode()
 
 
 def base64(data: Data) -> str:
@@ -227,6 +227,6 @@ def _bytes(text: str, data: str | None) -> bytes:
     return text.encode("utf-8", "surrogateescape") if data is None else a2b_base64(data)
 
 
-def _fields(kind: type[Plain], fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a JSON object that the class has, too."""
-    return {name: fields[name] for name in kind._fields if name in fields}
+def _fields(kind: type[Plain], told: dict[str, Any]) -> dict[str, Any]:
+    """Those of a JSON object that plain data of the same names has."""
+    return {name: told[name] for name in kind._fields if name in told}

@@ -129,11 +129,13 @@ async def execute(
     job: Job,
     started: Callable[[AsyncProcess, Any], None] | None = None,
     tell: Callable[..., Any] | None = None,
+    *,
+    waits: bool = False,
 ) -> Result:
     """Carry out a job.
 
     `started` gets the process, for whoever wants to kill it or write to it, and a function that ends the sandbox;
-    `tell` is awaited with each event.
+    `tell` is awaited with each event.  With `waits`, nothing of the sandbox is left when this returns.
     """
     is_watched = started is not None or tell is not None
     if place.takes_whole_jobs and not is_watched:
@@ -156,7 +158,7 @@ async def execute(
         assert process.result is not None
         return process.result
     finally:
-        await box.let_go()  # nobody waits until its last traces are cleared away
+        await (box.close() if waits else box.let_go())
 
 
 def _choose(

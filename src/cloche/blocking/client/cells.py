@@ -49,11 +49,11 @@ class ServerCell:
 
     def feed(self, data: Data) -> None:
         """All of its standard input."""
-        self._request.update(shapes.data_field("stdin", data))
+        self._request.update(shapes.given("stdin", data))
 
     def write(self, data: Data) -> None:
         """Write to the standard input of an interactive cell."""
-        self._write(shapes.data_field("data", data))
+        self._write(shapes.given("data", data))
 
     def close_stdin(self) -> None:
         """Close its standard input."""

@@ -28,7 +28,7 @@ class ServerPrograms:
 
     def start_program(self, program: Program, stdin: Data | None = None) -> ServerProcess:
         """Start a program; `stdin` is all of its input, if it is known already."""
-        given = {"stdin": program.takes_input} if stdin is None else shapes.data_field("stdin", stdin)
+        given = {"stdin": program.takes_input} if stdin is None else shapes.given("stdin", stdin)
         return self._start({**_program(program), **given})
 
     def run_command(self, command: Command, stdin: Data | None) -> Result:
@@ -43,7 +43,7 @@ class ServerPrograms:
         return self._start(request)
 
     def _run(self, request: dict[str, Any], stdin: Data | None) -> Result:
-        given = {"stdin": False} if stdin is None else shapes.data_field("stdin", stdin)
+        given = {"stdin": False} if stdin is None else shapes.given("stdin", stdin)
         body = {**request, **given, "wait": True}
         return shapes.result(self._box.call("POST", "/commands", body, timeout=None))
 

@@ -39,7 +39,7 @@ class ServerSandbox:
         self.workspace: str | None = options.get("workspace")
         self.metadata: Mapping[str, str] = dict(options.get("metadata") or {})
         self._wish = {
-            **shapes.limits_fields(self.limits),
+            **shapes.limits_asked(self.limits),
             "env": self.env,
             "mounts": shapes.mounts(request.mounts),
             "ttl": request.lifetime,

@@ -130,11 +130,13 @@ def execute(
     job: Job,
     started: Callable[[Process, Any], None] | None = None,
     tell: Callable[..., Any] | None = None,
+    *,
+    waits: bool = False,
 ) -> Result:
     """Carry out a job.
 
     `started` gets the process, for whoever wants to kill it or write to it, and a function that ends the sandbox;
-    `tell` is awaited with each event.
+    `tell` is awaited with each event.  With `waits`, nothing of the sandbox is left when this returns.
     """
     is_watched = started is not None or tell is not None
     if place.takes_whole_jobs and not is_watched:
@@ -157,7 +159,7 @@ def execute(
         assert process.result is not None
         return process.result
     finally:
-        box.let_go()  # nobody waits until its last traces are cleared away
+        (box.close() if waits else box.let_go())
 
 
 def _choose(
