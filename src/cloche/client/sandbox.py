@@ -109,7 +109,7 @@ class AsyncServerSandbox:
                 raise Gone(f"The sandbox has ended: {answer['reason'] or answer['state']}.", hint="Make a new one.")
         self.id, self.workspace = answer["id"], answer["workspace"]
         self.limits, self.wall, self.metadata = shapes.limits(answer["limits"]), answer["wall"], answer["metadata"]
-        self.paused = answer["paused"]
+        self.paused = bool(answer.get("paused"))
         self._is_open = True
         self._is_strange = self._is_guest
         await self._look_around()
