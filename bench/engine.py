@@ -123,13 +123,15 @@ class Server:
 
     def fresh(self, code: str) -> dict[str, Any]:
         """`cloche.run`, step by step: it releases the sandbox, and we wait until the sandbox is gone."""
-        from cloche.blocking.engine.one_shot import one_shot
+        from cloche.blocking.engine.place import HostPlace
+        from cloche.blocking.sandbox.one_shot import checked_job
         from cloche.model.limits import Limits
 
         start = time.perf_counter()
-        box = one_shot(code, "python", Limits.of(), {}, ())
+        job = checked_job(code, Limits.of())
+        box = HostPlace().one_shot(job)
         try:
-            result = box.start_program(code, stdin=False, ends_sandbox=True).finish(None)
+            result = box.programs.run_program(job.program, None)
             seen = time.perf_counter()
         finally:
             box.close()

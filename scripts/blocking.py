@@ -3,7 +3,7 @@
 python scripts/blocking.py            writes the files
 python scripts/blocking.py --check    fails when a file is stale, or when a rule below is never used
 
-`blocking/` mirrors the folders that it is generated from: the twin of `engine/box.py` is `blocking/engine/box.py`.
+`blocking/` mirrors the folders that it is generated from: the twin of `engine/link.py` is `blocking/engine/link.py`.
 `blocking/io/` is written by hand, because sockets and locks are what differs.
 """
 
@@ -20,7 +20,7 @@ SOURCE = ROOT / "src" / "cloche"
 TARGET = SOURCE / "blocking"
 
 # A module in these places gets a twin when it is asynchronous, or when it imports a module that has a twin.
-PLACES = ("engine", "client", "walls/*.py", "walls/*/wall.py")
+PLACES = ("sandbox", "engine", "client", "walls/*.py", "walls/*/wall.py")
 BY_HAND = "io"
 
 RULES = [
@@ -58,7 +58,7 @@ def module(path: str) -> str:
 
 
 def imported(path: str) -> str:
-    """A pattern for an import of a module: `from cloche.engine.box import …` or `from cloche.engine import box`."""
+    """A pattern for an import of a module: `from cloche.engine.link import …` or `from cloche.engine import link`."""
     package, _, name = module(path).rpartition(".")
     return rf"\b{re.escape(module(path))}\b|\bfrom {re.escape(package)} import {name}\b"
 

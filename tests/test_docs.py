@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 from scripts.docs_tables import TABLES
 
 import cloche
-from cloche.blocking.engine.commands import Commands, Process
-from cloche.blocking.engine.files import Files, Watch
-from cloche.blocking.engine.sandbox import Sandbox
+from cloche.blocking.sandbox.commands import Commands
+from cloche.blocking.sandbox.files import Files, Watch
+from cloche.blocking.sandbox.processes import Process
+from cloche.blocking.sandbox.sandbox import Sandbox
 from cloche.cli.main import COMMANDS, parser
 from cloche.model.history import Best, Candidate, Moment, Restored
 from cloche.model.kinds import KINDS

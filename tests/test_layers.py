@@ -81,7 +81,7 @@ def of(package: str) -> list[str]:
 
 def test_there_is_something_to_look_at() -> None:
     assert len(MODULES) > 30
-    assert "cloche.engine.link" in set(imports("cloche.engine.box"))
+    assert "cloche.engine.link" in set(imports("cloche.engine.sandbox"))
 
 
 @pytest.mark.parametrize("module", of("cloche.agent"))
@@ -162,6 +162,26 @@ def test_the_engine_knows_walls_by_their_interface(module: str) -> None:
     for name in imports(module):
         assert not within(name, "cloche.walls") or name in ("cloche.walls.wall", "cloche.walls.registry")
         assert not within(name, "cloche.blocking", "cloche.agent", "cloche.environment")
+
+
+@pytest.mark.parametrize("module", of("cloche.engine"))
+def test_the_engine_knows_nothing_of_the_client(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.client")
+
+
+@pytest.mark.parametrize("module", of("cloche.client"))
+def test_the_client_knows_nothing_of_the_engine(module: str) -> None:
+    for name in imports(module):
+        assert not within(name, "cloche.engine", "cloche.walls", "cloche.blocking")
+
+
+@pytest.mark.parametrize("module", of("cloche.sandbox"))
+def test_the_front_knows_backends_by_their_interface(module: str) -> None:
+    for name in imports(module):
+        is_choosing = module == "cloche.sandbox.places"
+        assert not within(name, "cloche.engine", "cloche.client") or is_choosing
+        assert not within(name, "cloche.walls", "cloche.blocking", "cloche.agent", "cloche.service", "cloche.doors")
 
 
 @pytest.mark.parametrize("module", of("cloche.store"))

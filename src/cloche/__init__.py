@@ -6,9 +6,10 @@ A run meets these, in this order:
     doors/        the server's doors: HTTP, WebSocket, MCP; each translates, none decides
     service/      what they share: keys, limits, a queue, runs and sandboxes of many owners
     store/        what outlives the server: a journal, and SQLite or PostgreSQL
-    client/       the same classes as engine/, for sandboxes on such a server
-    engine/       sandboxes, sessions, undo, programs, files: what the caller holds in hands (asyncio)
-    blocking/     the same for callers without an event loop, generated from it
+    sandbox/      the classes that callers hold: they check arguments, and send requests to a backend (asyncio)
+    client/       the backend for sandboxes on a server
+    engine/       the backend for sandboxes of this host
+    blocking/     the same three for callers without an event loop, generated from them
     languages/    how source becomes a command
     templates/    small projects to start from
     walls/        where it is held: walls/jail makes a sandbox in milliseconds
@@ -27,22 +28,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.engine.attempts import Attempt
-    from cloche.blocking.engine.checkpoints import Checkpoint
-    from cloche.blocking.engine.commands import Process
-    from cloche.blocking.engine.contexts import Context
-    from cloche.blocking.engine.one_shot import run
-    from cloche.blocking.engine.ports import Connection
-    from cloche.blocking.engine.sandbox import Sandbox
-    from cloche.blocking.engine.transfers import Reading, Writing
-    from cloche.engine.attempts import AsyncAttempt
-    from cloche.engine.checkpoints import AsyncCheckpoint
-    from cloche.engine.commands import AsyncProcess
-    from cloche.engine.contexts import AsyncContext
-    from cloche.engine.one_shot import run as async_run
-    from cloche.engine.ports import AsyncConnection
-    from cloche.engine.sandbox import AsyncSandbox
-    from cloche.engine.transfers import AsyncReading, AsyncWriting
+    from cloche.blocking.sandbox.attempts import Attempt
+    from cloche.blocking.sandbox.checkpoints import Checkpoint
+    from cloche.blocking.sandbox.contexts import Context
+    from cloche.blocking.sandbox.one_shot import run
+    from cloche.blocking.sandbox.ports import Connection
+    from cloche.blocking.sandbox.processes import Process
+    from cloche.blocking.sandbox.sandbox import Sandbox
+    from cloche.blocking.sandbox.transfers import Reading, Writing
     from cloche.errors import (
         ClocheError,
         FileMissing,
@@ -57,27 +50,35 @@ if TYPE_CHECKING:
     from cloche.model.history import Best, Moment, Restored
     from cloche.model.limits import Limits
     from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
+    from cloche.sandbox.attempts import AsyncAttempt
+    from cloche.sandbox.checkpoints import AsyncCheckpoint
+    from cloche.sandbox.contexts import AsyncContext
+    from cloche.sandbox.one_shot import run as async_run
+    from cloche.sandbox.ports import AsyncConnection
+    from cloche.sandbox.processes import AsyncProcess
+    from cloche.sandbox.sandbox import AsyncSandbox
+    from cloche.sandbox.transfers import AsyncReading, AsyncWriting
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "run": "blocking.engine.one_shot",
-    "Sandbox": "blocking.engine.sandbox",
-    "Process": "blocking.engine.commands",
-    "Context": "blocking.engine.contexts",
-    "Checkpoint": "blocking.engine.checkpoints",
-    "Attempt": "blocking.engine.attempts",
-    "Reading": "blocking.engine.transfers",
-    "Writing": "blocking.engine.transfers",
-    "Connection": "blocking.engine.ports",
-    "AsyncSandbox": "engine.sandbox",
-    "AsyncProcess": "engine.commands",
-    "AsyncContext": "engine.contexts",
-    "AsyncCheckpoint": "engine.checkpoints",
-    "AsyncAttempt": "engine.attempts",
-    "AsyncReading": "engine.transfers",
-    "AsyncWriting": "engine.transfers",
-    "AsyncConnection": "engine.ports",
+    "run": "blocking.sandbox.one_shot",
+    "Sandbox": "blocking.sandbox.sandbox",
+    "Process": "blocking.sandbox.processes",
+    "Context": "blocking.sandbox.contexts",
+    "Checkpoint": "blocking.sandbox.checkpoints",
+    "Attempt": "blocking.sandbox.attempts",
+    "Reading": "blocking.sandbox.transfers",
+    "Writing": "blocking.sandbox.transfers",
+    "Connection": "blocking.sandbox.ports",
+    "AsyncSandbox": "sandbox.sandbox",
+    "AsyncProcess": "sandbox.processes",
+    "AsyncContext": "sandbox.contexts",
+    "AsyncCheckpoint": "sandbox.checkpoints",
+    "AsyncAttempt": "sandbox.attempts",
+    "AsyncReading": "sandbox.transfers",
+    "AsyncWriting": "sandbox.transfers",
+    "AsyncConnection": "sandbox.ports",
     "Result": "model.result",
     "Display": "model.result",
     "Log": "model.result",
@@ -163,7 +164,7 @@ def warm_up() -> None:
 def __getattr__(name: str) -> object:
     # Also asked for every submodule that is not loaded yet, so nothing is imported before the name is known.
     if name == "async_run":
-        found = __import__("cloche.engine.one_shot", fromlist=["run"]).run
+        found = __import__("cloche.sandbox.one_shot", fromlist=["run"]).run
     elif name in _WHERE:
         found = getattr(__import__(f"cloche.{_WHERE[name]}", fromlist=[name]), name)
     else:

@@ -94,3 +94,11 @@ def test_the_sandbox_ends_with_the_run(server: Server) -> None:
     before = alive()
     assert run(server, "-c", "print(1)").returncode == 0
     assert alive() <= before
+
+
+def test_limits_reach_the_server(server: Server) -> None:
+    from cloche.blocking.client.server import server_at
+
+    assert run(server, "--build-timeout", "7", "--timeout", "11", "-c", "print(1)").returncode == 0
+    newest = max(server_at(server.url, server.key).items("/v1/sandboxes"), key=lambda each: float(each["created"]))
+    assert (newest["limits"]["build_timeout"], newest["limits"]["timeout"]) == (7, 11)

@@ -10,14 +10,14 @@ import pytest
 from tests.conftest import Server
 
 import cloche
-from cloche.blocking.client.sandbox import RemoteSandbox
-from cloche.client.sandbox import AsyncRemoteSandbox
+from cloche.blocking.client.sandbox import ServerSandbox
+from cloche.client.sandbox import AsyncServerSandbox
 
 
 def test_it_is_a_sandbox_like_any_other(server: Server, there: cloche.Sandbox) -> None:
     assert isinstance(there, cloche.Sandbox)
-    assert isinstance(there, RemoteSandbox)
-    assert isinstance(cloche.AsyncSandbox(url=server.url), AsyncRemoteSandbox)
+    assert isinstance(there.backend, ServerSandbox)
+    assert isinstance(cloche.AsyncSandbox(url=server.url).backend, AsyncServerSandbox)
     assert isinstance(there.contexts.create(), cloche.Context)
     assert isinstance(there.checkpoint(), cloche.Checkpoint)
     assert isinstance(there.attempt("1"), cloche.Attempt)
@@ -28,7 +28,7 @@ def test_the_environment_says_where(server: Server, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CLOCHE_URL", server.url)
     monkeypatch.setenv("CLOCHE_API_KEY", server.key)
     with cloche.Sandbox() as box:
-        assert isinstance(box, RemoteSandbox)
+        assert isinstance(box.backend, ServerSandbox)
         assert box.run("1").text == "1"
     assert cloche.run("print(2)").stdout == "2\n"
 
@@ -36,7 +36,7 @@ def test_the_environment_says_where(server: Server, monkeypatch: pytest.MonkeyPa
 def test_the_empty_address_is_this_host(monkeypatch: pytest.MonkeyPatch, jail: None) -> None:
     monkeypatch.setenv("CLOCHE_URL", "http://127.0.0.1:1")
     with cloche.Sandbox(url="") as box:
-        assert not isinstance(box, RemoteSandbox)
+        assert not isinstance(box.backend, ServerSandbox)
         assert box.run("1").text == "1"
     assert cloche.run("print(2)", url="").stdout == "2\n"
 
@@ -53,7 +53,7 @@ def test_who_knows_the_id_uses_the_same_sandbox(server: Server, there: cloche.Sa
     there.run("x = 41")
     other_context = there.contexts.create(language="bash")
     there.checkpoint("before")
-    with cloche.Sandbox(url=server.url, api_key=server.key, id=there.id) as same:  # type: ignore[attr-defined]
+    with cloche.Sandbox(url=server.url, api_key=server.key, id=there.id) as same:
         assert same.run("x + 1").text == "42"
         assert [context.id for context in same.contexts.list()] == ["python", other_context.id]
         assert [checkpoint.name for checkpoint in same.checkpoints.list()] == ["before"]
@@ -67,21 +67,21 @@ def test_who_knows_the_id_uses_the_same_sandbox(server: Server, there: cloche.Sa
 def test_files_that_were_to_be_kept_are_found_by_the_name_that_was_told(server: Server) -> None:
     with cloche.Sandbox(url=server.url, api_key=server.key, persistent=True) as first:
         first.files.write("kept", "x")
-    name = first.workspace  # type: ignore[attr-defined]
+    name = first.workspace
     with cloche.Sandbox(url=server.url, api_key=server.key, workspace=name) as second:
         assert second.files.read("kept") == b"x"
-        assert second.workspace == name  # type: ignore[attr-defined]
+        assert second.workspace == name
     with cloche.Sandbox(url=server.url, api_key=server.key) as third:
-        assert third.workspace is None  # type: ignore[attr-defined]
+        assert third.workspace is None
 
 
 def test_a_guest_may_end_it_all_the_same(server: Server, there: cloche.Sandbox) -> None:
-    guest = cloche.Sandbox(url=server.url, api_key=server.key, id=there.id)  # type: ignore[attr-defined]
+    guest = cloche.Sandbox(url=server.url, api_key=server.key, id=there.id)
     guest.kill()
     with pytest.raises(cloche.Gone, match="ended by its owner"):
         there.run("1")
     with pytest.raises(cloche.Gone, match="ended by its owner"):
-        cloche.Sandbox(url=server.url, api_key=server.key, id=there.id).open()  # type: ignore[attr-defined]
+        cloche.Sandbox(url=server.url, api_key=server.key, id=there.id).open()
 
 
 def test_an_id_that_nobody_has_is_told(server: Server) -> None:
@@ -98,7 +98,7 @@ def test_a_guest_interrupts_what_the_owner_runs(server: Server, there: cloche.Sa
     code = "open('begun', 'w').close()\nimport time; time.sleep(60)"
     thread = threading.Thread(target=lambda: results.append(there.run(code)))
     thread.start()
-    with cloche.Sandbox(url=server.url, api_key=server.key, id=there.id) as guest:  # type: ignore[attr-defined]
+    with cloche.Sandbox(url=server.url, api_key=server.key, id=there.id) as guest:
         deadline = time.monotonic() + 20
         while not guest.files.exists("begun") and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -111,17 +111,18 @@ def test_a_guest_interrupts_what_the_owner_runs(server: Server, there: cloche.Sa
 def test_metadata_and_lifetimes_are_the_servers(server: Server) -> None:
     options = {"metadata": {"who": "me"}, "idle_timeout": 77, "lifetime": 99}
     with cloche.Sandbox(url=server.url, api_key=server.key, **options) as box:  # type: ignore[arg-type]
-        told = box.call("GET", "")  # type: ignore[attr-defined]
+        assert isinstance(box.backend, ServerSandbox)
+        told = box.backend.call("GET", "")
         assert (told["metadata"], told["idle_timeout"]) == ({"who": "me"}, 77)
         assert 90 < told["expires"] - told["created"] < 101
         box.set_lifetime(500)
-        assert box.call("GET", "")["expires"] > told["expires"] + 300  # type: ignore[attr-defined]
+        assert box.backend.call("GET", "")["expires"] > told["expires"] + 300
 
 
 def test_a_client_that_forgets_it_leaves_it_to_the_server(server: Server) -> None:
     box = cloche.Sandbox(url=server.url, api_key=server.key)
     box.run("x = 7")
-    identity = box.id  # type: ignore[attr-defined]
+    identity = box.id
     del box
     gc.collect()
     with cloche.Sandbox(url=server.url, api_key=server.key, id=identity) as found:
@@ -141,7 +142,7 @@ def test_one_end_is_told_to_whoever_waits_for_it(server: Server, there: cloche.S
     there.run("1")
     thread = threading.Thread(target=lambda: reasons.append(there.ended()))
     thread.start()
-    cloche.Sandbox(url=server.url, api_key=server.key, id=there.id).kill()  # type: ignore[attr-defined]
+    cloche.Sandbox(url=server.url, api_key=server.key, id=there.id).kill()
     thread.join(20)
     assert reasons == ["closed"]
 

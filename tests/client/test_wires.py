@@ -14,6 +14,7 @@ from tests.client.wires import Wire
 from tests.conftest import Server
 
 import cloche
+from cloche.blocking.client.sandbox import ServerSandbox
 from cloche.model.events import End, Output
 
 SLOWLY = "import time\nfor number in range(30):\n    print(number, flush=True)\n    time.sleep(0.02)\n'done'"
@@ -33,7 +34,8 @@ def test_a_stream_goes_on_after_its_connection_broke(server: Server, wire: Wire)
         assert isinstance(last, End)
         assert last.result.stdout == WHOLE
         assert last.result.text == "'done'"
-        assert [moment["code"] for moment in box.call("GET", "/history")["items"]] == [SLOWLY]  # type: ignore[attr-defined]
+        assert isinstance(box.backend, ServerSandbox)
+        assert [moment["code"] for moment in box.backend.call("GET", "/history")["items"]] == [SLOWLY]
 
 
 async def test_a_stream_goes_on_asynchronously(server: Server, wire: Wire) -> None:

@@ -166,8 +166,8 @@ def test_one_that_is_abandoned_at_once_does_no_harm(hold: Callable[[], Hold]) ->
 def test_one_that_is_forgotten_ends(isolation: str) -> None:
     box = cloche.Sandbox(isolation=isolation)
     assert box.run("1").text == "1"
-    assert box._hold is not None
-    stream = copy_of_stream(box._hold)
+    assert box.backend._hold is not None
+    stream = copy_of_stream(box.backend._hold)
     del box
     gc.collect()
     await_end(stream)

@@ -197,7 +197,7 @@ def test_a_wait_in_another_thread_ends_with_the_sandbox() -> None:
     process = box.commands.start("echo ready; sleep 60")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(process.wait)
-        eventually(lambda: bool(process._kept["stdout"]))
+        eventually(lambda: bool(process._backend._kept["stdout"]))  # type: ignore[attr-defined]
         box.close()
         assert waiting.result(timeout=20).exit_code == 137
 

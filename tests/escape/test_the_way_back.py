@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import cloche
-from cloche.blocking.engine.files import Files
 from cloche.blocking.io.streams import Stream
+from cloche.blocking.sandbox.files import Files
 from cloche.model.order import Spent
+from cloche.sandbox.requests import Command
 
 
 @pytest.fixture
@@ -257,7 +258,7 @@ def test_a_flood_of_frames_costs_bounded_memory(kind):
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     box = cloche.Sandbox(wall=Forger(speak), timeout=3)
-    waiting = box.launch({"env": {}, "argv": ["x"]}, box.limits_with(3))
+    waiting = box.backend.programs.start_command(Command(["x"], timeout=3))
     try:
         box.files.stat("x")
     except cloche.ClocheError:

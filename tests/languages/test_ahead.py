@@ -10,11 +10,14 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche import languages
-from cloche.blocking.engine.one_shot import one_shot
+from cloche.blocking.engine.place import HostPlace
+from cloche.blocking.engine.sandbox import HostSandbox
+from cloche.blocking.sandbox.one_shot import checked_job
 from cloche.languages.language import Project
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand
 from cloche.model.result import Result
+from cloche.sandbox.requests import Command, checked_program
 from cloche.walls import sockets
 from cloche.walls.jail.pool import Pool
 from cloche.walls.jail.sandbox_process import SandboxProcess
@@ -66,6 +69,11 @@ def without_libc(line: str) -> str:
     return f"{name} {int(mask, 16) & ~(3 << 31):x}" if name.startswith("Sig") else line
 
 
+def bash_sandbox() -> HostSandbox:
+    """A sandbox for one program in Bash."""
+    return HostPlace().one_shot(checked_job("", Limits(), language="bash"))
+
+
 def run_until_ahead(code: str, language: str) -> Result:
     """Run a program again and again until it gets a process that was started before the request."""
     deadline = time.monotonic() + 20
@@ -106,15 +114,15 @@ def test_what_is_asked_for_otherwise_is_started_otherwise(options: dict[str, Any
 def test_one_that_turns_out_not_to_fit_is_not_used() -> None:
     run_until_ahead(LOOKS["bash"], "bash")
     requested = time.clock_gettime(time.CLOCK_BOOTTIME)
-    box = one_shot("", "bash", Limits(), {}, ())
+    box = bash_sandbox()
     bash = needs("bash")
     found = languages.tools(bash)
     assert found is not None
     command = bash.plan_for(Project("/sandbox/code/main.sh"), found)
-    first = FirstCommand(command.run, {}, "getuid")
-    box._order = box._order.replace(first_command=first)  # and then something else is run
+    box.expect(FirstCommand(command.run, {}, "getuid"))  # and then something else is run
     try:
-        result = box.run_program(f"echo $1\n{LOOKS['bash']}", language="bash", args=["word"])
+        program = checked_program(f"echo $1\n{LOOKS['bash']}", language="bash", args=["word"])
+        result = box.programs.run_program(program, None)
     finally:
         box.close()
     assert result.stdout.startswith("word\n")
@@ -131,11 +139,11 @@ def test_one_that_is_refused_a_call_before_it_waits_gets_the_refusal_and_goes_on
     requested = began = 0.0
     while began >= requested - 0.02:  # until the process was started before the request
         assert time.monotonic() < deadline
-        box = one_shot("", "bash", Limits(), {}, ())
-        box._order = box._order.replace(first_command=FirstCommand(argv, {}, "files"))
+        box = bash_sandbox()
+        box.expect(FirstCommand(argv, {}, "files"))
         requested = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
-            result = box.commands.run(list(argv), timeout=10)
+            result = box.programs.run_command(Command(list(argv), timeout=10), None)
         finally:
             box.close()
         assert result.stdout.startswith("-1 "), result
@@ -150,11 +158,11 @@ def test_one_that_is_refused_a_call_before_it_waits_gets_the_refusal_and_goes_on
     ids=["a refused call on the way", "no way there at all"],
 )
 def test_a_command_that_cannot_come_to_where_it_should_wait_holds_up_nobody(command: tuple[str, ...]) -> None:
-    for _ in range(3):  # the first run makes the command known; a later one gets the sandbox where it was started
-        box = one_shot("", "bash", Limits(), {}, ())
-        box._order = box._order.replace(first_command=FirstCommand(command, {}, "files"))
+    for _ in range(3):  # the first makes it known, a later one is given the sandbox in which it was started
+        box = bash_sandbox()
+        box.expect(FirstCommand(command, {}, "files"))
         try:
-            assert box.commands.run(["echo", "here"], timeout=20).stdout == "here\n"
+            assert box.programs.run_command(Command(["echo", "here"], timeout=20), None).stdout == "here\n"
         finally:
             box.close()
         time.sleep(0.1)  # no event announces that the next one is being made

@@ -12,8 +12,8 @@ import time
 import pytest
 
 import cloche
-from cloche.engine.contexts import AsyncContext
 from cloche.model.events import End, Failed, Output
+from cloche.sandbox.contexts import AsyncContext
 
 TICKING = "import time\nprint('begun')\nwhile True:\n    time.sleep(0.01); open('/sandbox/tick', 'a').write('x')"
 UNTIL_SEEN = "import os, time\nwhile not os.path.exists('/sandbox/seen'): time.sleep(0.01)\nos.remove('/sandbox/seen')"
@@ -210,7 +210,9 @@ async def test_an_asynchronous_stream_can_be_left(async_box: cloche.AsyncSandbox
 
 
 @pytest.mark.parametrize("delay", [0, 0.02, 0.3])
-@pytest.mark.parametrize("code", ["import time; time.sleep(60)", "while True: print('x' * 100)"])
+@pytest.mark.parametrize(
+    "code", ["import time; time.sleep(60)", "import time\nwhile True: print('x' * 100); time.sleep(1e-4)"]
+)
 async def test_a_task_can_be_cancelled_and_the_context_goes_on(
     async_box: cloche.AsyncSandbox, code: str, delay: float
 ) -> None:

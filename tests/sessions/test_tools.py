@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.blocking.engine.contexts import Context
+from cloche.blocking.sandbox.contexts import Context
 from cloche.wire import frames
 
 pytestmark = pytest.mark.usefixtures("jail")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.engine.attempts import AsyncAttempt
+from cloche.sandbox.attempts import AsyncAttempt
 
 pytestmark = pytest.mark.usefixtures("jail")
 

@@ -21,8 +21,8 @@ WANTED = {
     "start": """cli.head_start settings environment environment.fingerprint walls.jail.launch walls.jail.linux
         walls.jail.root""",
     # `cloche run`, while the nursery starts
-    "run": """cli.run walls.jail.nursery_client blocking.engine.one_shot blocking.walls.jail.wall
-        languages.python.definition""",
+    "run": """cli.run walls.jail.nursery_client blocking.sandbox.one_shot blocking.engine.place
+        blocking.engine.programs blocking.walls.jail.wall languages.python.definition""",
     "keeper": "walls.jail.nursery_client walls.jail.cgroups walls.jail.filter agent.signals",
     "nursery": "walls.jail.nursery_main",
 }

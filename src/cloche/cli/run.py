@@ -7,6 +7,7 @@ import os
 import sys
 
 from cloche.errors import InvalidRun
+from cloche.model.events import Output
 from cloche.model.isolation import AUTO, ISOLATIONS
 from cloche.model.limits import LIMITS, Limits
 
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.client.one_shot import RemoteOneShot
-    from cloche.blocking.engine.commands import Process
-    from cloche.blocking.engine.one_shot import OneShot
-    from cloche.model.files import Mount
+    from cloche.blocking.sandbox.processes import Process
+    from cloche.model.events import Event
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
@@ -81,7 +80,7 @@ def _attribute(name: str) -> str:
 
 
 class Arguments:
-    """A command line, read; what argparse's own `Namespace` is too slow to import for."""
+    """A command line, parsed; argparse's own `Namespace` takes too long to import."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -91,7 +90,7 @@ class Arguments:
 
 
 def plain(words: Sequence[str]) -> Arguments | None:
-    """What `run -c CODE` or `run FILE` ask for, without the ten milliseconds that argparse takes; None for the rest."""
+    """Parse `run -c CODE` and `run FILE` without the ten milliseconds that argparse takes; None for everything else."""
     if len(words) not in (2, 3) or words[0] != "run" or words[-1].startswith("-"):
         return None
     if len(words) == 3 and words[1] != "-c":
@@ -102,9 +101,9 @@ def plain(words: Sequence[str]) -> Arguments | None:
 
 
 def main(arguments: Namespace | Arguments) -> int:
-    """Run it."""
-    from cloche import settings
-    from cloche.blocking.engine.box import checked_mounts
+    """Run the program, and return the exit code."""
+    from cloche.blocking.sandbox.one_shot import checked_job, execute
+    from cloche.blocking.sandbox.places import place_for
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)
@@ -115,43 +114,35 @@ def main(arguments: Namespace | Arguments) -> int:
         code, language, takes_stdin = _program(arguments)
         project, entry = {}, None
     limits = Limits.of(**{row.name: getattr(arguments, _attribute(row.name)) for row in LIMITS})
-    mounts = checked_mounts(dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_))
+    mounts = dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_)
+    copied = [_pair(text, "--file", "SRC:DEST") for text in arguments.file_]
     env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
-    url = arguments.url_ or settings.load().url
-    isolation = arguments.isolation_
-    box: OneShot | RemoteOneShot
-    if url:
-        box = _there(url, limits, env, mounts, arguments.api_key_, isolation)
-    else:
-        box = _here(code, language, limits, env, mounts, isolation)
-    try:
-        for text in arguments.file_:
-            source, target = _pair(text, "--file", "SRC:DEST")
-            box.files.write(target, _read(source))
-        for path, data in project.items():
-            box.files.write(path, data)
-        process = box.start_program(
-            code,
-            language=language,
-            entry=entry,
-            args=arguments.args,
-            check=arguments.check_,
-            stdin=takes_stdin,
-            ends_sandbox=True,
-            files=list(project) or None,
-        )
-        process.is_counted = arguments.json_ or arguments.stats_  # to ask takes half a millisecond
+    job = checked_job(
+        code,
+        limits,
+        language=language,
+        entry=entry,
+        args=arguments.args,
+        env=env,
+        files=project,
+        other_files={target: _read(source) for source, target in copied},
+        check=arguments.check_,
+        mounts=mounts,
+        is_interactive=takes_stdin,
+        is_counted=arguments.json_ or arguments.stats_,  # asking the wall takes half a millisecond
+    )
+
+    def started(process: Process, let_go: Callable[[], None]) -> None:
         gc.freeze()
-        gc.enable()  # it was of no use while we began, see main.py; what follows may take long
-        _pass_interrupts_on(process, box.let_go)
+        gc.enable()  # main.py has switched it off for the start; the rest may take long
+        _pass_interrupts_on(process, let_go)
         if takes_stdin:
             _feed(process)
-        result = _follow(process, show=not arguments.json_)
-    finally:
-        if isolation == AUTO:
-            box.let_go()
-        else:
-            box.close()  # waits: this process ends at once, and another wall may clean up by a thread of it
+
+    isolation = arguments.isolation_
+    place = place_for(arguments.url_ or None, arguments.api_key_ or None, isolation, None)
+    # This process ends at once.  The default wall cleans up by itself; another may do so by a thread of this process.
+    result = execute(place, job, started, None if arguments.json_ else _show, waits=isolation != AUTO)
     kind = None
     if result.error is not None:
         from cloche.model.kinds import kind_of  # most programs end well, and need not wait for it
@@ -159,31 +150,6 @@ def main(arguments: Namespace | Arguments) -> int:
         kind = kind_of(result.error.kind)
     _report(result, arguments, is_silent=kind is not None and kind.is_silent)
     return result.exit_code if kind is None or kind.exit_code is None else kind.exit_code
-
-
-def _here(
-    code: str, language: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], isolation: str
-) -> OneShot:
-    from cloche.blocking.engine.one_shot import one_shot
-    from cloche.blocking.walls import registry
-
-    return one_shot(code, language, limits, env, mounts, registry.wall(isolation))
-
-
-def _there(
-    url: str, limits: Limits, env: dict[str, str], mounts: tuple[Mount, ...], api_key: str, isolation: str
-) -> RemoteOneShot:
-    """On a server: a sandbox for this one program, so that it can be talked with while it runs."""
-    from cloche.blocking.client.one_shot import RemoteOneShot
-
-    return RemoteOneShot(
-        **limits.by_name(),
-        env=env,
-        mounts=mounts,
-        url=url,
-        api_key=api_key or None,
-        isolation=isolation,
-    )
 
 
 def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
@@ -244,7 +210,7 @@ def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str
 
 
 def _feed(process: Process) -> None:
-    """Pass our standard input on, for as long as there is any."""
+    """Pass our standard input on to the program, until it ends."""
     from _thread import start_new_thread  # `threading` takes longer to import than a program to run
 
     def feed() -> None:
@@ -255,25 +221,21 @@ def _feed(process: Process) -> None:
                 process.write(data)
             process.close_stdin()
         except (OSError, ClocheError):
-            pass  # closed on our side, or nobody is there any more to read it
+            pass  # our input is closed, or the program has ended
 
     start_new_thread(feed, ())
 
 
-def _follow(process: Process, show: bool) -> Result:
-    """Pass on what happens until it is over."""
-    streams = {"stdout": sys.stdout.buffer, "stderr": sys.stderr.buffer}
-    while (event := process.next_event()) is not None:
-        stream = streams.get(event.kind) if show else None
-        if stream is not None:
-            stream.write(event.data)  # type: ignore[union-attr]
-            stream.flush()
-    assert process.result is not None
-    return process.result
+def _show(event: Event) -> None:
+    """Pass its output on, as it happens."""
+    if isinstance(event, Output):
+        stream = (sys.stdout if event.kind == "stdout" else sys.stderr).buffer
+        stream.write(event.data)
+        stream.flush()
 
 
 def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
-    """The first Ctrl-C is for the program, the second for us: we let go of it, and leave.
+    """The first Ctrl-C is for the program; at the second we end its sandbox, and leave.
 
     A thread hears of them.  As an exception one would come in the middle of whatever holds a lock just now, or not at
     all: right before we begin to wait, it would not be seen until that is over.
@@ -282,22 +244,22 @@ def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
     from _thread import start_new_thread
 
     if getsignal(SIGINT) is not default_int_handler:
-        return  # whoever has started us wants it ignored
-    heard, told = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(told, False)
+        return  # the process that has started us wants it ignored
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(writing, False)
 
     def listen() -> None:
         from cloche.errors import ClocheError
 
         for react, arguments in ((process.signal, ("SIGINT",)), (let_go, ())):
-            os.read(heard, 1)
+            os.read(reading, 1)
             try:
                 react(*arguments)
             except (OSError, ClocheError):
                 pass  # it is over already
         os._exit(_INTERRUPTED)
 
-    set_wakeup_fd(told)
+    set_wakeup_fd(writing)
     signal(SIGINT, lambda *_: None)
     start_new_thread(listen, ())
 

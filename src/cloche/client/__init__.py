@@ -1,13 +1,16 @@
-"""The client of a Cloche server: the classes of `engine/`, their work done elsewhere and asked for over HTTP.
+"""The backend for sandboxes on a Cloche server: requests of the front come in, HTTP requests go out.
 
-    sandbox.py      AsyncRemoteSandbox, what `AsyncSandbox(url=…)` makes; contexts.py, checkpoints.py, attempts.py
+    place.py        the server as a place where sandboxes are made; `cloche.run(url=…)` in one request
+    sandbox.py      a sandbox's life
+    programs.py     programs and commands; processes.py: one under way
+    files.py        files; ports.py: servers inside
+    sessions.py     contexts; checkpoints.py: ways back
     cells.py        a cell under way: its events, its tools, picked up again when the connection breaks
-    commands.py     programs; files.py: files; ports.py: what listens inside
-    one_shot.py     `cloche.run(url=…)`
-    server.py       requests: connections kept, errors told as ours, retries of what is safe
-    connection.py   one HTTP connection; io.py: how one is made; tls.py: how it is sealed
+    attempts.py     attempts, and the best of several candidates
+    server.py       requests: connections kept, errors raised as ours, retries where they are safe
+    connection.py   one HTTP connection; tls.py: encryption
     feed.py         server-sent events
-    shapes.py       from JSON to the words of `model/`
+    shapes.py       from JSON to the classes of `model/`, and back
 
-Written for asyncio; `scripts/blocking.py` makes the blocking twin of it (`cloche/blocking/remote_*.py`).
+Written for asyncio; `cloche.blocking.client` is generated from it.
 """

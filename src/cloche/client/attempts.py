@@ -5,100 +5,86 @@ from __future__ import annotations
 from _collections_abc import Callable
 
 from cloche.client import shapes
-from cloche.client.cells import AsyncRemoteRun
-from cloche.engine.attempts import MAX_CANDIDATES, SCORE_S, AsyncAttempt
-from cloche.errors import ClocheError, InvalidRun
+from cloche.client.cells import AsyncServerRun
+from cloche.errors import ClocheError
 from cloche.io.tasks import AsyncTasks, call_function
 from cloche.model.history import Best
 from cloche.model.result import Result
+from cloche.sandbox.tools import SCORE_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.client.sandbox import AsyncRemoteSandbox
+    from cloche.client.sandbox import AsyncServerSandbox
 
 
-class AsyncRemoteAttempt(AsyncAttempt):
-    """Code that has run in a branch; `keep` it or `discard` it.  A `with` block discards it unless it was kept."""
+class AsyncServerTrial:
+    """Code that has run in a branch, and waits to be kept or discarded."""
 
-    _box: AsyncRemoteSandbox
+    def __init__(self, box: AsyncServerSandbox, attempt: dict[str, Any]) -> None:
+        self._box, self._path = box, f"/attempts/{attempt['id']}"
+        self.result = shapes.result(attempt["result"])
+        self.files = shapes.file_changes(attempt["files"])
+        self.variables = shapes.variable_changes(attempt["variables"])
 
-    def __init__(self, box: AsyncRemoteSandbox, told: dict[str, Any]) -> None:
-        self._box, self._path = box, f"/attempts/{told['id']}"
-        self._decided = ""
-        self.result = shapes.result(told["result"])
-        self.files = shapes.file_changes(told["files"])
-        self.variables = shapes.variable_changes(told["variables"])
-
-    async def keep(self) -> Result:
-        """Let the session go on from here."""
-        self._decide("kept")
+    async def keep(self) -> None:
+        """Let the context go on as the branch."""
         await self._box.call("POST", f"{self._path}/keep", timeout=None)
-        await self._box.refresh()
-        return self.result
 
     async def discard(self) -> None:
-        """As if it had never run: variables and files are what they were."""
-        self._decide("discarded")
+        """Make variables and files what they were."""
         await self._box.call("POST", f"{self._path}/discard", timeout=None)
-        await self._box.refresh()
 
 
-async def attempt(box: AsyncRemoteSandbox, request: dict[str, Any]) -> AsyncRemoteAttempt:
+async def attempt(box: AsyncServerSandbox, request: dict[str, Any]) -> AsyncServerTrial:
     """Run code in a branch, and see what it changes."""
-    run = AsyncRemoteRun(box)
-    told = await run.outcome("/attempts", request)
-    await box.refresh()
-    return AsyncRemoteAttempt(box, told["attempt"])
+    outcome = await AsyncServerRun(box).outcome("/attempts", request)
+    return AsyncServerTrial(box, outcome["attempt"])
 
 
-async def best_of(box: AsyncRemoteSandbox, request: dict[str, Any], score: str | Callable[[Result], float]) -> Best:
+async def best_of(box: AsyncServerSandbox, request: dict[str, Any], score: str | Callable[[Result], float]) -> Best:
     """Run candidates in branches, and go on as the one with the highest score."""
-    candidates = request["candidates"]
-    if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
-        raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
-    request.update(candidates=list(candidates), score=score if isinstance(score, str) else None)
-    contest = AsyncRemoteContest(box, score)
+    request["score"] = score if isinstance(score, str) else None
+    contest = AsyncServerContest(box, score)
     try:
-        told = await contest.run.outcome("/best_of", request, contest.take)
+        outcome = await contest.run.outcome("/best_of", request, contest.take)
     except ClocheError:
         if contest.problem is not None:
             raise contest.problem from None
         raise
-    await box.refresh()
-    found = shapes.best(told["best"])
+    found = shapes.best(outcome["best"])
     if found.index is None and contest.problem is not None:
         raise contest.problem
     return found
 
 
-class AsyncRemoteContest:
+class AsyncServerContest:
     """Several candidates, scored here while they run there."""
 
-    def __init__(self, box: AsyncRemoteSandbox, score: Any) -> None:
+    def __init__(self, box: AsyncServerSandbox, score: Any) -> None:
         self._score = score
-        self.run = AsyncRemoteRun(box)
+        self.run = AsyncServerRun(box)
         self._tasks = AsyncTasks()
-        self.problem: Exception | None = None  # that the owner's function raised first
+        self.problem: Exception | None = None  # the first that the owner's function raised
 
-    async def take(self, kind: str, told: dict[str, Any]) -> None:
+    async def take(self, kind: str, fields: dict[str, Any]) -> None:
         """An event that is neither a call nor the end."""
         if kind == "score":
-            self._tasks.start(self._answer, told)
+            self._tasks.start(self._answer, fields)
 
-    async def _answer(self, told: dict[str, Any]) -> None:
+    async def _answer(self, fields: dict[str, Any]) -> None:
         try:
-            value = await call_function(self._score, (shapes.result(told["result"]),), {}, SCORE_S)
+            value = await call_function(self._score, (shapes.result(fields["result"]),), {}, SCORE_S)
         except Exception as problem:
             self.problem = self.problem or problem
-            await self.run.reply(told["call"], {"error": {"name": type(problem).__name__, "message": str(problem)}})
+            await self.run.reply(fields["call"], {"error": {"name": type(problem).__name__, "message": str(problem)}})
         else:
-            await self.run.reply(told["call"], {"value": _number(value)})
+            await self.run.reply(fields["call"], {"value": _number(value)})
 
 
 def _number(value: Any) -> Any:
-    """What JSON can say of a score; whatever else it is, no score."""
+    """A score as JSON has it; anything else is no score."""
     return value if isinstance(value, bool | int | float | str) else _float(value)
 
 

@@ -1,39 +1,38 @@
-"""A cell under way on a server: begun with the first that is asked of it, and followed to its end."""
+"""A cell under way on a server: it begins when its first event is asked for, and is followed to its end."""
 
 from __future__ import annotations
 
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
-from cloche.engine.cells import AsyncCell
-from cloche.engine.checks import checked_data
-from cloche.engine.tools import calling
 from cloche.errors import ClocheError, Gone, SandboxFailed
 from cloche.io.tasks import AsyncLock, AsyncTasks
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
+from cloche.sandbox.tools import calling
 from cloche.wire.light_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.client.sandbox import AsyncRemoteSandbox
-    from cloche.engine.commands import Data
+    from cloche.client.sandbox import AsyncServerSandbox
+    from cloche.sandbox.checks import Data
 
 
-class AsyncRemoteCell(AsyncCell):
-    """One cell: iterate over its events, or `finish` it."""
+class AsyncServerCell:
+    """One cell; the server keeps its time limit."""
 
-    _box: AsyncRemoteSandbox
-
-    def __init__(self, box: AsyncRemoteSandbox, request: dict[str, Any]) -> None:
+    def __init__(self, box: AsyncServerSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
-        self._run = AsyncRemoteRun(box, self)
+        self._run = AsyncServerRun(box, self)
         self._beginning = AsyncLock()
         self.abandoned = False  # nobody will ask for its events any more
         self.over = False  # nothing of it runs, or ever will
         self.lost_before = False
         self.result: Result | None = None
+
+    async def begin(self) -> None:
+        """Nothing is sent before its input is known: it begins with the first event that is asked for."""
 
     async def finish(self, stdin: Data | None) -> Result:
         """Give it its input and wait for its end."""
@@ -51,26 +50,26 @@ class AsyncRemoteCell(AsyncCell):
         """All of its standard input."""
         self._request.update(shapes.given("stdin", data))
 
-    async def write(self, data: str | Data) -> None:
-        """Write to the standard input of one that is interactive."""
-        await self._write(shapes.given("data", checked_data("input", data)))
+    async def write(self, data: Data) -> None:
+        """Write to the standard input of an interactive cell."""
+        await self._write(shapes.given("data", data))
 
     async def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         await self._write({"eof": True})
 
-    async def interrupt(self, _why: str = "interrupt") -> None:
-        """Have it stop, and keep its variables, if it can."""
+    async def interrupt(self) -> None:
+        """Stop it; its variables stay, if it can."""
         if not self.over and self._run.id:
             await self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
 
     async def give_up(self) -> None:
-        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        """Stop it without waiting; nobody will ask for it any more."""
         self.abandon()
         await self._run.drop_calls()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
@@ -83,7 +82,7 @@ class AsyncRemoteCell(AsyncCell):
         return not self.over and self.abandoned
 
     async def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         try:
             await self._see_it_begin()
             while self.result is None:
@@ -93,7 +92,6 @@ class AsyncRemoteCell(AsyncCell):
                         event = End(event.result.replace(restarted=True))
                     self.result, self.over = event.result, True
                     await self._run.end()
-                    await self._box.ran()
                 if event is not None:
                     return event
         except ClocheError:
@@ -107,19 +105,19 @@ class AsyncRemoteCell(AsyncCell):
             if not self._run.began:
                 await self._run.begin("/run", self._request)
 
-    async def _write(self, told: dict[str, Any]) -> None:
+    async def _write(self, fields: dict[str, Any]) -> None:
         await self._see_it_begin()
         if self.result is None:
             try:
-                await self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)
+                await self._box.call("POST", f"/v1/runs/{self._run.id}/input", fields, timeout=None)
             except Gone:
                 pass  # it has ended, and will never read it
 
 
-class AsyncRemoteRun:
-    """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
+class AsyncServerRun:
+    """A request to a server that is answered with events; calls of tools are among them."""
 
-    def __init__(self, box: AsyncRemoteSandbox, cell: object = None) -> None:
+    def __init__(self, box: AsyncServerSandbox, cell: object = None) -> None:
         self._box, self._cell = box, cell
         self._feed: AsyncFeed | None = None
         self._tasks = AsyncTasks()
@@ -127,7 +125,7 @@ class AsyncRemoteRun:
         self.id = ""
 
     async def begin(self, path: str, request: dict[str, Any]) -> None:
-        """Ask for it."""
+        """Send the request."""
         self.began = True
         self._feed = await self._box.feed("POST", path, request)
         self._know(self._feed.run)
@@ -139,18 +137,18 @@ class AsyncRemoteRun:
             event = await self._feed.next()
             if event is None:
                 raise SandboxFailed("The run's events ended before it did.")
-            kind, told = event
+            kind, fields = event
             if kind == "started":
-                self._know(told.get("run_id") or "")
+                self._know(fields.get("run_id") or "")
             if kind == "tool":
-                self._tasks.start(self._answer, told)
-            elif kind == "error" and "traceback" not in told["error"]:
-                raise shapes.error(500, told)  # not the code's, but why there is no result
+                self._tasks.start(self._answer, fields)
+            elif kind == "error" and "traceback" not in fields["error"]:
+                raise shapes.error(500, fields)  # not an error of the code: it says why there is no result
             else:
                 return event
 
     async def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
-        """Follow it to its end: what that says.  `take` is told of what happens on the way."""
+        """Follow it to its end; the fields of the last event.  `take` gets the events before that."""
         try:
             await self.begin(path, request)
             while True:
@@ -175,13 +173,13 @@ class AsyncRemoteRun:
             pass  # nobody waits for it any more
 
     async def end(self) -> None:
-        """It is over."""
+        """Note that it is over."""
         if self._feed is not None:
             self._feed.end()
         await self.drop_calls()
 
     async def drop_calls(self) -> None:
-        """Nobody waits for the calls under way any more."""
+        """Cancel the calls of tools that are under way."""
         await self._tasks.cancel()
 
     def _know(self, identity: str) -> None:
@@ -190,12 +188,12 @@ class AsyncRemoteRun:
             self.id = identity
             self._feed.again = f"/v1/runs/{identity}/events"
 
-    async def _answer(self, told: dict[str, Any]) -> None:
+    async def _answer(self, fields: dict[str, Any]) -> None:
         before = calling.set((*calling.get(), self._cell))
         try:
-            _, answer = await self._box.tools.call({**told, "tool": told.get("name")})
+            _, answer = await self._box.tools.call({**fields, "tool": fields.get("name")})
         finally:
             calling.reset(before)
         await self.reply(
-            told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"}
+            fields["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"}
         )

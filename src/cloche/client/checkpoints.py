@@ -1,89 +1,77 @@
-"""Undo for code that runs on a server."""
+"""Checkpoints of a sandbox on a server."""
 
 from __future__ import annotations
 
 from cloche.client import shapes
-from cloche.engine.checkpoints import AsyncCheckpoint, AsyncCheckpoints
-from cloche.engine.contexts import AsyncContext
-from cloche.errors import InvalidRun
-from cloche.model.history import Restored
+from cloche.client.attempts import AsyncServerTrial, attempt, best_of
+from cloche.client.sessions import context_facts, is_default
+from cloche.model.history import Best, Restored
+from cloche.sandbox.facts import CheckpointFacts, ContextFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Callable, Sequence
     from typing import Any
 
-    from cloche.client.sandbox import AsyncRemoteSandbox
+    from cloche.client.sandbox import AsyncServerSandbox
+    from cloche.model.result import Result
 
 
-class AsyncRemoteCheckpoints(AsyncCheckpoints):
-    """`box.checkpoints`, over HTTP."""
+class AsyncServerCheckpoints:
+    """The checkpoints of one sandbox."""
 
-    _box: AsyncRemoteSandbox
-    _by_id: dict[str, AsyncCheckpoint]
+    def __init__(self, box: AsyncServerSandbox) -> None:
+        self._box = box
 
-    async def take(self, name: str = "", **_: bool) -> AsyncCheckpoint:
-        """Make one of all contexts and files, when nothing runs."""
-        if not isinstance(name, str) or len(name) > 200:
-            raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
-        async with self._taking, self._quiet():
-            taken = self.learn(await self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
-            taken.contexts = tuple(context for context in self._box.contexts.list() if context.known)
-        if len(self._by_id) > self._most:
-            await self.refresh()  # the server has made room for it
-        return taken
+    async def take(self, name: str) -> CheckpointFacts:
+        """Make a checkpoint; the server may remove an old one without a name for it."""
+        return _facts(await self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
 
-    async def restore(self, which: str | AsyncCheckpoint) -> Restored:
-        """Make variables and files what they were; contexts made since are gone."""
-        checkpoint = self.get(which)
-        async with self._quiet():
-            told = await self._box.call("POST", f"/checkpoints/{checkpoint.id}/restore", timeout=None)
-        await self._box.contexts.refresh()
-        return shapes.restored(told)
+    async def remember(self, _quiet: Callable[[], Any]) -> None:
+        """The server makes checkpoints for `undo` by itself."""
+
+    async def restore(self, checkpoint: str) -> Restored:
+        """Make variables and files what they were."""
+        return shapes.restored(await self._box.call("POST", f"/checkpoints/{checkpoint}/restore", timeout=None))
 
     async def undo(self) -> Restored:
         """Go back to before the last run."""
-        async with self._quiet():
-            told = await self._box.call("POST", "/undo", timeout=None)
-        await self._box.contexts.refresh()
-        await self.refresh()
-        return shapes.restored(told)
+        return shapes.restored(await self._box.call("POST", "/undo", timeout=None))
 
-    async def branch(self, which: str | AsyncCheckpoint | None, source: AsyncContext, files: str) -> AsyncContext:
-        """A new context that goes on from a checkpoint's variables, or the live ones."""
-        if files not in ("shared", "copy"):
-            raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
-        request = {"files": files, "context": None if self._box.is_default(source) else source.id}
-        if which is not None:
-            request["checkpoint"] = self.get(which).id
-            return self._box.contexts.learn(await self._box.call("POST", "/fork", request, timeout=None))
-        await source.take()
-        try:
-            return self._box.contexts.learn(await self._box.call("POST", "/fork", request, timeout=None))
-        finally:
-            await source.free(None)
+    async def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
+        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        request = {"files": files, "context": _name(source)}
+        if checkpoint is not None:
+            request["checkpoint"] = checkpoint
+        return context_facts(await self._box.call("POST", "/fork", request, timeout=None))
 
-    async def remove(self, which: str | AsyncCheckpoint) -> None:
-        """Forget one; what only it held is freed."""
-        checkpoint = self.get(which)
-        self._forget(checkpoint.id)
-        await self._box.call("DELETE", f"/checkpoints/{checkpoint.id}", safe=False)
+    async def remove(self, checkpoint: str) -> None:
+        """Forget a checkpoint."""
+        await self._box.call("DELETE", f"/checkpoints/{checkpoint}", safe=False)
 
-    def learn(self, told: dict[str, Any]) -> AsyncCheckpoint:
-        """What the server tells of one."""
-        known = self._by_id.get(told["id"])
-        if known is None:
-            known = self._by_id[told["id"]] = AsyncCheckpoint(self._box, told["id"], told["name"], told)
-            known.time = told["time"]
-        return known
+    async def list(self) -> list[CheckpointFacts]:
+        """All checkpoints, oldest first."""
+        return [_facts(item) for item in await self._box.items("/checkpoints")]
 
-    async def refresh(self) -> None:
-        """Learn which there are: something has happened that may have changed that."""
-        told = await self._box.items("/checkpoints")
-        names = [one["id"] for one in told]
-        for name in [name for name in self._by_id if name not in names]:
-            self._forget(name)
-        for one in told:
-            self.learn(one)
+    async def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> AsyncServerTrial:
+        """Run code in a branch of a context, and see what it changes."""
+        return await attempt(self._box, {"code": code, "context": _name(source), "timeout": timeout})
 
-    def _forget(self, identity: str) -> None:
-        self._by_id.pop(identity).removed = True
+    async def best_of(
+        self,
+        source: ContextFacts,
+        candidates: Sequence[str],
+        score: str | Callable[[Result], float],
+        timeout: float | None,
+    ) -> Best:
+        """Run candidates in branches of a context, and let it go on as the best."""
+        request = {"candidates": candidates, "context": _name(source), "timeout": timeout}
+        return await best_of(self._box, request, score)
+
+
+def _name(context: ContextFacts) -> str | None:
+    return None if is_default(context) else context.id
+
+
+def _facts(fields: dict[str, Any]) -> CheckpointFacts:
+    return CheckpointFacts(fields["id"], fields["name"], fields["time"], fields.get("lost") or {})

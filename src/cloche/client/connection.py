@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
 STALLED_S = 60.0  # a server that takes nothing for so long is lost
@@ -49,7 +49,7 @@ class AsyncConnection:
         _open.add(sock)
 
     async def ask(self, head: bytes, body: Data) -> AsyncAnswer:
-        """Send a request; its answer, of which nothing has been read."""
+        """Send a request; its answer, of which nothing has been read yet."""
         answer = self.begin()
         try:
             if len(body) <= _SMALL:
@@ -64,7 +64,7 @@ class AsyncConnection:
         return answer
 
     def begin(self) -> AsyncAnswer:
-        """A request is about to be sent; what will be answered."""
+        """Begin a request; the answer to come."""
         self._answer = AsyncAnswer(self)
         return self._answer
 
@@ -73,7 +73,7 @@ class AsyncConnection:
         await self._stream.send(data, STALLED_S)
 
     def has_something(self) -> bool:
-        """Has something come that nobody has read?"""
+        """Is there something to read?"""
         waiting = poll()
         waiting.register(self._socket, POLLIN)
         return bool(waiting.poll(0))
@@ -89,7 +89,7 @@ class AsyncConnection:
             return False
 
     async def receive(self, timeout: float | None) -> bytes:
-        """What has come; nothing at the end."""
+        """The bytes that have come; nothing at the end."""
         if self.is_closed():
             return b""
         self._receiving = True
@@ -116,10 +116,10 @@ class AsyncConnection:
             return await self.state()
         if answer is not None and not answer.keeps_alive():
             return "over"
-        return "over" if self.has_something() else "ready"  # whatever comes unasked, it is the end
+        return "over" if self.has_something() else "ready"  # whatever comes without a request, it is the end
 
     def is_free(self) -> bool:
-        """Is it ready, as far as can be told without waiting?"""
+        """Is it ready, as far as is known without waiting?"""
         return not self._closed and (self._answer is None or self._answer.keeps_alive()) and not self.has_something()
 
     def is_closed(self) -> bool:
@@ -144,7 +144,7 @@ class AsyncConnection:
 
 
 class AsyncAnswer:
-    """What a server answers to one request: its head, and its body as it comes."""
+    """The answer to one request: its head, and its body as it comes."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self.connection = connection
@@ -161,7 +161,7 @@ class AsyncAnswer:
             await self._feed(timeout)
 
     async def despite(self, problem: OSError) -> None:
-        """The request could not be sent: a server that refuses it says so, and closes, so its words come first."""
+        """Wait for an answer to a request that could not be sent: a server that refuses it answers, and then closes."""
         self._unsent = True
         try:
             await self.head(0.5)
@@ -185,7 +185,7 @@ class AsyncAnswer:
         return b"".join(parts)
 
     async def take_more(self) -> None:
-        """Take what has come of the rest, of which nobody wants to know."""
+        """Read and drop what has come of the rest."""
         await self._feed(0)
         self._pieces.clear()
 
@@ -213,7 +213,7 @@ class AsyncAnswer:
         except HttpParserError as problem:
             raise Broken(f"the answer is no HTTP: {problem}", True) from problem
         if self._complete:
-            self._parser = None  # they refer to each other
+            self._parser = None  # parser and answer refer to each other
 
     def _over(self) -> None:
         bounded = "content-length" in self.headers or "transfer-encoding" in self.headers

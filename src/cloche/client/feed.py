@@ -1,4 +1,4 @@
-"""Server-sent events, one after the other; where the connection breaks they go on, none lost and none twice."""
+"""Server-sent events in order; when the connection breaks they go on, and none is lost or comes twice."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ class AsyncFeed:
 
     def __init__(self, server: AsyncServer, answer: AsyncAnswer | None = None, again: str = "") -> None:
         self._server, self._answer = server, answer
-        self.again = again  # the path where they can be had once more, after a number
-        self.run = (
-            "" if answer is None else answer.headers.get("cloche-run", "")
-        )  # the id of the run whose events they are
+        self.again = again  # the path under which they can be read again, from a number on
+        self.run = "" if answer is None else answer.headers.get("cloche-run", "")  # the id of the run, if it is one's
         self._last = 0  # the number of the last event
         self._lines = Lines()
         self._events: deque[tuple[int, str, Any]] = deque()
@@ -35,27 +33,27 @@ class AsyncFeed:
         self._closed = False
 
     async def next(self, timeout: float | None = None) -> tuple[str, Any] | None:
-        """The next event's kind and what it says; None when it is closed.  TimeoutError when nothing comes."""
+        """The kind and the fields of the next event; None when it is closed.  TimeoutError when nothing comes."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             while self._events:
-                number, kind, told = self._events.popleft()
+                number, kind, fields = self._events.popleft()
                 if number > self._last or not number:
                     self._last = number or self._last
                     self._breaks = 0
-                    return kind, told
+                    return kind, fields
             if self._closed:
                 return None
             await self._more(deadline)
 
     def end(self) -> None:
-        """The last event was the last: the connection serves others."""
+        """Note that no more events come: the connection serves other requests."""
         answer, self._answer, self._closed = self._answer, None, True
         if answer is not None:
             self._server.done_with(answer)
 
     def close(self) -> None:
-        """Nobody wants to hear more; whoever waits for an event is told that there is none."""
+        """Stop; whoever waits for an event gets None."""
         answer, self._answer, self._closed = self._answer, None, True
         if answer is not None:
             answer.connection.close()
@@ -103,7 +101,7 @@ class AsyncFeed:
 
 
 class Lines:
-    """Events from the lines of which they are made; as bytes, for an event may be large, and so is each copy."""
+    """Puts events together from lines; works on bytes, because an event may be large, and so is each copy of it."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -112,7 +110,7 @@ class Lines:
         self._data = b""
 
     def feed(self, piece: bytes) -> list[tuple[int, str, Any]]:
-        """The events that are whole now."""
+        """The events that are complete now."""
         self._rest += piece
         events = []
         begin = 0

@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.commands import Data
     from cloche.model.files import Mount
+    from cloche.sandbox.checks import Data
 
 _ERRORS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)

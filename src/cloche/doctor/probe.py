@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.doctor.scene import Scene
     from cloche.model.result import Result
 

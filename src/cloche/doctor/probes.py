@@ -5,8 +5,8 @@ from __future__ import annotations
 from json import dumps
 from time import monotonic
 
-from cloche.blocking.engine.one_shot import run
-from cloche.blocking.engine.sandbox import Sandbox
+from cloche.blocking.sandbox.one_shot import run
+from cloche.blocking.sandbox.sandbox import Sandbox
 from cloche.blocking.walls.registry import WallEntry
 from cloche.blocking.walls.wall import Wall
 from cloche.doctor.attacks import PROBES
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.engine.commands import Process
+    from cloche.blocking.sandbox.processes import Process
 
 _TIMEOUT_S = 30
 

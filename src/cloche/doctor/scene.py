@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.blocking.walls.wall import Wall
 
 MARK = "cloche-canary-"  # a program looks for this and 32 digits, and so never holds a canary itself
@@ -99,7 +99,7 @@ class Scene:
         return listening
 
     def _settle_neighbour(self) -> None:
-        from cloche.blocking.engine.sandbox import Sandbox
+        from cloche.blocking.sandbox.sandbox import Sandbox
 
         self.neighbour_mark = f"neighbour-{secrets.token_hex(8)}"
         self.neighbour = Sandbox(wall=self.wall, timeout=None)

@@ -228,8 +228,8 @@ def try_wall(entry: WallEntry, settings: Settings) -> tuple[WallState, dict[str,
 
 
 def _start_sandboxes(name: str, wall: Wall) -> tuple[WallState, dict[str, str | None]]:
-    from cloche.blocking.engine.one_shot import run
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.one_shot import run
+    from cloche.blocking.sandbox.sandbox import Sandbox
 
     times = []
     for _ in range(2):

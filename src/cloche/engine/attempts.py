@@ -1,107 +1,87 @@
-"""Try before you keep: code run in a branch, what it changed, and then kept or discarded; the best of several."""
+"""Try before you keep, on this host: code run in a branch, then kept or discarded; the best of several."""
 
 from __future__ import annotations
 
 from _collections_abc import Callable, Sequence
 from math import isfinite
 
-from cloche.engine.checkpoints import AsyncCheckpoint
-from cloche.engine.checks import checked_code
-from cloche.engine.contexts import AsyncContext
-from cloche.errors import Gone, InvalidRun
 from cloche.io.tasks import at_once, call_function
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
+from cloche.sandbox.tools import SCORE_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.sandbox import AsyncSandbox
+    from cloche.engine.sandbox import AsyncHostSandbox
+    from cloche.sandbox.backend import AsyncSession
+    from cloche.sandbox.facts import ContextFacts
 
-MAX_CANDIDATES = 16
-SCORE_S = 60.0  # for the owner's function to score one
 # Code that names these means everybody's files, wherever its working directory is.
 _ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
 
 
-class AsyncAttempt:
-    """Code that has run in a branch; `keep` it or `discard` it.  A `with` block discards it unless it was kept."""
+class AsyncHostTrial:
+    """Code that has run in a branch, and waits to be kept or discarded."""
 
     def __init__(
         self,
-        box: AsyncSandbox,
-        context: AsyncContext,
-        branch: AsyncContext,
-        before: AsyncCheckpoint,
+        box: AsyncHostSandbox,
+        context: ContextFacts,
+        branch: ContextFacts,
+        before: str,
         result: Result,
         files: FileChanges,
         variables: VariableChanges,
     ) -> None:
         self._box, self._context, self._branch, self._before = box, context, branch, before
-        self._decided = ""
         self.result, self.files, self.variables = result, files, variables
 
-    async def keep(self) -> Result:
-        """Let the session go on from here."""
-        self._decide("kept")
+    async def keep(self) -> None:
+        """Let the context go on as the branch."""
         await self._box.checkpoints.replace(self._context, self._branch)
-        await self._box.went_on(self._before)
-        return self.result
+        await self._box.checkpoints.went_on(self._before)
 
     async def discard(self) -> None:
-        """As if it had never run: variables and files are what they were."""
-        self._decide("discarded")
-        await self._box.contexts.remove(self._branch)
+        """Make variables and files what they were."""
+        await self._box.sessions.remove(self._branch)
         await self._box.checkpoints.restore_files(self._before)
         await self._box.checkpoints.remove(self._before)
 
-    async def __aenter__(self) -> AsyncAttempt:
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
-        if not self._decided:
-            await self.discard()
-
-    def _decide(self, what: str) -> None:
-        if self._decided:
-            raise Gone(f"This attempt was {self._decided} already.")
-        self._decided = what
-
-
-async def attempt(box: AsyncSandbox, context: AsyncContext, run: Callable[[AsyncContext], Any]) -> AsyncAttempt:
-    """Run something in a branch of a context, and see what it changed."""
-    before = await box.checkpoints.take(pinned=True)
-    branch: AsyncContext | None = None
+async def attempt(
+    box: AsyncHostSandbox, session: AsyncSession, context: ContextFacts, code: str, timeout: float | None
+) -> AsyncHostTrial:
+    """Run code in a branch of a context, and see what it changed."""
+    before = await box.checkpoints.take_pinned()
+    branch: ContextFacts | None = None
     try:
         branch = await box.checkpoints.branch(before, context, "shared")
-        old = await _variables(box, branch)
-        result: Result = await run(branch)
-        new = await _variables(box, branch)
+        old = await box.sessions.variables(branch.id)
+        result = await session.run_in(branch, code, timeout)
+        new = await box.sessions.variables(branch.id)
         files = await box.checkpoints.changes(before)
     except BaseException:
         if branch is not None:
-            await box.contexts.remove(branch)
+            await box.sessions.remove(branch)
         await box.checkpoints.restore_files(before)
         await box.checkpoints.remove(before)
+        await session.refresh()
         raise
-    return AsyncAttempt(box, context, branch, before, result, files, _compare(old, new))
+    return AsyncHostTrial(box, context, branch, before, result, files, _compare(old, new))
 
 
 async def best_of(
-    box: AsyncSandbox,
-    context: AsyncContext,
+    box: AsyncHostSandbox,
+    session: AsyncSession,
+    context: ContextFacts,
     candidates: Sequence[str],
     score: str | Callable[[Result], float],
     timeout: float | None,
 ) -> Best:
     """Run candidates in branches of a context, and let it go on as the one with the highest score."""
-    if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
-        raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
-    box.limits_with(timeout)  # raises here what each candidate would raise
-    for code in candidates:
-        checked_code(code)
-    contest = AsyncContest(box, context, score, timeout)
+    contest = AsyncContest(box, session, context, score, timeout)
     if any(place in code for code in candidates for place in _ABSOLUTE):
         return await contest.one_after_the_other(candidates)
     return await contest.side_by_side(candidates)
@@ -112,14 +92,16 @@ class AsyncContest:
 
     def __init__(
         self,
-        box: AsyncSandbox,
-        context: AsyncContext,
+        box: AsyncHostSandbox,
+        session: AsyncSession,
+        context: ContextFacts,
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> None:
-        self._box, self._context, self._score, self._timeout = box, context, score, timeout
-        self._branches: list[AsyncContext] = []  # those that are not decided on
-        self._checkpoints: list[AsyncCheckpoint] = []
+        self._box, self._session, self._context = box, session, context
+        self._score, self._timeout = score, timeout
+        self._branches: list[ContextFacts] = []  # those that are not decided on
+        self._checkpoints: list[str] = []
         self._problem: Exception | None = None  # that the owner's function raised first
 
     async def side_by_side(self, candidates: Sequence[str]) -> Best:
@@ -146,9 +128,9 @@ class AsyncContest:
         files = before  # what they are in the end
         try:
             tried: list[Candidate] = []
-            best: AsyncContext | None = None
+            best: ContextFacts | None = None
             for code in candidates:
-                worse: AsyncContext | None = await self._branch(before, "shared")
+                worse: ContextFacts | None = await self._branch(before, "shared")
                 tried.append(await self._try(code, self._branches[-1]))
                 if _winner(tried) == len(tried) - 1:
                     best, worse = worse, best
@@ -169,12 +151,12 @@ class AsyncContest:
         finally:
             await self._clear_away()
 
-    async def _try(self, code: str, branch: AsyncContext) -> Candidate:
-        result = await self._box.run(code, context=branch, timeout=self._timeout)
+    async def _try(self, code: str, branch: ContextFacts) -> Candidate:
+        result = await self._session.run_in(branch, code, self._timeout)
         if not result.ok:
             return Candidate(code, result, None)
         if isinstance(self._score, str):
-            scored = await self._box.run(self._score, context=branch, timeout=self._timeout)
+            scored = await self._session.run_in(branch, self._score, self._timeout)
             return Candidate(code, result, _number(scored.text) if scored.ok else None)
         try:
             score = await call_function(self._score, (result,), {}, SCORE_S)
@@ -190,31 +172,31 @@ class AsyncContest:
             raise self._problem
         return index
 
-    async def _take(self, files_only: bool = False) -> AsyncCheckpoint:
-        taken = await self._box.checkpoints.take(pinned=True, files_only=files_only)
+    async def _take(self, files_only: bool = False) -> str:
+        taken = await self._box.checkpoints.take_pinned(files_only=files_only)
         self._checkpoints.append(taken)
         return taken
 
-    async def _forget(self, checkpoint: AsyncCheckpoint) -> None:
+    async def _forget(self, checkpoint: str) -> None:
         self._checkpoints.remove(checkpoint)
         await self._box.checkpoints.remove(checkpoint)
 
-    async def _branch(self, before: AsyncCheckpoint, files: str) -> AsyncContext:
+    async def _branch(self, before: str, files: str) -> ContextFacts:
         branch = await self._box.checkpoints.branch(before, self._context, files)
         self._branches.append(branch)
         return branch
 
-    async def _remove(self, branch: AsyncContext) -> None:
+    async def _remove(self, branch: ContextFacts) -> None:
         self._branches.remove(branch)
-        await self._box.contexts.remove(branch)
+        await self._box.sessions.remove(branch)
 
-    async def _keep(self, branch: AsyncContext, before: AsyncCheckpoint) -> None:
+    async def _keep(self, branch: ContextFacts, before: str) -> None:
         await self._box.checkpoints.replace(self._context, branch)
         self._branches.remove(branch)
         self._checkpoints.remove(before)
-        await self._box.went_on(before)
+        await self._box.checkpoints.went_on(before)
 
-    async def _back_to(self, before: AsyncCheckpoint) -> None:
+    async def _back_to(self, before: str) -> None:
         """The files as they were, unless a candidate was kept."""
         if before in self._checkpoints:
             await self._box.checkpoints.restore_files(before)
@@ -224,6 +206,7 @@ class AsyncContest:
             await self._remove(branch)
         for checkpoint in list(self._checkpoints):
             await self._forget(checkpoint)
+        await self._session.refresh()
 
 
 def _job(function: Any, *args: Any) -> Any:
@@ -242,14 +225,6 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if isfinite(number) else None
-
-
-async def _variables(box: AsyncSandbox, context: AsyncContext) -> dict[str, dict[str, Any]]:
-    told = await box.contexts.call({"method": "variables", "context": context.id, "digest": True})
-    found = told.get("variables")
-    if not isinstance(found, dict):
-        return {}
-    return {str(name): facts for name, facts in found.items() if isinstance(facts, dict)}
 
 
 def _compare(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> VariableChanges:

@@ -1,4 +1,4 @@
-"""A program on its way from source to process: what its compiler and checker said, how long they took, what failed."""
+"""The steps from source to process: what compilers and checkers say, how long they take, and which of them fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_MESSAGE = 4000
 
 
 class Building:
-    """What is known of the steps before a program, and of the one beside it."""
+    """The steps before a program, and the one beside it."""
 
     patience = CHECK_S
 
@@ -31,42 +31,42 @@ class Building:
 
     @property
     def under_way(self) -> bool:
-        """Is there something to do yet before the program?"""
+        """Is there still a step to do before the program?"""
         return self._left > 0
 
     @property
     def step(self) -> str:
-        """What is being done."""
+        """The name of the step that is being done."""
         return self.plan.before[-self._left].name if self._left else ""
 
     def request(self) -> dict[str, Any]:
-        """What the agent is asked for, beside the program."""
-        asked: dict[str, Any] = {}
+        """The steps, as fields of the request to the agent."""
+        fields: dict[str, Any] = {}
         if self.plan.before:
-            asked["before"] = [_step(step) for step in self.plan.before]
+            fields["before"] = [_step(step) for step in self.plan.before]
         if self.plan.beside is not None:
-            asked["beside"] = _step(self.plan.beside)
-        return asked
+            fields["beside"] = _step(self.plan.beside)
+        return fields
 
-    def take(self, told: dict[str, Any]) -> None:
-        """A step is over."""
-        output, code = str(told.get("output", "")), int(told.get("code", 0))
-        self.cpu += float(told.get("cpu", 0.0))
-        self.peak = max(self.peak, int(told.get("peak", 0)))
+    def take(self, stage: dict[str, Any]) -> None:
+        """Take note of a step that is over."""
+        output, code = str(stage.get("output", "")), int(stage.get("code", 0))
+        self.cpu += float(stage.get("cpu", 0.0))
+        self.peak = max(self.peak, int(stage.get("peak", 0)))
         if self.language.diagnose is not None:
             found = self.language.diagnose(output, self._project)
             self.diagnostics += found[: MAX_DIAGNOSTICS - len(self.diagnostics)]
-        if self._left and str(told.get("stage")) == self.step:
+        if self._left and str(stage.get("stage")) == self.step:
             self.output = output
             if code == 0:
                 self._left -= 1
 
     def skip_check(self) -> None:
-        """The checker did not finish."""
+        """Note that the checker did not finish."""
         self.diagnostics.append(Diagnostic("", 0, 0, f"The check was stopped after {seconds(CHECK_S)}.", "warning"))
 
     def judge(self, facts: Facts, limits: Limits) -> Error | None:
-        """What went wrong in a step before the program."""
+        """The error of a step before the program."""
         error = judge(self._for_want_of_memory(facts), limits.replace(timeout_s=limits.build_timeout_s))
         if error is None:
             return None
@@ -97,7 +97,7 @@ class Building:
         return facts.replace(explained=trace) if is_out_of_memory(trace) else facts
 
     def explain(self, facts: Facts) -> Facts:
-        """What the program's own standard error says of its failure."""
+        """The facts, with the explanation that the program's own standard error gives of its failure."""
         if facts.exit_code == 0 or self.language.explain is None:
             return facts
         failure = self.language.explain(facts.stderr_tail)

@@ -1,4 +1,4 @@
-"""From what was seen of a run to what went wrong: the kind of error, a sentence, and what to do about it."""
+"""Decides why a program failed: from the facts to the kind of error, a sentence, and advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Match
 
-# What programs say when they may not start another process or thread, and nobody counts them for us.
+# Messages of programs that may not start another process or thread, where no control group counts them.
 _NO_MORE_PROCESSES = (
     "can't start new thread",
     "BlockingIOError: [Errno 11] Resource temporarily unavailable",
@@ -18,7 +18,7 @@ _NO_MORE_PROCESSES = (
     "fork: Resource temporarily unavailable",
     "Cannot fork",
 )
-# The same for memory, at their end, where no exception tells more: C libraries, Bash, Ruby, Tcl and Java.
+# Last messages of programs without memory, where no exception tells more: C libraries, Bash, Ruby, Tcl and Java.
 _NO_MORE_MEMORY = (
     "Cannot allocate memory",
     "alloc: cannot allocate ",
@@ -30,20 +30,20 @@ _AT_THE_END = 2000  # characters of standard error
 SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
-# Where one begins right after what the program has said without ending the line; the frames tell it from a quotation.
+# A traceback that begins right after output without a line's end; its frames show that it is not a quotation.
 _TELLING = r"Traceback \(most recent call last\):\n  "
 _WITHIN_A_LINE = rf'(?<=[^\n])({_TELLING}File "|  \+ Exception Group {_TELLING}\| )'
-_MAX_HEADERS = 32  # that are tried: a program can print thousands, and others wait meanwhile
-# What a traceback ends with: the exception's class, with its module unless it is a builtin, and its message.
+_MAX_HEADERS = 32  # of tracebacks that are tried: a program can print thousands, and others wait meanwhile
+# The end of a traceback: the exception's class, with its module unless it is a builtin, and its message.
 _RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
 _SIGINT = 2
-_SIGABRT = 6  # how programs in C, C++ and others end after what a language can explain
+_SIGABRT = 6  # programs in C, C++ and others end so after an error that their language explains
 _REPORT = 5  # lines at its end that sum up what unittest has found
 TAIL = 256 << 10  # of standard error, where a traceback is looked for
 
 
 class Facts(Plain):
-    """What is known of a run that has ended."""
+    """The facts about a program that has ended."""
 
     exit_code: int  # negative: the signal
     stderr_tail: str = ""
@@ -57,8 +57,8 @@ class Facts(Plain):
     inodes_free: int | None = None
     is_python: bool = False
     refused: tuple[str, ...] = ()  # system calls that the wall refused meanwhile
-    explained: Traceback | None = None  # what its language makes of its standard error
-    is_syntax: bool = False  # and that it never began
+    explained: Traceback | None = None  # its language's explanation of its standard error
+    is_syntax: bool = False  # and it says that the program never began
 
 
 def judge(facts: Facts, limits: Limits) -> Error | None:
@@ -85,8 +85,8 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         )
     if facts.exit_code == 0:
         return None
-    # Python ends so after an exception (120: its last output could not be written either); with another code, what it
-    # printed earlier is not why it ended.
+    # Python ends so after an exception (120: its last output could not be written either).  With another code, a
+    # traceback that it printed earlier is not why it ended.
     failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
     trace = facts.explained or (find_traceback(facts.stderr_tail) if failed else None)
     if is_out_of_memory(trace) if trace is not None else _says_no_memory(facts.stderr_tail):
@@ -143,7 +143,7 @@ def find_traceback(stderr: str) -> Traceback | None:
 
     lines = sub(_WITHIN_A_LINE, r"\n\1", stderr).split("\n")
     if any(line.startswith("Ran ") and " test" in line for line in lines[-_REPORT:]):
-        return None  # unittest's report: what it quotes has been caught
+        return None  # unittest's report: the exceptions that it quotes were caught
     headers = [number for number, line in enumerate(lines) if line.startswith((_HEADER, _GROUP))]
     for start in reversed(headers[-_MAX_HEADERS:]):
         raised = _raised_by(lines, start)
@@ -190,7 +190,7 @@ def _says_no_memory(stderr: str) -> bool:
 
 
 def is_out_of_memory(trace: Traceback) -> bool:
-    """Is it for want of memory?"""
+    """Is it about missing memory?"""
     # NumPy has a class of its own for it; mmap raises OSError.
     return trace.name.endswith(("MemoryError", "std::bad_alloc")) or (
         trace.name == "OSError" and "[Errno 12]" in trace.message
@@ -208,7 +208,7 @@ def _find_syntax_error(lines: list[str]) -> Traceback | None:
 
 
 def unread(error: Error, source: str | None) -> tuple[Diagnostic, ...]:
-    """Where Python could not read a program, as compilers say it; which column that is, its indented quote hides."""
+    """The place of a syntax error, as a compiler's diagnostic; Python's indented quotation hides the column."""
     from re import MULTILINE, findall
 
     from cloche.languages.language import HOME
@@ -247,7 +247,7 @@ def _disk_full(facts: Facts) -> bool:
 
 
 def killed(number: int, trace: Traceback | None) -> Error:
-    """What a signal means."""
+    """The error for a program that a signal ended."""
     try:
         from signal import Signals
 
@@ -264,7 +264,7 @@ def killed(number: int, trace: Traceback | None) -> Error:
 
 
 def advice(trace: Traceback) -> str:
-    """What to do about an exception."""
+    """Advice about an exception."""
     advice = {
         "ModuleNotFoundError": "Use a library that is installed, or one of the standard library.",
         "ImportError": "Check the name; the library may be another version than you think.",
@@ -286,12 +286,12 @@ def advice(trace: Traceback) -> str:
 
 
 def seconds(count: float) -> str:
-    """A time for a person."""
+    """A time as people read it."""
     return "1 second" if count == 1 else f"{count:g} seconds"
 
 
 def size(count: int) -> str:
-    """A number of bytes for a person."""
+    """A number of bytes as people read it."""
     for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if count >= factor:
             return f"{count / factor:g} {unit}"

@@ -1,4 +1,4 @@
-"""From what was seen of a cell to what went wrong; as judge.py does for programs."""
+"""Decides why a cell failed, as judge.py does for programs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 _GONE = "The kernel ended with it: variables are gone, files are not."
 _SIGABRT = 6
-_MAX_TEXT = 256 << 10  # of what a kernel says of an error
+_MAX_TEXT = 256 << 10  # characters of a kernel's description of an error
 
 
 class CellFacts(Plain):
-    """What is known of a cell that has ended."""
+    """The facts about a cell that has ended."""
 
     language: str
-    status: str  # what the kernel says: "ok", "error" or "exit"
+    status: str  # as the kernel has it: "ok", "error" or "exit"
     code: int  # how the code, or its kernel, ended; negative: by that signal
     died: bool  # the kernel did not survive it
     lost: bool = False  # nor did the sandbox, or nothing sensible was heard
     why: str = ""  # why it was stopped: "timeout", "output", "interrupt", "restart", or "garbled" for talking nonsense
-    error: dict[str, Any] | None = None  # what the kernel says of an exception
+    error: dict[str, Any] | None = None  # the kernel's description of an exception
     reason: str = ""  # why the wall ended the sandbox, if it did
     oom_kills: int = 0
     stderr_tail: str = ""
@@ -34,7 +34,7 @@ class CellFacts(Plain):
     refused: tuple[str, ...] = ()
 
     def exit_code(self, error: Error | None) -> int:
-        """As a shell would count it."""
+        """The exit code, as a shell counts it."""
         if error is None:
             return 0
         if error.kind == "timeout":
@@ -51,12 +51,12 @@ def judge_cell(facts: CellFacts, limits: Limits) -> Error | None:
 
 def _ended_by_us(facts: CellFacts, limits: Limits) -> Error | None:
     if facts.why == "timeout" or facts.reason == "timeout":
-        told = "It did not yield to an interrupt. " + _GONE if facts.died else "Variables and files are kept."
+        aftermath = "It did not yield to an interrupt. " + _GONE if facts.died else "Variables and files are kept."
         limit = f"after {seconds(limits.timeout_s)}" if limits.timeout_s else "when its time was up"
         return _with(
             facts,
             "timeout",
-            f"The code was stopped {limit}. {told}",
+            f"The code was stopped {limit}. {aftermath}",
             "Make it do less, look for an endless loop or a wait for input, or allow more time with timeout=.",
         )
     if facts.reason == "memory" or (facts.oom_kills and facts.died):
@@ -152,10 +152,10 @@ def _exception(facts: CellFacts, limits: Limits) -> Error:
 
 
 def _trace(facts: CellFacts) -> Traceback:
-    told = facts.error or {}
+    fields = facts.error or {}
 
     def text(name: str) -> str:
-        value = told.get(name)
+        value = fields.get(name)
         return value[:_MAX_TEXT] if isinstance(value, str) else ""
 
     return Traceback(text("name"), text("message"), text("traceback"))

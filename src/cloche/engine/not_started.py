@@ -1,4 +1,4 @@
-"""Programs that never began: nothing here runs them, there is no room for them, or they cannot be started at all."""
+"""Results and errors of programs that never began: no language for them, no room, or nothing that can be started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXIT_CODE = 127  # a shell's, for a command that it cannot find
 
 
 def unavailable(language: str, wall: str, lacks: str = "") -> Result:
-    """Its language is not installed, or it needs what it has not."""
+    """The result when its language is not installed, or the program needs something that it lacks."""
     from cloche import languages
     from cloche.languages.availability import remedy
 
@@ -33,7 +33,7 @@ def unavailable(language: str, wall: str, lacks: str = "") -> Result:
 
 
 def no_room(number: int, limits: Limits, wall: str) -> Result:
-    """It met a limit before it could begin: what was run before has left nothing of it."""
+    """The result when a limit was met before it could begin: earlier programs have used it up."""
     error = Error(
         "processes",
         f"The program could not be started: there are {limits.processes} processes and threads already.",
@@ -44,16 +44,19 @@ def no_room(number: int, limits: Limits, wall: str) -> Result:
     return _result(error, wall)
 
 
-def refusal(told: dict[str, Any]) -> ClocheError:
-    """What the agent says of it, as an error of the caller's."""
-    number, message = int(told.get("errno", 0)), f"The program could not be started: {str(told.get('message'))[:1000]}."
+def refusal(failure: dict[str, Any]) -> ClocheError:
+    """The agent's refusal, as an error of the caller's."""
+    number, message = (
+        int(failure.get("errno", 0)),
+        f"The program could not be started: {str(failure.get('message'))[:1000]}.",
+    )
     if number == _E2BIG:
         return too_long()
     return FileMissing(message) if number == ENOENT else FileProblem(message, number=number)
 
 
 def too_long() -> InvalidRun:
-    """More arguments and variables than fit into a request, or than the kernel takes."""
+    """The error for more arguments and variables than fit into a request, or than the kernel takes."""
     return InvalidRun("The arguments and the environment are too long.", "Pass large data as stdin or as files.")
 
 

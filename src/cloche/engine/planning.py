@@ -1,32 +1,23 @@
-"""Which files belong to a program: the project that its language plans the run of."""
+"""Finds the files that belong to a program: the project from which its language plans the run."""
 
 from __future__ import annotations
 
 from _collections_abc import Iterable, Mapping
 
-from cloche.engine.checks import checked_path
-from cloche.errors import FileMissing, InvalidRun
+from cloche.errors import FileMissing
 from cloche.languages.language import HOME, Language, Project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.engine.box import AsyncBox
+    from cloche.engine.sandbox import AsyncHostSandbox
 
-CHECKS = ("report", "block", "off")
 MAX_TEXT = 1 << 20  # bytes of an entry, and of all other files, that are read for its language to look at
 MAX_TEXTS = 200  # files that are read for the same reason
 _DEPTH = 6  # folders below the root whose files are part of a project
 
 
-def checked_check(check: str) -> str:
-    """What to do with the types."""
-    if check not in CHECKS:
-        raise InvalidRun(f"check={check!r:.100} is not known.", hint='Say "report", "block" or "off".')
-    return check
-
-
 async def project_of(
-    box: AsyncBox,
+    box: AsyncHostSandbox,
     language: Language,
     entry: str,
     text: str | None,
@@ -34,15 +25,15 @@ async def project_of(
     snippet: bool,
     check: str,
 ) -> Project:
-    """The project around an entry: what the caller says is in it, or what is in the sandbox."""
-    entry = entry if entry.startswith("/") else f"{HOME}/{checked_path(entry)}"
+    """The project around an entry: the files that the caller names, or those that are in the sandbox."""
+    entry = entry if entry.startswith("/") else f"{HOME}/{entry}"
     folder = entry.rpartition("/")[0]
     if snippet and files is None:
         own = frozenset((entry.rpartition("/")[2],))
         return Project(entry, text, folder, own, True, check, box.limits.cpu, box.limits.memory_bytes)
     if files is None:
         root = await _root(box, language, folder)
-        known = {found.path for found in await box.files.list(root, depth=_DEPTH) if found.kind == "file"}
+        known = {found.path for found in await box.files.list(root, _DEPTH) if found.kind == "file"}
     else:
         known = {path if path.startswith("/") else f"{HOME}/{path}" for path in files}
         root = _nearest(language, folder, known)
@@ -55,14 +46,14 @@ async def project_of(
 
 
 async def _texts(
-    box: AsyncBox, root: str, language: Language, names: Iterable[str], known: Mapping[str, str]
+    box: AsyncHostSandbox, root: str, language: Language, names: Iterable[str], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """What is in the files that a language reads, except for those too long to be meant for this."""
+    """The contents of the files that a language reads, except for those that are too long to be meant for this."""
     endings = tuple(name for name in language.reads if name.startswith("."))
     wanted = [name for name in sorted(names) if name in language.reads or (endings and name.endswith(endings))]
     texts, room = {name: known[name] for name in wanted if name in known}, MAX_TEXT
     for name in [name for name in wanted if name not in known][:MAX_TEXTS]:
-        data = await box.files.read(f"{root}/{name}", length=room + 1)
+        data = await box.files.read(f"{root}/{name}", room + 1)
         if len(data) <= room:
             texts[name] = data.decode("utf-8", "surrogateescape")
             room -= len(data)
@@ -79,7 +70,7 @@ def _nearest(language: Language, folder: str, known: set[str]) -> str:
     return _whole(language, folder)
 
 
-async def _root(box: AsyncBox, language: Language, folder: str) -> str:
+async def _root(box: AsyncHostSandbox, language: Language, folder: str) -> str:
     place = folder
     while language.manifests and place.startswith(HOME):
         try:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from cloche.engine.cells import AsyncCell
-from cloche.engine.commands import AsyncProcess
 from cloche.errors import ClocheError
 from cloche.model.events import CellEvent, End, Exit, Failed, Output, Shown, Started
+from cloche.sandbox.requests import Program
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from cloche.engine.commands import Data
-    from cloche.engine.sandbox import AsyncSandbox
+    from cloche.engine.processes import AsyncHostProcess
+    from cloche.engine.sandbox import AsyncHostSandbox
     from cloche.model.result import Result
+    from cloche.sandbox.checks import Data
+    from cloche.sandbox.requests import CellRequest
 
 
-class AsyncProgramCell(AsyncCell):
-    """One program: iterate over its events, or `finish` it."""
+class AsyncProgramCell:
+    """One program: it finds the files of earlier ones, and nothing else."""
 
-    def __init__(self, box: AsyncSandbox, code: str, options: dict[str, Any], keep: int) -> None:
-        self._box, self._code, self._options, self._keep = box, code, options, keep
-        self._process: AsyncProcess | None = None
+    def __init__(self, box: AsyncHostSandbox, request: CellRequest) -> None:
+        self._box, self._keep = box, request.keep
+        self._program = Program(
+            code=request.code,
+            language=request.context.language,
+            env=request.env,
+            timeout=request.timeout,
+            takes_input=bool(request.takes_input),
+        )
+        self._process: AsyncHostProcess | None = None
         self._ahead: list[CellEvent] = []
         self._stopped = False
         self.lost_before = self.abandoned = self.over = False
@@ -30,7 +36,11 @@ class AsyncProgramCell(AsyncCell):
 
     async def begin(self) -> None:
         """Start it."""
-        self._process = await self._box.start_program(self._code, **self._options)
+        try:
+            self._process = await self._box.programs.start_program(self._program)
+        except BaseException:
+            self.over = True
+            raise
         if self._stopped:  # while it was being started
             await self._process.kill()
 
@@ -48,29 +58,32 @@ class AsyncProgramCell(AsyncCell):
         assert self._process is not None
         await self._process.feed(data)
 
-    async def write(self, data: str | Data) -> None:
-        """Write to its standard input."""
+    async def write(self, data: Data) -> None:
+        """Write to its standard input; drops input that it will never read."""
         assert self._process is not None
-        await self._process.write(data)
+        rest = memoryview(data)
+        while rest and self._process.result is None and await self._process.await_room():
+            rest = await self._process.send_input(rest)
 
     async def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         assert self._process is not None
         await self._process.close_stdin()
 
     async def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         assert self._process is not None
         while not self._ahead and self.result is None:
             try:
-                event = await self._process.next_event()
+                happened = await self._process.advance()
             except ClocheError:
                 self.over = True
                 raise
-            if isinstance(event, Started | Output):
-                return event
-            if isinstance(event, Exit):
-                self._take_result(event.result)
+            for event in happened:
+                if isinstance(event, Started | Output):
+                    self._ahead.append(event)
+                elif isinstance(event, Exit):
+                    self._take_result(event.result)
         return self._ahead.pop(0) if self._ahead else None
 
     def _take_result(self, result: Result) -> None:
@@ -81,14 +94,14 @@ class AsyncProgramCell(AsyncCell):
             self._ahead.append(Failed(result.error))
         self._ahead.append(End(self.result))
 
-    async def interrupt(self, why: str = "interrupt") -> None:  # noqa: ARG002  (a program is killed, whatever for)
-        """Have it stop."""
+    async def interrupt(self) -> None:
+        """Stop it: a program keeps no variables, so it is killed."""
         self._stopped = True
         if self._process is not None:
             await self._process.kill()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited."""
+        """Stop it, from where nothing can be awaited."""
         self.abandoned = True
         if not self.over and self._process is not None:
             self._box.link.post(frames.encode(self._process.number, frames.CANCEL))
@@ -99,7 +112,7 @@ class AsyncProgramCell(AsyncCell):
 
 
 def _shortened(result: Result, keep: int) -> Result:
-    """With so many bytes of its output: its events have told all of it."""
+    """The result with so many bytes of its output: its events have told all of it."""
     out, err = result.stdout_bytes, result.stderr_bytes
     if len(out) <= keep and len(err) <= keep:
         return result

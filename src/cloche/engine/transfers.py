@@ -1,189 +1,149 @@
-"""Files on their way into and out of a sandbox, piece by piece: nobody needs to have all of one in memory."""
+"""Files on their way into and out of a sandbox of this host, piece by piece."""
 
 from __future__ import annotations
 
 from time import monotonic
 
-from cloche.engine import calls
-from cloche.engine.checks import checked_data
+from cloche.engine import agent_requests
 from cloche.engine.link import NONSENSE, Lost, Operation
-from cloche.errors import ClocheError, Gone
+from cloche.errors import ClocheError
 from cloche.model.files import Entry
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Any
 
-    from cloche.engine.box import AsyncBox
+    from cloche.engine.sandbox import AsyncHostSandbox
+    from cloche.sandbox.checks import Data
 
 
-class AsyncReading:
-    """A file on its way out: iterate over it for its contents, in pieces, as they come.
+class AsyncHostReader:
+    """A file on its way out."""
 
-    Use it in a `with` block, or `close` it.  A reader that takes its time makes the sandbox wait, not memory fill up.
-    """
-
-    def __init__(self, box: AsyncBox, request: dict[str, Any]) -> None:
+    def __init__(self, box: AsyncHostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
         self._operation: Operation | None = None
-        self._size: int | None = None
-        self._over = False
+        self.is_over = False
 
-    @property
-    def size(self) -> int:
-        """The size of the whole file when the reading began."""
-        if self._size is None:
-            raise Gone("The file's size is not known yet.", hint="Call begin(), or use a `with` block.")
-        return self._size
-
-    async def begin(self) -> Self:
-        """Open the file, and learn its size; iterating does it, too."""
+    async def begin(self) -> int:
+        """Open the file; its size."""
         if self._operation is None:
-            self._operation = await calls.ask(self._box, self._request)
-        if self._size is None and not self._over:
-            _, payload = await self._next(self._operation)
-            try:
-                self._size = max(int(calls.told(payload)["size"]), 0)
-            except NONSENSE as problem:
-                await self.close()
-                raise calls.nonsense() from problem
-        return self
+            self._operation = await agent_requests.ask(self._box, self._request)
+        _, payload = await self._next(self._operation)
+        try:
+            return max(int(agent_requests.decoded(payload)["size"]), 0)
+        except NONSENSE as problem:
+            await self.close()
+            raise agent_requests.nonsense() from problem
+
+    async def next(self) -> bytes:
+        """The next piece; nothing at the end, and when it is closed."""
+        while not self.is_over:
+            assert self._operation is not None
+            kind, payload = await self._next(self._operation)
+            if kind == frames.DATA and payload:
+                return payload
+        return b""
 
     async def close(self) -> None:
         """Read no further."""
-        if not self._over:
-            self._over = True
+        if not self.is_over:
+            self.is_over = True
             if self._operation is not None:
                 self._box.link.close(self._operation)
-                await calls.cancel(self._box, self._operation)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        await self.begin()
-        while not self._over:
-            assert self._operation is not None
-            kind, payload = await self._next(self._operation)
-            if kind == frames.DATA:
-                return payload
-        raise StopAsyncIteration
-
-    async def __aenter__(self) -> Self:
-        return await self.begin()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+                await agent_requests.cancel(self._box, self._operation)
 
     def __del__(self) -> None:
-        if self._operation is not None and not self._over:
-            calls.forget(self._box, self._operation)
+        if self._operation is not None and not self.is_over:
+            agent_requests.forget(self._box, self._operation)
 
     async def _next(self, operation: Operation) -> tuple[int, bytes]:
         try:
-            kind, payload = await calls.answer(self._box, operation, self._path)
+            kind, payload = await agent_requests.answer(self._box, operation, self._path)
         except ClocheError:
-            self._over = True
+            self.is_over = True
             self._box.link.close(operation)
             raise
         if kind == frames.REPLY:
-            self._over = True
+            self.is_over = True
             self._box.link.close(operation)
         return kind, payload
 
 
-class AsyncWriting:
-    """A file on its way in: `write` as often as there is something, then `finish`.
+class AsyncHostWriter:
+    """A file on its way in: the agent puts it in its place when all of it is there."""
 
-    Nobody sees any of it before `finish` has put it in its place, all at once; what is aborted leaves no trace.
-    Leaving a `with` block finishes it; leaving it by an exception aborts it.
-    """
-
-    def __init__(self, box: AsyncBox, request: dict[str, Any]) -> None:
+    def __init__(self, box: AsyncHostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
         self._operation: Operation | None = None
-        self._over = False
+        self.is_over = False
 
-    async def begin(self) -> Self:
-        """Ask for it; writing does it, too."""
-        if self._over:
-            raise Gone("This file was finished or aborted already.", hint="Begin another with write_stream.")
+    async def begin(self) -> None:
+        """Ask for it, unless that was done."""
         if self._operation is None:
-            self._operation = await calls.ask(self._box, self._request)
-        return self
+            self._operation = await agent_requests.ask(self._box, self._request)
 
-    async def write(self, data: str | bytes | bytearray | memoryview) -> None:
-        """Send more of the contents; waits while the sandbox is busy with what it has."""
-        rest = memoryview(checked_data("data", data))
-        await self.begin()
+    async def write(self, data: Data) -> None:
+        """Send a piece; waits while the sandbox is busy with earlier ones."""
         assert self._operation is not None
+        rest = memoryview(data)
         while rest:
             rest = rest[await self._send(self._operation, rest) :]
 
     async def finish(self) -> Entry:
-        """Put the file in its place; what is there now."""
-        await self.begin()
+        """Put the file in its place; the entry that is there now."""
         assert self._operation is not None
-        await self._box.tell(frames.encode(self._operation.number, frames.INPUT_END))
+        await self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
         return entry((await self._reply(self._operation)).get("entry"))
 
     async def abort(self) -> None:
-        """Throw away what was sent; what was there before stays."""
-        if not self._over:
-            self._over = True
+        """Throw the pieces away, unless it is over."""
+        if not self.is_over:
+            self.is_over = True
             if self._operation is not None:
                 self._box.link.close(self._operation)
-                await calls.cancel(self._box, self._operation)
-
-    async def __aenter__(self) -> Self:
-        return await self.begin()
-
-    async def __aexit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            await self.abort()
-        elif not self._over:
-            await self.finish()
+                await agent_requests.cancel(self._box, self._operation)
 
     def __del__(self) -> None:
-        if self._operation is not None and not self._over:
-            calls.forget(self._box, self._operation)
+        if self._operation is not None and not self.is_over:
+            agent_requests.forget(self._box, self._operation)
 
     async def _send(self, operation: Operation, data: memoryview) -> int:
-        """Send what may be sent of it in one frame; how much that was."""
+        """Send as much as is allowed in one frame; how much that was."""
         try:
-            room = await self._box.link.await_credit(operation, monotonic() + calls.ANSWER_S)
+            room = await self._box.link.await_credit(operation, monotonic() + agent_requests.ANSWER_S)
         except (Lost, TimeoutError) as problem:
             await self._box.explain_loss(problem)
             raise
         if operation.over:  # it failed
             await self._reply(operation)
-            raise calls.nonsense()
+            raise agent_requests.nonsense()
         part = data[: min(frames.CHUNK, room)]
         operation.input_credit -= len(part)
-        await self._box.tell(frames.encode(operation.number, frames.INPUT, part))
+        await self._box.send(frames.encode(operation.number, frames.INPUT, part))
         return len(part)
 
     async def _reply(self, operation: Operation) -> dict[str, Any]:
         try:
-            return await calls.reply(self._box, operation, self._path)
+            return await agent_requests.reply(self._box, operation, self._path)
         finally:
             if operation.over:
-                self._over = True
+                self.is_over = True
                 self._box.link.close(operation)
 
 
-def entry(told: Any) -> Entry:
+def entry(fields: Any) -> Entry:
     """A file as the agent tells of it."""
     try:
-        target = told.get("target")
+        target = fields.get("target")
         return Entry(
-            path=str(told["path"]),
-            kind=str(told["kind"]),
-            size=int(told["size"]),
-            mode=int(told["mode"]),
-            modified=float(told["modified"]),
+            path=str(fields["path"]),
+            kind=str(fields["kind"]),
+            size=int(fields["size"]),
+            mode=int(fields["mode"]),
+            modified=float(fields["modified"]),
             target=None if target is None else str(target),
         )
     except NONSENSE as problem:
-        raise calls.nonsense() from problem
+        raise agent_requests.nonsense() from problem

@@ -9,7 +9,7 @@ from cloche.io.streams import AsyncStream
 
 
 async def connect(host: str, port: int, timeout: float) -> tuple[AsyncStream, socket.socket]:
-    """A connection, ready to be spoken on; OSError (also TimeoutError) when there is none."""
+    """A new connection; OSError (also TimeoutError) when it cannot be made."""
     async with asyncio.timeout(timeout):
         problem: OSError = OSError(f"{host} has no address")
         for family, address in await _addresses(host, port):
@@ -39,7 +39,7 @@ async def _addresses(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Small requests go at once, and a server that is gone without a word is noticed within a minute or two."""
+    """Send small requests at once, and notice within a minute or two that a server has gone without a word."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)

@@ -15,13 +15,13 @@ class AsyncStream:
     def __init__(self, sock: socket) -> None:
         sock.setblocking(False)
         self._socket = sock
-        self._rest = memoryview(b"")  # what is being sent
-        self._unsent = bytearray()  # what comes after it
+        self._rest = memoryview(b"")  # bytes that are being sent
+        self._unsent = bytearray()  # bytes to be sent after those
         self._waiting: tuple[asyncio.AbstractEventLoop, int, asyncio.Future[None]] | None = None
 
     async def receive(self, size: int, timeout: float | None = None) -> bytes:
-        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
-        # Wait first and read then: a read that is cancelled at the wrong moment would lose what it has read.
+        """The bytes that have arrived, at most `size`; nothing at the end.  TimeoutError when nothing comes."""
+        # Wait first and read then: a read that is cancelled at the wrong moment would lose its bytes.
         async with asyncio.timeout(None if timeout is None else max(timeout, 0)):
             while True:
                 try:
@@ -30,7 +30,7 @@ class AsyncStream:
                     await self._wait()
 
     async def _wait(self) -> None:
-        """Wait for something to read; who closes it meanwhile takes it off the loop: its number is soon another's."""
+        """Wait for something to read.  `close` takes the socket off the loop: its number is soon another socket's."""
         loop, fd = asyncio.get_running_loop(), self._socket.fileno()
         future: asyncio.Future[None] = loop.create_future()
         loop.add_reader(fd, _wake, future)
@@ -43,7 +43,7 @@ class AsyncStream:
                 loop.remove_reader(fd)
 
     async def readable(self) -> None:
-        """Wait until there is something to receive, or it is closed at the other end; take nothing."""
+        """Wait until there is something to receive, or the other end has closed it; nothing is read."""
         copy = os.dup(self._socket.fileno())  # somebody may receive meanwhile, and a loop has one callback for each
         try:
             await _readable(copy)
@@ -57,11 +57,11 @@ class AsyncStream:
         except BlockingIOError:
             return False
         except OSError:
-            return True  # it is closed, or broken: who reads will be told
+            return True  # it is closed, or broken: a read would say so
         return True
 
     async def send(self, data: bytes, timeout: float | None = None) -> None:
-        """Send all of it; what is left when this is cancelled goes before what is sent next."""
+        """Send all of it; if this is cancelled, the rest goes out before the next bytes."""
         self._queue(data)
         try:
             self._push()
@@ -70,7 +70,7 @@ class AsyncStream:
                 await self._push_all()
 
     def post(self, data: bytes, _sending: AsyncLock) -> None:
-        """Send it as soon as may be, without waiting: now, or before what is sent next."""
+        """Send it without waiting: now, or before the next bytes."""
         self._queue(data)
         try:
             self._push()
@@ -99,14 +99,14 @@ class AsyncStream:
                 continue
 
     def shut(self) -> None:
-        """Nothing more comes or goes; whoever waits for something wakes up."""
+        """Shut it in both directions; whoever waits for something wakes up."""
         try:
             self._socket.shutdown(SHUT_RDWR)
         except OSError:
             pass  # it is closed already
 
     def close(self) -> None:
-        """Close it; whoever waits for something is told so."""
+        """Close it; whoever waits for something wakes up."""
         if self._waiting is not None:
             (loop, fd, future), self._waiting = self._waiting, None
             if not loop.is_closed():

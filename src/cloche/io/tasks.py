@@ -23,23 +23,23 @@ class AsyncCondition(asyncio.Condition):
 
 
 class AsyncTasks:
-    """Things done meanwhile, on behalf of one cell, which ends them when it ends."""
+    """Work done meanwhile on behalf of one cell, which cancels it when it ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """Begin one."""
+        """Begin a piece of work."""
         task = asyncio.create_task(function(*args))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def has_room(self) -> bool:
-        """May another one begin?"""
+        """May another piece begin?"""
         return len(self._tasks) < _MAX_TASKS
 
     async def cancel(self) -> None:
-        """End all."""
+        """Cancel all of it."""
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -49,7 +49,7 @@ class AsyncTasks:
 async def call_function(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], timeout: float
 ) -> Any:
-    """Call a function of the owner's, of either kind; TimeoutError when it takes too long."""
+    """Call a function of the owner's, asynchronous or not; TimeoutError when it takes too long."""
     async with asyncio.timeout(timeout):
         if inspect.iscoroutinefunction(function):
             return await function(*args, **kwargs)
@@ -58,7 +58,7 @@ async def call_function(
 
 
 async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """Do all of these side by side; what each returns, or what the first that failed raised."""
+    """Do these jobs side by side; their values, or the exception of the first that failed."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job()) for job in jobs]

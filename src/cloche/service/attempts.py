@@ -18,7 +18,7 @@ from cloche.service.runs import Run, Runs
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
-    from cloche.engine.attempts import AsyncAttempt
+    from cloche.sandbox.attempts import AsyncAttempt
     from cloche.service.lifecycle import Lifecycle
     from cloche.service.live import LiveSandbox
 

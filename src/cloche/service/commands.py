@@ -23,7 +23,7 @@ from cloche.service.runs import Run, Runs
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
-    from cloche.engine.commands import AsyncProcess
+    from cloche.sandbox.processes import AsyncProcess
     from cloche.service.lifecycle import Lifecycle
     from cloche.service.live import LiveSandbox
 

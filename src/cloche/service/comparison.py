@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from cloche.engine.contexts import AsyncContext
-from cloche.engine.sandbox import AsyncSandbox
+from cloche.engine import inspection
 from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.sandbox.contexts import AsyncContext
+from cloche.sandbox.sandbox import AsyncSandbox
 
 MAX_FILES = 200  # in one comparison
 MAX_TEXT = 200 << 10  # bytes of one file
@@ -72,15 +73,13 @@ async def _changes(box: AsyncSandbox, which: str | None) -> set[str]:
     """The files that differ between a checkpoint and the present."""
     if which is None:
         return set()
-    changes = await box.checkpoints.changes(box.checkpoints.get(which))
+    changes = await inspection.changes(box, box.checkpoints.get(which))
     return {*changes.created, *changes.changed, *changes.removed}
 
 
 async def _state(box: AsyncSandbox, branch: AsyncContext) -> _State:
-    answer = await box.contexts.call({"method": "variables", "context": branch.id, "digest": True})
-    found = answer.get("variables")
     copy = _COPY.match(branch.cwd or "")
-    return _State(found if isinstance(found, dict) else {}, copy[0] if copy else "/sandbox")
+    return _State(await inspection.variables(box, branch), copy[0] if copy else "/sandbox")
 
 
 def _variables(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

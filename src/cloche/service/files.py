@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from cloche.engine import details
-from cloche.engine.files import AsyncWatch
-from cloche.engine.transfers import AsyncReading
+from cloche.engine import file_details
 from cloche.model.files import Change, Details, Entry, Listing
 from cloche.policy.caller import Caller
 from cloche.policy.meter import Meter
+from cloche.sandbox.files import AsyncWatch
+from cloche.sandbox.transfers import AsyncReading
 from cloche.service.live import LiveSandbox
 from cloche.service.verbs import verb
 
@@ -96,7 +96,7 @@ class Files:
     async def describe(self, caller: Caller, sandbox: str, path: str) -> Details:
         """A path with owner, attributes, and the end of a link."""
         live = await self._lifecycle.find(caller, sandbox)
-        return await details.describe(live.box, path)
+        return await file_details.describe(live.box, path)
 
     @verb("read")
     async def list(self, caller: Caller, sandbox: str, path: str, *, depth: int = 1) -> Listing:
@@ -108,7 +108,7 @@ class Files:
     async def describe_all(self, caller: Caller, sandbox: str, path: str, *, depth: int) -> Sequence[Details]:
         """The entries of a folder, each as `describe` has it."""
         live = await self._lifecycle.find(caller, sandbox)
-        return await details.listing(live.box, path, depth)
+        return await file_details.listing(live.box, path, depth)
 
     @verb("read")
     async def disk(self, caller: Caller, sandbox: str) -> dict[str, int]:
@@ -190,7 +190,7 @@ class Files:
         """The same; the new entry as `describe` has it."""
         live = await self._lifecycle.find(caller, sandbox)
         async with live.used() as box:
-            moved = await details.move(box, path, new_path)
+            moved = await file_details.move(box, path, new_path)
         live.happened("file.rename", {"path": path, "new_path": moved.path})
         return moved
 
@@ -199,7 +199,7 @@ class Files:
         """Make a folder and its parents; whether it is new, and the folder."""
         live = await self._lifecycle.find(caller, sandbox)
         async with live.used() as box:
-            return await details.make_folder(box, path)
+            return await file_details.make_folder(box, path)
 
     @verb("run")
     async def join(self, caller: Caller, sandbox: str, paths: Sequence[str], target: str) -> None:

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
-from cloche.engine.attempts import AsyncAttempt
-from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import ClocheError, Gone
 from cloche.model.limits import Limits
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
 from cloche.policy.meter import Meter
+from cloche.sandbox.attempts import AsyncAttempt
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.commands import SandboxCommands
 from cloche.service.event_log import EventLog
 from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, OutputPiece

@@ -18,11 +18,11 @@ from cloche.service.live import LiveSandbox
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
-    from cloche.engine.ports import AsyncConnection
-    from cloche.engine.sandbox import AsyncSandbox
     from cloche.model.files import Port
     from cloche.policy.keys import Keyring
     from cloche.policy.meter import Meter
+    from cloche.sandbox.ports import AsyncConnection
+    from cloche.sandbox.sandbox import AsyncSandbox
     from cloche.service.lifecycle import Lifecycle
 
 MAX_CONNECTIONS = 100  # to the servers of one sandbox

@@ -10,9 +10,6 @@ from time import time
 from typing import Any
 
 from cloche.configuration import Configuration
-from cloche.engine.box import checked_mounts
-from cloche.engine.checkpoints import MAX_CHECKPOINTS
-from cloche.engine.sandbox import AsyncSandbox
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
 from cloche.model.records import SandboxRecord
@@ -22,6 +19,9 @@ from cloche.policy.caller import ANYBODY, Caller
 from cloche.policy.isolation import check_isolation
 from cloche.policy.keys import Keyring
 from cloche.policy.mounts import allowed_mounts
+from cloche.sandbox.checkpoints import MAX_CHECKPOINTS
+from cloche.sandbox.checks import checked_mounts
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.event_log import EventLog
 from cloche.service.events import ToolRequested
 from cloche.service.identity import new_id

@@ -10,10 +10,10 @@ from pathlib import Path
 from time import time
 
 from cloche.configuration import Configuration
-from cloche.engine.one_shot import run
 from cloche.errors import ClocheError, Misconfigured
 from cloche.model.records import audit_of
 from cloche.policy.keys import Keyring
+from cloche.sandbox.one_shot import run
 from cloche.service.admission import Admission
 from cloche.service.attempts import Attempts
 from cloche.service.audit import Audit

@@ -18,8 +18,8 @@ from cloche.service.runs import Run, Runs
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
-    from cloche.engine.checkpoints import AsyncCheckpoint
-    from cloche.engine.contexts import AsyncContext
+    from cloche.sandbox.checkpoints import AsyncCheckpoint
+    from cloche.sandbox.contexts import AsyncContext
     from cloche.service.lifecycle import Lifecycle
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from secrets import token_hex
 from time import time
 
-from cloche.engine.box import AsyncBox
 from cloche.errors import Gone, InvalidRun, Refused, SandboxFailed
 from cloche.policy.caller import Caller
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.verbs import verb
 from cloche.service.workspaces import disk
@@ -80,7 +80,7 @@ class Snapshots:
         live.happened("snapshot", {"snapshot": snapshot.id, "name": name})
         return snapshot
 
-    async def fill(self, caller: Caller, identity: str, box: AsyncBox) -> None:
+    async def fill(self, caller: Caller, identity: str, box: AsyncSandbox) -> None:
         """Write the files of a snapshot into a fresh sandbox."""
         snapshot = self.find(caller, identity)
         if snapshot is None:

@@ -12,7 +12,9 @@ import pytest
 
 import cloche
 from cloche import settings
-from cloche.blocking.engine.one_shot import one_shot
+from cloche.blocking.engine.place import HostPlace
+from cloche.blocking.sandbox.one_shot import checked_job
+from cloche.blocking.sandbox.processes import Process
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.model.limits import Limits
 from cloche.walls.jail.nursery_client import Nurseries
@@ -60,10 +62,11 @@ def test_one_that_is_claimed_already_is_used_without_the_nursery(nurseries: Nurs
     assert cloche.run("print(1)", wall=wall).stdout == "1\n"
     settle(nurseries)
     time.sleep(0.2)  # for the nursery to hand it over, which nothing shows
-    box = one_shot("print(2)", "python", Limits(), {}, (), wall)
+    job = checked_job("print(2)", Limits())
+    box = HostPlace(wall=wall).one_shot(job)
     os.kill(nursery_of(nurseries), signal.SIGSTOP)
     try:
-        process = box.start_program("print(2)", language="python", ends_sandbox=True)
+        process = Process(box.programs.start_program(job.program))
         heard = [process.next_event(), process.next_event()]
     finally:
         os.kill(nursery_of(nurseries), signal.SIGCONT)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from _collections_abc import Callable
 
-from cloche.blocking.client import shapes
-from cloche.blocking.client.cells import RemoteRun
-from cloche.blocking.engine.attempts import MAX_CANDIDATES, SCORE_S, Attempt
+from cloche.blocking.client.cells import ServerRun
 from cloche.blocking.io.tasks import Tasks, call_function
-from cloche.errors import ClocheError, InvalidRun
+from cloche.blocking.sandbox.tools import SCORE_S
+from cloche.client import shapes
+from cloche.errors import ClocheError
 from cloche.model.history import Best
 from cloche.model.result import Result
 
@@ -17,89 +17,75 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.client.sandbox import RemoteSandbox
+    from cloche.blocking.client.sandbox import ServerSandbox
 
 
-class RemoteAttempt(Attempt):
-    """Code that has run in a branch; `keep` it or `discard` it.  A `with` block discards it unless it was kept."""
+class ServerTrial:
+    """Code that has run in a branch, and waits to be kept or discarded."""
 
-    _box: RemoteSandbox
+    def __init__(self, box: ServerSandbox, attempt: dict[str, Any]) -> None:
+        self._box, self._path = box, f"/attempts/{attempt['id']}"
+        self.result = shapes.result(attempt["result"])
+        self.files = shapes.file_changes(attempt["files"])
+        self.variables = shapes.variable_changes(attempt["variables"])
 
-    def __init__(self, box: RemoteSandbox, told: dict[str, Any]) -> None:
-        self._box, self._path = box, f"/attempts/{told['id']}"
-        self._decided = ""
-        self.result = shapes.result(told["result"])
-        self.files = shapes.file_changes(told["files"])
-        self.variables = shapes.variable_changes(told["variables"])
-
-    def keep(self) -> Result:
-        """Let the session go on from here."""
-        self._decide("kept")
+    def keep(self) -> None:
+        """Let the context go on as the branch."""
         self._box.call("POST", f"{self._path}/keep", timeout=None)
-        self._box.refresh()
-        return self.result
 
     def discard(self) -> None:
-        """As if it had never run: variables and files are what they were."""
-        self._decide("discarded")
+        """Make variables and files what they were."""
         self._box.call("POST", f"{self._path}/discard", timeout=None)
-        self._box.refresh()
 
 
-def attempt(box: RemoteSandbox, request: dict[str, Any]) -> RemoteAttempt:
+def attempt(box: ServerSandbox, request: dict[str, Any]) -> ServerTrial:
     """Run code in a branch, and see what it changes."""
-    run = RemoteRun(box)
-    told = run.outcome("/attempts", request)
-    box.refresh()
-    return RemoteAttempt(box, told["attempt"])
+    outcome = ServerRun(box).outcome("/attempts", request)
+    return ServerTrial(box, outcome["attempt"])
 
 
-def best_of(box: RemoteSandbox, request: dict[str, Any], score: str | Callable[[Result], float]) -> Best:
+def best_of(box: ServerSandbox, request: dict[str, Any], score: str | Callable[[Result], float]) -> Best:
     """Run candidates in branches, and go on as the one with the highest score."""
-    candidates = request["candidates"]
-    if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
-        raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
-    request.update(candidates=list(candidates), score=score if isinstance(score, str) else None)
-    contest = RemoteContest(box, score)
+    request["score"] = score if isinstance(score, str) else None
+    contest = ServerContest(box, score)
     try:
-        told = contest.run.outcome("/best_of", request, contest.take)
+        outcome = contest.run.outcome("/best_of", request, contest.take)
     except ClocheError:
         if contest.problem is not None:
             raise contest.problem from None
         raise
-    box.refresh()
-    found = shapes.best(told["best"])
+    found = shapes.best(outcome["best"])
     if found.index is None and contest.problem is not None:
         raise contest.problem
     return found
 
 
-class RemoteContest:
+class ServerContest:
     """Several candidates, scored here while they run there."""
 
-    def __init__(self, box: RemoteSandbox, score: Any) -> None:
+    def __init__(self, box: ServerSandbox, score: Any) -> None:
         self._score = score
-        self.run = RemoteRun(box)
+        self.run = ServerRun(box)
         self._tasks = Tasks()
-        self.problem: Exception | None = None  # that the owner's function raised first
+        self.problem: Exception | None = None  # the first that the owner's function raised
 
-    def take(self, kind: str, told: dict[str, Any]) -> None:
+    def take(self, kind: str, fields: dict[str, Any]) -> None:
         """An event that is neither a call nor the end."""
         if kind == "score":
-            self._tasks.start(self._answer, told)
+            self._tasks.start(self._answer, fields)
 
-    def _answer(self, told: dict[str, Any]) -> None:
+    def _answer(self, fields: dict[str, Any]) -> None:
         try:
-            value = call_function(self._score, (shapes.result(told["result"]),), {}, SCORE_S)
+            value = call_function(self._score, (shapes.result(fields["result"]),), {}, SCORE_S)
         except Exception as problem:
             self.problem = self.problem or problem
-            self.run.reply(told["call"], {"error": {"name": type(problem).__name__, "message": str(problem)}})
+            self.run.reply(fields["call"], {"error": {"name": type(problem).__name__, "message": str(problem)}})
         else:
-            self.run.reply(told["call"], {"value": _number(value)})
+            self.run.reply(fields["call"], {"value": _number(value)})
 
 
 def _number(value: Any) -> Any:
-    """What JSON can say of a score; whatever else it is, no score."""
+    """A score as JSON has it; anything else is no score."""
     return value if isinstance(value, bool | int | float | str) else _float(value)
 
 

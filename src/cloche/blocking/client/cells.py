@@ -1,14 +1,12 @@
 # Generated from src/cloche/client/cells.py by scripts/blocking.py: edit that file instead.
-"""A cell under way on a server: begun with the first that is asked of it, and followed to its end."""
+"""A cell under way on a server: it begins when its first event is asked for, and is followed to its end."""
 
 from __future__ import annotations
 
-from cloche.blocking.client import shapes
 from cloche.blocking.client.feed import Feed
-from cloche.blocking.engine.cells import Cell
-from cloche.blocking.engine.tools import calling
 from cloche.blocking.io.tasks import Lock, Tasks
-from cloche.engine.checks import checked_data
+from cloche.blocking.sandbox.tools import calling
+from cloche.client import shapes
 from cloche.errors import ClocheError, Gone, SandboxFailed
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
@@ -18,23 +16,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.client.sandbox import RemoteSandbox
-    from cloche.blocking.engine.commands import Data
+    from cloche.blocking.client.sandbox import ServerSandbox
+    from cloche.sandbox.checks import Data
 
 
-class RemoteCell(Cell):
-    """One cell: iterate over its events, or `finish` it."""
+class ServerCell:
+    """One cell; the server keeps its time limit."""
 
-    _box: RemoteSandbox
-
-    def __init__(self, box: RemoteSandbox, request: dict[str, Any]) -> None:
+    def __init__(self, box: ServerSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
-        self._run = RemoteRun(box, self)
+        self._run = ServerRun(box, self)
         self._beginning = Lock()
         self.abandoned = False  # nobody will ask for its events any more
         self.over = False  # nothing of it runs, or ever will
         self.lost_before = False
         self.result: Result | None = None
+
+    def begin(self) -> None:
+        """Nothing is sent before its input is known: it begins with the first event that is asked for."""
 
     def finish(self, stdin: Data | None) -> Result:
         """Give it its input and wait for its end."""
@@ -52,26 +51,26 @@ class RemoteCell(Cell):
         """All of its standard input."""
         self._request.update(shapes.given("stdin", data))
 
-    def write(self, data: str | Data) -> None:
-        """Write to the standard input of one that is interactive."""
-        self._write(shapes.given("data", checked_data("input", data)))
+    def write(self, data: Data) -> None:
+        """Write to the standard input of an interactive cell."""
+        self._write(shapes.given("data", data))
 
     def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         self._write({"eof": True})
 
-    def interrupt(self, _why: str = "interrupt") -> None:
-        """Have it stop, and keep its variables, if it can."""
+    def interrupt(self) -> None:
+        """Stop it; its variables stay, if it can."""
         if not self.over and self._run.id:
             self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
 
     def give_up(self) -> None:
-        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        """Stop it without waiting; nobody will ask for it any more."""
         self.abandon()
         self._run.drop_calls()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
@@ -84,7 +83,7 @@ class RemoteCell(Cell):
         return not self.over and self.abandoned
 
     def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         try:
             self._see_it_begin()
             while self.result is None:
@@ -94,7 +93,6 @@ class RemoteCell(Cell):
                         event = End(event.result.replace(restarted=True))
                     self.result, self.over = event.result, True
                     self._run.end()
-                    self._box.ran()
                 if event is not None:
                     return event
         except ClocheError:
@@ -108,19 +106,19 @@ class RemoteCell(Cell):
             if not self._run.began:
                 self._run.begin("/run", self._request)
 
-    def _write(self, told: dict[str, Any]) -> None:
+    def _write(self, fields: dict[str, Any]) -> None:
         self._see_it_begin()
         if self.result is None:
             try:
-                self._box.call("POST", f"/v1/runs/{self._run.id}/input", told, timeout=None)
+                self._box.call("POST", f"/v1/runs/{self._run.id}/input", fields, timeout=None)
             except Gone:
                 pass  # it has ended, and will never read it
 
 
-class RemoteRun:
-    """What is asked of a server with events for an answer: those events, and the calls of tools that are among them."""
+class ServerRun:
+    """A request to a server that is answered with events; calls of tools are among them."""
 
-    def __init__(self, box: RemoteSandbox, cell: object = None) -> None:
+    def __init__(self, box: ServerSandbox, cell: object = None) -> None:
         self._box, self._cell = box, cell
         self._feed: Feed | None = None
         self._tasks = Tasks()
@@ -128,7 +126,7 @@ class RemoteRun:
         self.id = ""
 
     def begin(self, path: str, request: dict[str, Any]) -> None:
-        """Ask for it."""
+        """Send the request."""
         self.began = True
         self._feed = self._box.feed("POST", path, request)
         self._know(self._feed.run)
@@ -140,18 +138,18 @@ class RemoteRun:
             event = self._feed.next()
             if event is None:
                 raise SandboxFailed("The run's events ended before it did.")
-            kind, told = event
+            kind, fields = event
             if kind == "started":
-                self._know(told.get("run_id") or "")
+                self._know(fields.get("run_id") or "")
             if kind == "tool":
-                self._tasks.start(self._answer, told)
-            elif kind == "error" and "traceback" not in told["error"]:
-                raise shapes.error(500, told)  # not the code's, but why there is no result
+                self._tasks.start(self._answer, fields)
+            elif kind == "error" and "traceback" not in fields["error"]:
+                raise shapes.error(500, fields)  # not an error of the code: it says why there is no result
             else:
                 return event
 
     def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
-        """Follow it to its end: what that says.  `take` is told of what happens on the way."""
+        """Follow it to its end; the fields of the last event.  `take` gets the events before that."""
         try:
             self.begin(path, request)
             while True:
@@ -176,13 +174,13 @@ class RemoteRun:
             pass  # nobody waits for it any more
 
     def end(self) -> None:
-        """It is over."""
+        """Note that it is over."""
         if self._feed is not None:
             self._feed.end()
         self.drop_calls()
 
     def drop_calls(self) -> None:
-        """Nobody waits for the calls under way any more."""
+        """Cancel the calls of tools that are under way."""
         self._tasks.cancel()
 
     def _know(self, identity: str) -> None:
@@ -191,10 +189,10 @@ class RemoteRun:
             self.id = identity
             self._feed.again = f"/v1/runs/{identity}/events"
 
-    def _answer(self, told: dict[str, Any]) -> None:
+    def _answer(self, fields: dict[str, Any]) -> None:
         before = calling.set((*calling.get(), self._cell))
         try:
-            _, answer = self._box.tools.call({**told, "tool": told.get("name")})
+            _, answer = self._box.tools.call({**fields, "tool": fields.get("name")})
         finally:
             calling.reset(before)
-        self.reply(told["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})
+        self.reply(fields["call"], {name: value for name, value in loads(answer.decode()).items() if name != "call"})

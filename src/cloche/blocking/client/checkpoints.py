@@ -1,90 +1,78 @@
 # Generated from src/cloche/client/checkpoints.py by scripts/blocking.py: edit that file instead.
-"""Undo for code that runs on a server."""
+"""Checkpoints of a sandbox on a server."""
 
 from __future__ import annotations
 
-from cloche.blocking.client import shapes
-from cloche.blocking.engine.checkpoints import Checkpoint, Checkpoints
-from cloche.blocking.engine.contexts import Context
-from cloche.errors import InvalidRun
-from cloche.model.history import Restored
+from cloche.blocking.client.attempts import ServerTrial, attempt, best_of
+from cloche.blocking.client.sessions import context_facts, is_default
+from cloche.client import shapes
+from cloche.model.history import Best, Restored
+from cloche.sandbox.facts import CheckpointFacts, ContextFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.client.sandbox import RemoteSandbox
+    from cloche.blocking.client.sandbox import ServerSandbox
+    from cloche.model.result import Result
 
 
-class RemoteCheckpoints(Checkpoints):
-    """`box.checkpoints`, over HTTP."""
+class ServerCheckpoints:
+    """The checkpoints of one sandbox."""
 
-    _box: RemoteSandbox
-    _by_id: dict[str, Checkpoint]
+    def __init__(self, box: ServerSandbox) -> None:
+        self._box = box
 
-    def take(self, name: str = "", **_: bool) -> Checkpoint:
-        """Make one of all contexts and files, when nothing runs."""
-        if not isinstance(name, str) or len(name) > 200:
-            raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
-        with self._taking, self._quiet():
-            taken = self.learn(self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
-            taken.contexts = tuple(context for context in self._box.contexts.list() if context.known)
-        if len(self._by_id) > self._most:
-            self.refresh()  # the server has made room for it
-        return taken
+    def take(self, name: str) -> CheckpointFacts:
+        """Make a checkpoint; the server may remove an old one without a name for it."""
+        return _facts(self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
 
-    def restore(self, which: str | Checkpoint) -> Restored:
-        """Make variables and files what they were; contexts made since are gone."""
-        checkpoint = self.get(which)
-        with self._quiet():
-            told = self._box.call("POST", f"/checkpoints/{checkpoint.id}/restore", timeout=None)
-        self._box.contexts.refresh()
-        return shapes.restored(told)
+    def remember(self, _quiet: Callable[[], Any]) -> None:
+        """The server makes checkpoints for `undo` by itself."""
+
+    def restore(self, checkpoint: str) -> Restored:
+        """Make variables and files what they were."""
+        return shapes.restored(self._box.call("POST", f"/checkpoints/{checkpoint}/restore", timeout=None))
 
     def undo(self) -> Restored:
         """Go back to before the last run."""
-        with self._quiet():
-            told = self._box.call("POST", "/undo", timeout=None)
-        self._box.contexts.refresh()
-        self.refresh()
-        return shapes.restored(told)
+        return shapes.restored(self._box.call("POST", "/undo", timeout=None))
 
-    def branch(self, which: str | Checkpoint | None, source: Context, files: str) -> Context:
-        """A new context that goes on from a checkpoint's variables, or the live ones."""
-        if files not in ("shared", "copy"):
-            raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
-        request = {"files": files, "context": None if self._box.is_default(source) else source.id}
-        if which is not None:
-            request["checkpoint"] = self.get(which).id
-            return self._box.contexts.learn(self._box.call("POST", "/fork", request, timeout=None))
-        source.take()
-        try:
-            return self._box.contexts.learn(self._box.call("POST", "/fork", request, timeout=None))
-        finally:
-            source.free(None)
+    def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
+        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        request = {"files": files, "context": _name(source)}
+        if checkpoint is not None:
+            request["checkpoint"] = checkpoint
+        return context_facts(self._box.call("POST", "/fork", request, timeout=None))
 
-    def remove(self, which: str | Checkpoint) -> None:
-        """Forget one; what only it held is freed."""
-        checkpoint = self.get(which)
-        self._forget(checkpoint.id)
-        self._box.call("DELETE", f"/checkpoints/{checkpoint.id}", safe=False)
+    def remove(self, checkpoint: str) -> None:
+        """Forget a checkpoint."""
+        self._box.call("DELETE", f"/checkpoints/{checkpoint}", safe=False)
 
-    def learn(self, told: dict[str, Any]) -> Checkpoint:
-        """What the server tells of one."""
-        known = self._by_id.get(told["id"])
-        if known is None:
-            known = self._by_id[told["id"]] = Checkpoint(self._box, told["id"], told["name"], told)
-            known.time = told["time"]
-        return known
+    def list(self) -> list[CheckpointFacts]:
+        """All checkpoints, oldest first."""
+        return [_facts(item) for item in self._box.items("/checkpoints")]
 
-    def refresh(self) -> None:
-        """Learn which there are: something has happened that may have changed that."""
-        told = self._box.items("/checkpoints")
-        names = [one["id"] for one in told]
-        for name in [name for name in self._by_id if name not in names]:
-            self._forget(name)
-        for one in told:
-            self.learn(one)
+    def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> ServerTrial:
+        """Run code in a branch of a context, and see what it changes."""
+        return attempt(self._box, {"code": code, "context": _name(source), "timeout": timeout})
 
-    def _forget(self, identity: str) -> None:
-        self._by_id.pop(identity).removed = True
+    def best_of(
+        self,
+        source: ContextFacts,
+        candidates: Sequence[str],
+        score: str | Callable[[Result], float],
+        timeout: float | None,
+    ) -> Best:
+        """Run candidates in branches of a context, and let it go on as the best."""
+        request = {"candidates": candidates, "context": _name(source), "timeout": timeout}
+        return best_of(self._box, request, score)
+
+
+def _name(context: ContextFacts) -> str | None:
+    return None if is_default(context) else context.id
+
+
+def _facts(fields: dict[str, Any]) -> CheckpointFacts:
+    return CheckpointFacts(fields["id"], fields["name"], fields["time"], fields.get("lost") or {})

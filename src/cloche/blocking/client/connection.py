@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
 STALLED_S = 60.0  # a server that takes nothing for so long is lost
@@ -50,7 +50,7 @@ class Connection:
         _open.add(sock)
 
     def ask(self, head: bytes, body: Data) -> Answer:
-        """Send a request; its answer, of which nothing has been read."""
+        """Send a request; its answer, of which nothing has been read yet."""
         answer = self.begin()
         try:
             if len(body) <= _SMALL:
@@ -65,7 +65,7 @@ class Connection:
         return answer
 
     def begin(self) -> Answer:
-        """A request is about to be sent; what will be answered."""
+        """Begin a request; the answer to come."""
         self._answer = Answer(self)
         return self._answer
 
@@ -74,7 +74,7 @@ class Connection:
         self._stream.send(data, STALLED_S)
 
     def has_something(self) -> bool:
-        """Has something come that nobody has read?"""
+        """Is there something to read?"""
         waiting = poll()
         waiting.register(self._socket, POLLIN)
         return bool(waiting.poll(0))
@@ -90,7 +90,7 @@ class Connection:
             return False
 
     def receive(self, timeout: float | None) -> bytes:
-        """What has come; nothing at the end."""
+        """The bytes that have come; nothing at the end."""
         if self.is_closed():
             return b""
         self._receiving = True
@@ -117,10 +117,10 @@ class Connection:
             return self.state()
         if answer is not None and not answer.keeps_alive():
             return "over"
-        return "over" if self.has_something() else "ready"  # whatever comes unasked, it is the end
+        return "over" if self.has_something() else "ready"  # whatever comes without a request, it is the end
 
     def is_free(self) -> bool:
-        """Is it ready, as far as can be told without waiting?"""
+        """Is it ready, as far as is known without waiting?"""
         return not self._closed and (self._answer is None or self._answer.keeps_alive()) and not self.has_something()
 
     def is_closed(self) -> bool:
@@ -145,7 +145,7 @@ class Connection:
 
 
 class Answer:
-    """What a server answers to one request: its head, and its body as it comes."""
+    """The answer to one request: its head, and its body as it comes."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -162,7 +162,7 @@ class Answer:
             self._feed(timeout)
 
     def despite(self, problem: OSError) -> None:
-        """The request could not be sent: a server that refuses it says so, and closes, so its words come first."""
+        """Wait for an answer to a request that could not be sent: a server that refuses it answers, and then closes."""
         self._unsent = True
         try:
             self.head(0.5)
@@ -186,7 +186,7 @@ class Answer:
         return b"".join(parts)
 
     def take_more(self) -> None:
-        """Take what has come of the rest, of which nobody wants to know."""
+        """Read and drop what has come of the rest."""
         self._feed(0)
         self._pieces.clear()
 
@@ -214,7 +214,7 @@ class Answer:
         except HttpParserError as problem:
             raise Broken(f"the answer is no HTTP: {problem}", True) from problem
         if self._complete:
-            self._parser = None  # they refer to each other
+            self._parser = None  # parser and answer refer to each other
 
     def _over(self) -> None:
         bounded = "content-length" in self.headers or "transfer-encoding" in self.headers

@@ -1,157 +1,126 @@
 # Generated from src/cloche/client/files.py by scripts/blocking.py: edit that file instead.
-"""Files in a sandbox on a server."""
+"""Files of a sandbox on a server."""
 
 from __future__ import annotations
 
-from _collections_abc import Mapping
 from json import loads
 from time import monotonic
 
-from cloche.blocking.client import shapes
 from cloche.blocking.client.connection import Answer, Broken
 from cloche.blocking.client.feed import Feed
 from cloche.blocking.client.server import Upload
-from cloche.blocking.engine.files import Files, Watch
-from cloche.blocking.engine.transfers import Reading, Writing
-from cloche.engine.checks import checked_data, checked_path
-from cloche.errors import Gone, InvalidRun, SandboxFailed
+from cloche.client import shapes
+from cloche.errors import InvalidRun, SandboxFailed
 from cloche.model.files import Change, Entry, Listing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
-
-    from cloche.blocking.client.sandbox import RemoteSandbox
+    from cloche.blocking.client.sandbox import ServerSandbox
+    from cloche.sandbox.checks import Data
 
 _DEEPEST = 1000
+_PIECE = 256 << 10
 _NOTHING_THERE = 416  # the status for a range that begins after the end
 
 
-class RemoteFiles(Files):
-    """`box.files`, over HTTP."""
+class ServerFiles:
+    """The files of one sandbox."""
 
-    _box: RemoteSandbox
+    def __init__(self, box: ServerSandbox) -> None:
+        self._box = box
 
-    def write(
-        self,
-        path: str,
-        data: str | bytes | bytearray | memoryview,
-        *,
-        mode: int | None = None,
-        append: bool = False,
-    ) -> Entry:
-        """Write a file; folders on the way are made.  It is replaced as a whole, or stays as it was."""
-        checked, target = checked_data("data", data), _target(path, mode, append)
+    def write(self, path: str, data: Data, mode: int | None, append: bool) -> Entry:
+        """Write a file, and make the folders on the way."""
         self._box.open()
         answer = self._box.server.ask(
             "PUT",
-            self._box.path(target),
-            checked,
+            self._box.path(_target(path, mode, append)),
+            data,
             content_type="application/octet-stream",
             safe=not append,
         )
         return shapes.entry(loads(self._box.server.read(answer)))
 
-    def write_stream(
-        self,
-        path: str,
-        *,
-        mode: int | None = None,
-        append: bool = False,
-        in_place: bool = False,
-        attributes: Mapping[str, str] | None = None,
-    ) -> RemoteWriting:
-        """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to."""
+    def writer(
+        self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
+    ) -> ServerWriter:
+        """Write a file piece by piece."""
         if in_place or attributes is not None:
             raise InvalidRun("in_place= and attributes= are for sandboxes of this host.", hint="Leave them out.")
-        return RemoteWriting(self._box, {"path": path, "target": _target(path, mode, append)})
+        return ServerWriter(self._box, _target(path, mode, append))
 
-    def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> RemoteReading:
-        """Read a file piece by piece, however large it is; iterate over what this returns."""
-        for name, value in (("offset", offset), ("length", 0 if length is None else length)):
-            if type(value) is not int or not 0 <= value < 1 << 62:
-                raise InvalidRun(f"{name} must be a whole number of bytes, not {value!r:.100}.")
-        return RemoteReading(self._box, {"path": checked_path(path), "offset": offset, "length": length})
+    def reader(self, path: str, offset: int, length: int | None) -> ServerReader:
+        """Read a file piece by piece."""
+        return ServerReader(self._box, path, offset, length)
 
-    def list(self, path: str = ".", *, depth: int = 1) -> Listing:
-        """What is in a folder, and in the folders below it when `depth` says so."""
-        if type(depth) is not int or depth < 1:
-            raise InvalidRun("depth must be 1 or more.")
+    def list(self, path: str, depth: int) -> Listing:
+        """The entries of a folder, and with `depth` those of the folders below it."""
         listing, after = Listing(), ""
         while True:
-            query = f"path={_quoted(path)}&depth={min(depth, _DEEPEST)}&limit=100000{after}"
-            told = self._box.call("GET", f"/files?{query}")
-            listing += map(shapes.entry, told["items"])
-            listing.truncated = bool(told["truncated"])
-            if not told["next"]:
+            query = f"path={shapes.quoted(path)}&depth={min(depth, _DEEPEST)}&limit=100000{after}"
+            page = self._box.call("GET", f"/files?{query}")
+            listing += map(shapes.entry, page["items"])
+            listing.truncated = bool(page["truncated"])
+            if not page["next"]:
                 return listing
-            after = f"&after={told['next']}"
+            after = f"&after={page['next']}"
 
     def stat(self, path: str) -> Entry:
-        """What is at a path; a link is told as a link."""
-        return shapes.entry(self._box.call("GET", f"/stat?path={_quoted(path)}"))
+        """The entry at a path."""
+        return shapes.entry(self._box.call("GET", f"/stat?path={shapes.quoted(path)}"))
 
     def mkdir(self, path: str) -> bool:
         """Make a folder and those on the way; False when it was there."""
-        told = self._box.call("POST", "/folders", {"path": checked_path(path)})
-        return bool(told["created"])
+        answer = self._box.call("POST", "/folders", {"path": path})
+        return bool(answer["created"])
 
     def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
-        told = {"new_path": checked_path(new_path)}
-        return shapes.entry(self._box.call("PATCH", f"/files/{_quoted(path)}", told))
+        return shapes.entry(self._box.call("PATCH", f"/files/{shapes.quoted(path)}", {"new_path": new_path}))
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
-        self._box.call("DELETE", f"/files/{_quoted(path)}", safe=False)
+        """Remove a file, or a folder with everything in it."""
+        self._box.call("DELETE", f"/files/{shapes.quoted(path)}", safe=False)
 
-    def watch(self, path: str = ".", *, recursive: bool = False) -> RemoteWatch:
-        """Be told what changes in a folder: iterate over what this returns, and close it."""
-        target = f"/watch?path={_quoted(path)}&recursive={'true' if recursive else 'false'}"
+    def watch(self, path: str, recursive: bool) -> ServerWatcher:
+        """Watch a folder."""
+        target = f"/watch?path={shapes.quoted(path)}&recursive={'true' if recursive else 'false'}"
         feed = self._box.feed("GET", target)
         feed.next()  # it is ready
-        return RemoteWatch(feed)
+        return ServerWatcher(feed)
 
     def disk(self) -> dict[str, int]:
         """The workspace's file system: total and free, in bytes and in files."""
-        told: dict[str, int] = self._box.call("GET", "/disk")
-        return told
+        answer: dict[str, int] = self._box.call("GET", "/disk")
+        return answer
 
 
-class RemoteReading(Reading):
+class ServerReader:
     """A file on its way out."""
 
-    _box: RemoteSandbox
-    _answer: Answer | None = None
+    def __init__(self, box: ServerSandbox, path: str, offset: int, length: int | None) -> None:
+        self._box, self._path, self._offset, self._length = box, path, offset, length
+        self._answer: Answer | None = None
+        self.is_over = False
 
-    def begin(self) -> Self:
-        """Open the file, and learn its size; iterating does it, too."""
-        if self._answer is None:
-            self._box.open()
-            path = self._box.path(f"/files/{_quoted(self._path)}")
-            offset, length = self._request["offset"], self._request["length"]
-            wanted = "" if length is None else str(offset + max(length, 1) - 1)
-            header = f"Range: bytes={offset}-{wanted}\r\n" if offset or wanted else ""
-            answer = self._box.server.ask("GET", path, accept="*/*", headers=header, fine=_NOTHING_THERE)
-            self._answer = answer
-            total = answer.headers.get("content-range", "").rpartition("/")[2]
-            self._size = int(total or answer.headers.get("content-length", "0"))
-            if answer.status == _NOTHING_THERE or length == 0:
-                self._box.server.read(answer)
-                self._over = True
-        return self
+    def begin(self) -> int:
+        """Open the file; its size."""
+        self._box.open()
+        path = self._box.path(f"/files/{shapes.quoted(self._path)}")
+        wanted = "" if self._length is None else str(self._offset + max(self._length, 1) - 1)
+        header = f"Range: bytes={self._offset}-{wanted}\r\n" if self._offset or wanted else ""
+        answer = self._box.server.ask("GET", path, accept="*/*", headers=header, fine=_NOTHING_THERE)
+        self._answer = answer
+        total = answer.headers.get("content-range", "").rpartition("/")[2]
+        if answer.status == _NOTHING_THERE or self._length == 0:
+            self._box.server.read(answer)
+            self.is_over = True
+        return int(total or answer.headers.get("content-length", "0"))
 
-    def close(self) -> None:
-        """Read no further."""
-        if not self._over:
-            self._over = True
-            if self._answer is not None:
-                self._answer.connection.close()
-
-    def __next__(self) -> bytes:
-        self.begin()
-        if self._over:
-            raise StopIteration
+    def next(self) -> bytes:
+        """The next piece; nothing at the end, and when it is closed."""
+        if self.is_over:
+            return b""
         assert self._answer is not None
         try:
             piece = self._answer.piece(60)
@@ -159,74 +128,76 @@ class RemoteReading(Reading):
             self.close()
             raise self._box.server.lost(problem) from problem
         if not piece:
-            self._over = True
+            self.is_over = True
             self._box.server.done_with(self._answer)
-            raise StopIteration
         return piece
 
+    def close(self) -> None:
+        """Read no further."""
+        if not self.is_over:
+            self.is_over = True
+            if self._answer is not None:
+                self._answer.connection.close()
+
     def __del__(self) -> None:
-        if self._answer is not None and not self._over:
+        if self._answer is not None and not self.is_over:
             self._answer.connection.close()
 
 
-class RemoteWriting(Writing):
+class ServerWriter:
     """A file on its way in."""
 
-    _box: RemoteSandbox
-    _upload: Upload | None = None
+    def __init__(self, box: ServerSandbox, target: str) -> None:
+        self._box, self._target = box, target
+        self._upload: Upload | None = None
+        self.is_over = False
 
-    def begin(self) -> Self:
-        """Ask for it; writing does it, too."""
-        if self._over:
-            raise Gone("This file was finished or aborted already.", hint="Begin another with write_stream.")
+    def begin(self) -> None:
+        """Begin the request, unless that was done."""
         if self._upload is None:
             self._box.open()
-            self._upload = self._box.server.upload("PUT", self._box.path(self._request["target"]))
-        return self
+            self._upload = self._box.server.upload("PUT", self._box.path(self._target))
 
-    def write(self, data: str | bytes | bytearray | memoryview) -> None:
-        """Send more of the contents; waits while the sandbox is busy with what it has."""
-        checked = checked_data("data", data)
-        self.begin()
+    def write(self, data: Data) -> None:
+        """Send a piece."""
         assert self._upload is not None
-        for start in range(0, len(checked), 256 << 10):
+        for start in range(0, len(data), _PIECE):
             try:
-                self._upload.send(checked[start : start + (256 << 10)])
+                self._upload.send(data[start : start + _PIECE])
             except BaseException:
                 self.abort()
                 raise
 
     def finish(self) -> Entry:
-        """Put the file in its place; what is there now."""
-        self.begin()
+        """Put the file in its place; the entry that is there now."""
         assert self._upload is not None
         try:
-            told = self._upload.finish()
+            answer = self._upload.finish()
         except BaseException:
             self.abort()
             raise
-        self._over = True
-        return shapes.entry(told)
+        self.is_over = True
+        return shapes.entry(answer)
 
     def abort(self) -> None:
-        """Throw away what was sent; what was there before stays."""
-        if not self._over:
-            self._over = True
+        """Throw the pieces away, unless it is over."""
+        if not self.is_over:
+            self.is_over = True
             if self._upload is not None:
                 self._upload.close()
 
     def __del__(self) -> None:
-        if self._upload is not None and not self._over:
+        if self._upload is not None and not self.is_over:
             self._upload.close()
 
 
-class RemoteWatch(Watch):
-    """Changes in a folder, as they happen."""
+class ServerWatcher:
+    """Changes in a folder."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
 
-    def next_change(self, timeout: float | None = None) -> Change | None:
+    def next_change(self, timeout: float | None) -> Change | None:
         """The next change; None when there is none in time, or the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
@@ -239,6 +210,13 @@ class RemoteWatch(Watch):
             if event[0] == "change":
                 return Change(event[1]["kind"], event[1]["path"])
 
+    def drain(self) -> list[Change]:
+        """All changes that the server has sent and that were not returned yet."""
+        changes = []
+        while (change := self.next_change(0)) is not None:
+            changes.append(change)
+        return changes
+
     def close(self) -> None:
         """Stop watching."""
         self._feed.close()
@@ -248,13 +226,7 @@ class RemoteWatch(Watch):
 
 
 def _target(path: str, mode: int | None, append: bool) -> str:
-    if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
-        raise InvalidRun(f"mode must be between 0o000 and 0o777, not {mode!r:.100}.")
     options = [f"mode={mode:o}"] if mode is not None else []
     if append:
         options.append("append=true")
-    return f"/files/{_quoted(path)}{'?' if options else ''}{'&'.join(options)}"
-
-
-def _quoted(path: str) -> str:
-    return shapes.quoted(checked_path(path))
+    return f"/files/{shapes.quoted(path)}{'?' if options else ''}{'&'.join(options)}"

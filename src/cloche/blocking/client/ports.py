@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/ports.py by scripts/blocking.py: edit that file instead.
-"""Servers inside a sandbox on a server: connections to them go through a WebSocket."""
+"""Servers inside a sandbox that is on a server: connections to them go through a WebSocket."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from cloche.blocking.client import shapes
-from cloche.blocking.engine.ports import MAX_WAIT_S, Connection, Ports, checked_port
-from cloche.engine.checks import checked_data
+from cloche.client import shapes
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.files import Port
-from cloche.model.limits import within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.client.sandbox import RemoteSandbox
+    from cloche.blocking.client.sandbox import ServerSandbox
 
 _WAIT_S = 25.0  # that one request waits for a port; then another does
 _PIECE = 256 << 10
@@ -33,41 +30,38 @@ _HANDSHAKE_S = 30.0
 _NOBODY = 502  # the status for a port on which nothing listens
 
 
-class RemotePorts(Ports):
-    """`box.ports`, over HTTP."""
+class ServerPorts:
+    """The ports of one sandbox."""
 
-    _box: RemoteSandbox
+    def __init__(self, box: ServerSandbox) -> None:
+        self._box = box
 
     def list(self) -> list[Port]:
         """The ports on which something listens, in order."""
-        return [Port(told["port"], told["address"], told.get("pid")) for told in self._box.items("/ports")]
+        return [Port(port["port"], port["address"], port.get("pid")) for port in self._box.items("/ports")]
 
-    def wait(self, port: int, timeout: float | None = 30) -> Port:
+    def wait(self, port: int, timeout: float | None) -> Port:
         """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
-        number = checked_port(port)
-        if timeout is not None:
-            timeout = within("timeout", timeout, 0, MAX_WAIT_S, "seconds")
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             left = _WAIT_S if deadline is None else min(max(deadline - monotonic(), 0), _WAIT_S)
-            told = self._box.call("GET", f"/ports/{number}?wait={left:.3f}")
-            if told["listening"]:
+            answer = self._box.call("GET", f"/ports/{port}?wait={left:.3f}")
+            if answer["listening"]:
                 for found in self.list():
-                    if found.port == number:
+                    if found.port == port:
                         return found
             if deadline is not None and monotonic() >= deadline:
-                raise _nothing(number)
+                raise _nothing(port)
 
-    def connect(self, port: int) -> RemoteConnection:
-        """Connect to a server inside; close what this returns."""
-        number = checked_port(port)
+    def connect(self, port: int) -> ServerTunnel:
+        """Connect to a server inside."""
         self._box.open()
         server = self._box.server
         stream, _ = server.open_stream()
-        connection = RemoteConnection(self._box, stream)
+        connection = ServerTunnel(self._box, stream)
         try:
             is_open = connection.shake_hands(
-                f"ws://{server.host}:{server.port}{server.prefix}{self._box.path(f'/tunnel?port={number}')}",
+                f"ws://{server.host}:{server.port}{server.prefix}{self._box.path(f'/tunnel?port={port}')}",
                 server.key_headers(),
             )
         except BaseException:
@@ -75,23 +69,21 @@ class RemotePorts(Ports):
             raise
         if not is_open:
             stream.close()
-            raise connection.refusal(number)
+            raise connection.refusal(port)
         return connection
 
 
-class RemoteConnection(Connection):
-    """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
+class ServerTunnel:
+    """A connection to a server inside a sandbox."""
 
-    _box: RemoteSandbox
-
-    def __init__(self, box: RemoteSandbox, stream: Any) -> None:
+    def __init__(self, box: ServerSandbox, stream: Any) -> None:
         self._box, self._stream = box, stream
         self._protocol: Any = None
         self._events: deque[bytes] = deque()
         self._ended = self._eof_sent = self._closed = False
 
     def shake_hands(self, url: str, headers: dict[str, str]) -> bool:
-        """Have the connection become a WebSocket; has it?"""
+        """Make the connection a WebSocket: did that succeed?"""
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)
         request = self._protocol.connect()
         request.headers.update(headers)
@@ -104,19 +96,19 @@ class RemoteConnection(Connection):
         return self._protocol.state is State.OPEN
 
     def refusal(self, port: int) -> Exception:
-        """Why it has not."""
+        """The error when it did not."""
         refused = self._protocol.handshake_exc
         if not isinstance(refused, InvalidStatus):
             return SandboxFailed(f"No connection can be made: {refused}.", "Look at the server's log.")
         try:
-            told = loads(refused.response.body or b"")
+            problem = loads(refused.response.body or b"")
         except ValueError:
-            told = None
+            problem = None
         status = refused.response.status_code
-        return _nothing(port) if status == _NOBODY else shapes.error(status, told, self._box.server.url)
+        return _nothing(port) if status == _NOBODY else shapes.error(status, problem, self._box.server.url)
 
     def receive(self) -> bytes:
-        """What comes next, as soon as there is something; nothing (`b""`) at the end."""
+        """The next bytes, as soon as there are any; nothing at the end."""
         while not self._events and not self._ended and not self._closed:
             self._take(None)
         if self._events:
@@ -126,21 +118,20 @@ class RemoteConnection(Connection):
             raise _ended()
         return b""
 
-    def send(self, data: str | bytes | bytearray | memoryview) -> None:
+    def send(self, data: memoryview) -> None:
         """Send all of it; waits while the server does not read."""
-        rest = memoryview(checked_data("data", data))
         if self._box.closed:
             raise _ended()
         if self._eof_sent or self._closed:
             raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
-        for start in range(0, len(rest), _PIECE):
+        for start in range(0, len(data), _PIECE):
             if self._protocol.state is not State.OPEN:
                 raise Gone("The server in the sandbox has closed the connection.")
-            self._protocol.send_binary(bytes(rest[start : start + _PIECE]))
+            self._protocol.send_binary(bytes(data[start : start + _PIECE]))
             self._flush()
 
     def send_eof(self) -> None:
-        """Nothing more comes from here; what the server still sends can be received."""
+        """Say that nothing more will be sent."""
         if not self._eof_sent and not self._closed and self._protocol.state is State.OPEN:
             self._eof_sent = True
             self._protocol.send_text(b"eof")

@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/server.py by scripts/blocking.py: edit that file instead.
-"""A server, asked over HTTP: connections are kept, its errors are told as ours, and what is safe is tried again."""
+"""Requests to a server: connections are kept, its errors are raised as ours, and safe requests are tried again."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from cloche import __version__
-from cloche.blocking.client import shapes
 from cloche.blocking.client.connection import Answer, Broken, Connection
 from cloche.blocking.client.tls import Tls, trusted
 from cloche.blocking.io.connections import connect
 from cloche.blocking.io.streams import Stream
 from cloche.blocking.io.tasks import pause
+from cloche.client import shapes
 from cloche.errors import ClocheError, InvalidRun, Misconfigured, SandboxFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
+    from cloche.sandbox.checks import Data
 
 CONNECT_S = 10.0
-ANSWER_S = 120.0  # for the server to begin its answer, where nothing has to run for it
+ANSWER_S = 120.0  # for the server to begin its answer, unless code has to run for it
 WAIT_S = 10.0  # how long in all we wait for a server that says "later"
-TRIES = 5  # of what is safe to be asked twice
-_FIRST_PAUSE_S = 0.05  # after the first that failed; then twice as long each time
+TRIES = 5  # of a request that is safe to send twice
+_FIRST_PAUSE_S = 0.05  # after the first try that failed; then twice as long each time
 _MOST_IDLE = 16  # connections kept for the next request
-_MOST_READ = 1 << 20  # characters of an answer that tells an error
+_MOST_READ = 1 << 20  # bytes of an answer that is an error
 SAFE = ("GET", "PUT", "DELETE")
 
 
@@ -51,10 +51,10 @@ class Server:
         self._headers = "\r\n".join(lines)
         self._idle: list[Connection] = []
 
-    def call(self, method: str, path: str, told: Any = None, **how: Any) -> Any:
-        """Ask for something that is answered in JSON; None when there is nothing to say."""
-        body = b"" if told is None else shapes.json(told)
-        answer = self.ask(method, path, body, **how)
+    def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
+        """Send a request; its answer, from JSON, or None when it is empty."""
+        data = b"" if body is None else shapes.json(body)
+        answer = self.ask(method, path, data, **how)
         data = self.read(answer)
         try:
             return loads(data) if data else None
@@ -66,14 +66,14 @@ class Server:
         found: list[dict[str, Any]] = []
         after = ""
         while True:
-            told = self.call("GET", f"{path}{'&' if '?' in path else '?'}limit=1000{after}")
-            found += told["items"]
-            if not told.get("next"):
+            page = self.call("GET", f"{path}{'&' if '?' in path else '?'}limit=1000{after}")
+            found += page["items"]
+            if not page.get("next"):
                 return found
-            after = f"&after={shapes.quoted(str(told['next']))}"
+            after = f"&after={shapes.quoted(str(page['next']))}"
 
     def read(self, answer: Answer) -> bytes:
-        """All of an answer's body; its connection serves the next request."""
+        """Read all of an answer's body; its connection then serves the next request."""
         try:
             data = answer.read(ANSWER_S)
         except BaseException as problem:
@@ -97,7 +97,7 @@ class Server:
         timeout: float | None = ANSWER_S,
         fine: int = 0,
     ) -> Answer:
-        """Send a request, again where that is safe; an answer that is no error (or `fine`), its body to be read."""
+        """Send a request, again where that is safe; its answer, with the body unread.  Errors but `fine` are raised."""
         safe = method in SAFE if safe is None else safe
         head = self._head(method, path, body, accept, content_type, headers)
         deadline, tried = monotonic() + WAIT_S, 0
@@ -149,12 +149,12 @@ class Server:
                         sealed.recv(1)
                 else:
                     sock.sendall(head)
-                    sock.recv(1)  # by then it was heard
+                    sock.recv(1)  # by then the server has read the request
         except OSError:
-            pass  # nobody would be told anyway
+            pass  # nobody waits for the outcome
 
     def done_with(self, answer: Answer) -> None:
-        """All that matters of an answer has been read: keep its connection for the next request."""
+        """Keep the connection of an answer for the next request; everything that matters of it has been read."""
         if len(self._idle) < _MOST_IDLE:
             self._idle.append(answer.connection)
         else:
@@ -166,7 +166,7 @@ class Server:
             self._idle.pop().close()
 
     def open_stream(self) -> tuple[Stream | Tls, Any]:
-        """A connection of its own, sealed if the server's address says so."""
+        """A new connection, encrypted if the server's address says so."""
         try:
             stream, sock = connect(self.host, self.port, CONNECT_S)
         except OSError as problem:
@@ -184,11 +184,11 @@ class Server:
         return tls, sock
 
     def head(self, method: str, path: str, more: str) -> bytes:
-        """The first lines of a request: who asks whom for what."""
+        """The first lines of a request."""
         return f"{method} {self.prefix}{path} HTTP/1.1\r\n{self._headers}\r\n{more}\r\n".encode("latin-1")
 
     def key_headers(self) -> dict[str, str]:
-        """Who we are, for those who write requests of their own."""
+        """The header with our key, for requests that are written elsewhere."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _head(self, method: str, path: str, body: Data, accept: str, content_type: str, headers: str) -> bytes:
@@ -208,7 +208,7 @@ class Server:
         return answer
 
     def _connection(self) -> Connection:
-        answering = []  # their answers have told all that matters, but not ended
+        answering = []  # everything that matters of their answers has come, but not the end
         try:
             while self._idle:
                 try:
@@ -227,20 +227,20 @@ class Server:
         return Connection(*self.open_stream())
 
     def error(self, answer: Answer) -> ClocheError:
-        """What an answer that is one tells."""
+        """The error that an answer describes."""
         data = self.read(answer)
         try:
-            told = loads(data[:_MOST_READ])
+            body = loads(data[:_MOST_READ])
         except ValueError:
-            told = None
-        return shapes.error(answer.status, told, self.url)
+            body = None
+        return shapes.error(answer.status, body, self.url)
 
     def _unreachable(self, problem: Exception) -> Misconfigured:
         hint = "Is the server running? `cloche serve` starts one; CLOCHE_URL or url= says where it is."
         return Misconfigured(f"No server answers at {self.url}: {_said(problem)}.", hint)
 
     def lost(self, problem: BaseException) -> SandboxFailed:
-        """What to raise when a connection broke."""
+        """The error for a connection that broke."""
         if isinstance(problem, TimeoutError):
             return SandboxFailed(f"The server at {self.url} does not answer.", "Look at its log.")
         return SandboxFailed(
@@ -256,19 +256,19 @@ class Upload:
         self._answer = connection.begin()
 
     def send(self, data: Data) -> None:
-        """Send more of it; raises what the server says when it has heard enough."""
+        """Send a piece; raises the server's error when it has refused the request already."""
         if data:
             self._send(b"%x\r\n%b\r\n" % (len(data), bytes(data)))
             if self._connection.has_something():
                 self._end()
 
     def finish(self) -> Any:
-        """That was all; what the server answers, in JSON."""
+        """End the body; the server's answer, from JSON."""
         self._send(b"0\r\n\r\n")
         return loads(self._end())
 
     def close(self) -> None:
-        """Leave it unfinished: the server throws away what it has got."""
+        """Leave it unfinished: the server throws the pieces away."""
         self._connection.close()
 
     def _send(self, data: bytes) -> None:
@@ -293,7 +293,7 @@ class Upload:
 
 
 class Unreachable(Exception):
-    """There is no connection to be had."""
+    """No connection can be made."""
 
     def __init__(self, problem: Exception, may_pass: bool) -> None:
         super().__init__(_said(problem))

@@ -1,16 +1,13 @@
 # Generated from src/cloche/engine/attempts.py by scripts/blocking.py: edit that file instead.
-"""Try before you keep: code run in a branch, what it changed, and then kept or discarded; the best of several."""
+"""Try before you keep, on this host: code run in a branch, then kept or discarded; the best of several."""
 
 from __future__ import annotations
 
 from _collections_abc import Callable, Sequence
 from math import isfinite
 
-from cloche.blocking.engine.checkpoints import Checkpoint
-from cloche.blocking.engine.contexts import Context
 from cloche.blocking.io.tasks import at_once, call_function
-from cloche.engine.checks import checked_code
-from cloche.errors import Gone, InvalidRun
+from cloche.blocking.sandbox.tools import SCORE_S
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
 from cloche.model.result import Result
 
@@ -18,91 +15,72 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.blocking.sandbox.backend import Session
+    from cloche.sandbox.facts import ContextFacts
 
-MAX_CANDIDATES = 16
-SCORE_S = 60.0  # for the owner's function to score one
 # Code that names these means everybody's files, wherever its working directory is.
 _ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
 
 
-class Attempt:
-    """Code that has run in a branch; `keep` it or `discard` it.  A `with` block discards it unless it was kept."""
+class HostTrial:
+    """Code that has run in a branch, and waits to be kept or discarded."""
 
     def __init__(
         self,
-        box: Sandbox,
-        context: Context,
-        branch: Context,
-        before: Checkpoint,
+        box: HostSandbox,
+        context: ContextFacts,
+        branch: ContextFacts,
+        before: str,
         result: Result,
         files: FileChanges,
         variables: VariableChanges,
     ) -> None:
         self._box, self._context, self._branch, self._before = box, context, branch, before
-        self._decided = ""
         self.result, self.files, self.variables = result, files, variables
 
-    def keep(self) -> Result:
-        """Let the session go on from here."""
-        self._decide("kept")
+    def keep(self) -> None:
+        """Let the context go on as the branch."""
         self._box.checkpoints.replace(self._context, self._branch)
-        self._box.went_on(self._before)
-        return self.result
+        self._box.checkpoints.went_on(self._before)
 
     def discard(self) -> None:
-        """As if it had never run: variables and files are what they were."""
-        self._decide("discarded")
-        self._box.contexts.remove(self._branch)
+        """Make variables and files what they were."""
+        self._box.sessions.remove(self._branch)
         self._box.checkpoints.restore_files(self._before)
         self._box.checkpoints.remove(self._before)
 
-    def __enter__(self) -> Attempt:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        if not self._decided:
-            self.discard()
-
-    def _decide(self, what: str) -> None:
-        if self._decided:
-            raise Gone(f"This attempt was {self._decided} already.")
-        self._decided = what
-
-
-def attempt(box: Sandbox, context: Context, run: Callable[[Context], Any]) -> Attempt:
-    """Run something in a branch of a context, and see what it changed."""
-    before = box.checkpoints.take(pinned=True)
-    branch: Context | None = None
+def attempt(box: HostSandbox, session: Session, context: ContextFacts, code: str, timeout: float | None) -> HostTrial:
+    """Run code in a branch of a context, and see what it changed."""
+    before = box.checkpoints.take_pinned()
+    branch: ContextFacts | None = None
     try:
         branch = box.checkpoints.branch(before, context, "shared")
-        old = _variables(box, branch)
-        result: Result = run(branch)
-        new = _variables(box, branch)
+        old = box.sessions.variables(branch.id)
+        result = session.run_in(branch, code, timeout)
+        new = box.sessions.variables(branch.id)
         files = box.checkpoints.changes(before)
     except BaseException:
         if branch is not None:
-            box.contexts.remove(branch)
+            box.sessions.remove(branch)
         box.checkpoints.restore_files(before)
         box.checkpoints.remove(before)
+        session.refresh()
         raise
-    return Attempt(box, context, branch, before, result, files, _compare(old, new))
+    return HostTrial(box, context, branch, before, result, files, _compare(old, new))
 
 
 def best_of(
-    box: Sandbox,
-    context: Context,
+    box: HostSandbox,
+    session: Session,
+    context: ContextFacts,
     candidates: Sequence[str],
     score: str | Callable[[Result], float],
     timeout: float | None,
 ) -> Best:
     """Run candidates in branches of a context, and let it go on as the one with the highest score."""
-    if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
-        raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
-    box.limits_with(timeout)  # raises here what each candidate would raise
-    for code in candidates:
-        checked_code(code)
-    contest = Contest(box, context, score, timeout)
+    contest = Contest(box, session, context, score, timeout)
     if any(place in code for code in candidates for place in _ABSOLUTE):
         return contest.one_after_the_other(candidates)
     return contest.side_by_side(candidates)
@@ -113,14 +91,16 @@ class Contest:
 
     def __init__(
         self,
-        box: Sandbox,
-        context: Context,
+        box: HostSandbox,
+        session: Session,
+        context: ContextFacts,
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> None:
-        self._box, self._context, self._score, self._timeout = box, context, score, timeout
-        self._branches: list[Context] = []  # those that are not decided on
-        self._checkpoints: list[Checkpoint] = []
+        self._box, self._session, self._context = box, session, context
+        self._score, self._timeout = score, timeout
+        self._branches: list[ContextFacts] = []  # those that are not decided on
+        self._checkpoints: list[str] = []
         self._problem: Exception | None = None  # that the owner's function raised first
 
     def side_by_side(self, candidates: Sequence[str]) -> Best:
@@ -147,9 +127,9 @@ class Contest:
         files = before  # what they are in the end
         try:
             tried: list[Candidate] = []
-            best: Context | None = None
+            best: ContextFacts | None = None
             for code in candidates:
-                worse: Context | None = self._branch(before, "shared")
+                worse: ContextFacts | None = self._branch(before, "shared")
                 tried.append(self._try(code, self._branches[-1]))
                 if _winner(tried) == len(tried) - 1:
                     best, worse = worse, best
@@ -170,12 +150,12 @@ class Contest:
         finally:
             self._clear_away()
 
-    def _try(self, code: str, branch: Context) -> Candidate:
-        result = self._box.run(code, context=branch, timeout=self._timeout)
+    def _try(self, code: str, branch: ContextFacts) -> Candidate:
+        result = self._session.run_in(branch, code, self._timeout)
         if not result.ok:
             return Candidate(code, result, None)
         if isinstance(self._score, str):
-            scored = self._box.run(self._score, context=branch, timeout=self._timeout)
+            scored = self._session.run_in(branch, self._score, self._timeout)
             return Candidate(code, result, _number(scored.text) if scored.ok else None)
         try:
             score = call_function(self._score, (result,), {}, SCORE_S)
@@ -191,31 +171,31 @@ class Contest:
             raise self._problem
         return index
 
-    def _take(self, files_only: bool = False) -> Checkpoint:
-        taken = self._box.checkpoints.take(pinned=True, files_only=files_only)
+    def _take(self, files_only: bool = False) -> str:
+        taken = self._box.checkpoints.take_pinned(files_only=files_only)
         self._checkpoints.append(taken)
         return taken
 
-    def _forget(self, checkpoint: Checkpoint) -> None:
+    def _forget(self, checkpoint: str) -> None:
         self._checkpoints.remove(checkpoint)
         self._box.checkpoints.remove(checkpoint)
 
-    def _branch(self, before: Checkpoint, files: str) -> Context:
+    def _branch(self, before: str, files: str) -> ContextFacts:
         branch = self._box.checkpoints.branch(before, self._context, files)
         self._branches.append(branch)
         return branch
 
-    def _remove(self, branch: Context) -> None:
+    def _remove(self, branch: ContextFacts) -> None:
         self._branches.remove(branch)
-        self._box.contexts.remove(branch)
+        self._box.sessions.remove(branch)
 
-    def _keep(self, branch: Context, before: Checkpoint) -> None:
+    def _keep(self, branch: ContextFacts, before: str) -> None:
         self._box.checkpoints.replace(self._context, branch)
         self._branches.remove(branch)
         self._checkpoints.remove(before)
-        self._box.went_on(before)
+        self._box.checkpoints.went_on(before)
 
-    def _back_to(self, before: Checkpoint) -> None:
+    def _back_to(self, before: str) -> None:
         """The files as they were, unless a candidate was kept."""
         if before in self._checkpoints:
             self._box.checkpoints.restore_files(before)
@@ -225,6 +205,7 @@ class Contest:
             self._remove(branch)
         for checkpoint in list(self._checkpoints):
             self._forget(checkpoint)
+        self._session.refresh()
 
 
 def _job(function: Any, *args: Any) -> Any:
@@ -243,14 +224,6 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if isfinite(number) else None
-
-
-def _variables(box: Sandbox, context: Context) -> dict[str, dict[str, Any]]:
-    told = box.contexts.call({"method": "variables", "context": context.id, "digest": True})
-    found = told.get("variables")
-    if not isinstance(found, dict):
-        return {}
-    return {str(name): facts for name, facts in found.items() if isinstance(facts, dict)}
 
 
 def _compare(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> VariableChanges:

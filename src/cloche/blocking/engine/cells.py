@@ -1,19 +1,18 @@
 # Generated from src/cloche/engine/cells.py by scripts/blocking.py: edit that file instead.
-"""A cell under way: sent to a context's kernel, listened to, ended in time, and judged."""
+"""A cell under way on this host: sent to a context's kernel, listened to, ended in time, and judged."""
 
 from __future__ import annotations
 
 from mimetypes import guess_type
 from time import monotonic
 
-from cloche.blocking.engine.commands import GRACE_S
 from cloche.blocking.engine.link import NONSENSE, Lost
-from cloche.blocking.engine.tools import calling, refusal
-from cloche.blocking.io.tasks import Lock, Tasks
-from cloche.engine.checks import checked_data
-from cloche.engine.displayed import Displayed
+from cloche.blocking.engine.processes import GRACE_S
+from cloche.blocking.io.tasks import Tasks
+from cloche.blocking.sandbox.tools import calling, refusal
+from cloche.engine.cell_displays import CellDisplays
+from cloche.engine.cell_output import CellOutput
 from cloche.engine.judge_cell import CellFacts, judge_cell
-from cloche.engine.printed import Printed
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, End, Failed, Output, Started
 from cloche.model.result import Artifact, Error, Result, ToolCall
@@ -23,10 +22,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.commands import Data
-    from cloche.blocking.engine.sandbox import Sandbox
-    from cloche.blocking.engine.tools import Tools
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.blocking.sandbox.tools import Tools
     from cloche.model.limits import Limits
+    from cloche.sandbox.checks import Data
 
 INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
 MAX_CALLS = 1000  # of tools
@@ -37,10 +36,10 @@ _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel when the code does not yield
 
 
-class Cell:
-    """One cell: iterate over its events, or `finish` it."""
+class HostCell:
+    """One cell.  Whoever takes its events also keeps its time limit and answers its calls of tools."""
 
-    def __init__(self, box: Sandbox, request: dict[str, Any], limits: Limits, tools: Tools, keep: int) -> None:
+    def __init__(self, box: HostSandbox, request: dict[str, Any], limits: Limits, tools: Tools, keep: int) -> None:
         self._box, self._request, self._limits, self._tools = box, request, limits, tools
         self._operation = box.link.open()
         self._begin = monotonic()
@@ -48,7 +47,7 @@ class Cell:
         self._stopping = ""  # "", "interrupted", "killed", "ended": how far we have gone to stop it
         self._why = ""  # "timeout", "output", "interrupt": and what for
         self._input: memoryview | None = None
-        self._printed, self._displayed = Printed(limits.output_bytes, keep), Displayed()
+        self._output, self._displays = CellOutput(limits.output_bytes, keep), CellDisplays()
         self._calls: list[ToolCall] = []
         self._called = self._calling = self._recorded = 0  # calls so far; bytes of those under way, and of records
         self._tasks = Tasks()
@@ -59,7 +58,7 @@ class Cell:
         self.result: Result | None = None
 
     def begin(self) -> None:
-        """Ask for it."""
+        """Ask the agent for it."""
         try:
             frame = frames.encode_json(self._operation.number, frames.CELL, self._request)
         except ValueError:
@@ -69,7 +68,7 @@ class Cell:
                 "Write it to a file with box.files.write, and import that.",
             ) from None
         try:
-            self._box.tell(frame)
+            self._box.begin(frame)
         except ClocheError:
             self._close()
             raise
@@ -90,22 +89,22 @@ class Cell:
         return self.result
 
     def feed(self, data: Data) -> None:
-        """Have all of its standard input sent, as fast as it takes it, while its events are asked for."""
+        """Send all of its standard input, as fast as it takes it, while its events are taken."""
         self._input = memoryview(data)
         self._feed()
 
-    def write(self, data: str | Data) -> None:
-        """Write to its standard input; waits when it does not read, and throws away what it will never read."""
-        rest = memoryview(checked_data("input", data))
+    def write(self, data: Data) -> None:
+        """Write to its standard input; waits while it does not read, and drops input that it will never read."""
+        rest = memoryview(data)
         try:
             while rest and not self.over and self._box.link.await_credit(self._operation) > 0:
                 part, rest = rest[: self._room()], rest[self._room() :]
                 self._send_input(part)
         except (Gone, Lost):
-            pass  # what became of the code is told by its events
+            pass  # its events tell what became of the code
 
     def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         if not self.over:
             try:
                 self._send(frames.INPUT_END)
@@ -113,19 +112,19 @@ class Cell:
                 pass
 
     def interrupt(self, why: str = "interrupt") -> None:
-        """Have it stop, and keep its variables, if it can."""
+        """Stop it; its variables stay, if it can."""
         if self.result is None and not self._stopping:
             self._stopping, self._why = "interrupted", why
             self._deadline = monotonic() + INTERRUPT_S
             self._send(frames.SIGNAL, _INTERRUPT)
 
     def give_up(self) -> None:
-        """Nobody will ask for it any more: have it stopped, without waiting for that."""
+        """Stop it without waiting; nobody will ask for it any more."""
         self.abandon()
         self._tasks.cancel()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited.  Whoever wants the context next takes what it still says."""
+        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
         self.abandoned = True
         if not self.over and not self._stopping:
             self._stopping, self._why = "interrupted", "interrupt"
@@ -133,7 +132,7 @@ class Cell:
             self._box.link.post(frames.encode(self._operation.number, frames.SIGNAL, _INTERRUPT))
 
     def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         self._attended = True
         try:
             return self._next_event()
@@ -164,15 +163,15 @@ class Cell:
         if kind in _STREAMS:
             return self._print(_STREAMS[kind], payload)
         if kind == frames.DATA:
-            return self._displayed.take(payload)
+            return self._displays.take(payload)
         if kind == frames.EVENT:
             self._call(payload)
         elif kind == frames.CREDIT:
             self._feed()
         elif kind == frames.STARTED:
-            told = frames.decode_json(payload)
-            self.lost_before = self.lost_before or bool(told.get("lost"))
-            return Started(int(told["pid"]))
+            start = frames.decode_json(payload)
+            self.lost_before = self.lost_before or bool(start.get("lost"))
+            return Started(int(start["pid"]))
         elif kind == frames.EXIT:
             return self._conclude(frames.decode_json(payload), None)
         elif kind == frames.FAIL:
@@ -182,31 +181,31 @@ class Cell:
     # --- what it says
 
     def _print(self, stream: str, data: bytes) -> CellEvent | None:
-        allowed = self._printed.allow(data)
+        allowed = self._output.allow(data)
         if len(allowed) < len(data):
             self.interrupt("output")
-        self._printed.keep(stream, allowed)
+        self._output.keep(stream, allowed)
         return Output(stream, allowed) if allowed else None
 
     def _call(self, payload: bytes) -> None:
         """The code calls a tool of its owner's."""
         try:
-            told = frames.decode_json(payload)
+            request = frames.decode_json(payload)
         except frames.Garbled:
             return
         self._called += 1
         if self._called > MAX_CALLS:
-            self._reply(refusal(told.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
+            self._reply(refusal(request.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
         elif self._calling + len(payload) > MAX_CALLING or not self._tasks.has_room():
-            self._reply(refusal(told.get("call"), "ToolError", "too many calls at once"))
+            self._reply(refusal(request.get("call"), "ToolError", "too many calls at once"))
         else:
             self._calling += len(payload)
-            self._tasks.start(self._answer, told, len(payload))
+            self._tasks.start(self._answer, request, len(payload))
 
-    def _answer(self, told: dict[str, Any], size: int) -> None:
+    def _answer(self, request: dict[str, Any], size: int) -> None:
         before = calling.set((*calling.get(), self))
         try:
-            call, answer = self._tools.call(told)
+            call, answer = self._tools.call(request)
         finally:
             calling.reset(before)
         self._calling -= size
@@ -222,7 +221,7 @@ class Cell:
         try:
             self._send(frames.ANSWER, answer)
         except Gone:
-            pass  # nobody waits for it any more
+            pass  # nobody waits for the answer any more
 
     # --- how it ends
 
@@ -231,7 +230,7 @@ class Cell:
         self._box.link.close(self._operation)
 
     def _send(self, kind: int, payload: bytes | memoryview = b"") -> None:
-        self._box.tell(frames.encode(self._operation.number, kind, payload))
+        self._box.send(frames.encode(self._operation.number, kind, payload))
 
     def _room(self) -> int:
         """Bytes of input that may be sent in one frame."""
@@ -250,7 +249,7 @@ class Cell:
                 self._input = None
                 self._send(frames.INPUT_END)
         except Gone:
-            self._input = None  # what became of the code is told by its events
+            self._input = None  # its events tell what became of the code
 
     def _overdue(self) -> CellEvent | None:
         """Time is up: interrupt it; then end its kernel; then the sandbox."""
@@ -272,22 +271,22 @@ class Cell:
         """The cell has ended, or its kernel or sandbox has: gather what is known and judge it."""
         duration = monotonic() - self._begin
         self._tasks.cancel()
-        told = (end or {}).get("kernel")
-        told = told if isinstance(told, dict) else {}
+        kernel = (end or {}).get("kernel")
+        kernel = kernel if isinstance(kernel, dict) else {}
         died = end is None or bool(end.get("died"))
         spent = self._box.spent(final=end is None) if died else None
         disk, why = (end or {}).get("disk") or {}, str((end or {}).get("why") or "")
         facts = CellFacts(
             language=str(self._request.get("language")),
-            status=str(told.get("status", "")),
-            code=int(end["code"] if end is not None and died else told.get("code") or 0),
+            status=str(kernel.get("status", "")),
+            code=int(end["code"] if end is not None and died else kernel.get("code") or 0),
             died=died,
             lost=problem is not None,
             why="timeout" if why == "overdue" else self._why or why,
-            error=self._displayed.error,
+            error=self._displays.error,
             reason="closed" if self._box.closed else spent.reason if spent is not None else "",
             oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
-            stderr_tail=self._printed.tail("stderr", 4096),
+            stderr_tail=self._output.tail("stderr", 4096),
             disk_free=disk.get("free"),
             inodes_free=disk.get("inodes_free"),
             refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
@@ -295,24 +294,24 @@ class Cell:
         if spent is not None:
             self._box.see(spent)
         else:
-            self._box.see_later()  # to ask would make every turn of a session slower
+            self._box.see_later()  # to ask the wall would make every turn of a session slower
         error = judge_cell(facts, self._limits)
-        out, err = self._printed.bytes("stdout"), self._printed.bytes("stderr")
-        count = told.get("count")
+        out, err = self._output.bytes("stdout"), self._output.bytes("stderr")
+        count = kernel.get("count")
         self.result = Result(
             stdout=out.decode(errors="replace"),
             stderr=err.decode(errors="replace"),
             exit_code=facts.exit_code(error),
             duration=duration,
-            cpu_time=float(told.get("cpu") or 0.0),
-            memory_peak=int(told.get("peak") or 0),
+            cpu_time=float(kernel.get("cpu") or 0.0),
+            memory_peak=int(kernel.get("peak") or 0),
             error=error,
-            truncated=self._printed.cut or self._displayed.cut,
+            truncated=self._output.cut or self._displays.cut,
             stdout_bytes=out,
             stderr_bytes=err,
             wall=self._box.wall,
-            results=tuple(self._displayed.displays),
-            logs=self._printed.logs(),
+            results=tuple(self._displays.displays),
+            logs=self._output.logs(),
             artifacts=_artifacts((end or {}).get("artifacts")),
             execution_count=count if isinstance(count, int) else None,
             tool_calls=tuple(self._calls),
@@ -321,9 +320,9 @@ class Cell:
         self._close()
         return End(self.result) if error is None else Failed(error)
 
-    def _refused(self, told: dict[str, Any]) -> CellEvent:
-        """The cell could not even be begun."""
-        number, message = told.get("errno"), str(told.get("message", ""))[:1000]
+    def _refused(self, failure: dict[str, Any]) -> CellEvent:
+        """The agent could not even begin the cell."""
+        number, message = failure.get("errno"), str(failure.get("message", ""))[:1000]
         self._close()
         if number == 38:
             return self._fail(
@@ -347,97 +346,19 @@ class Cell:
         return Failed(error)
 
 
-def _artifacts(told: Any) -> tuple[Artifact, ...]:
+def _artifacts(files: Any) -> tuple[Artifact, ...]:
     try:
         return tuple(
             Artifact(str(path), int(size), guess_type(str(path))[0] or "application/octet-stream")
-            for path, size in told or ()
+            for path, size in files or ()
         )
     except NONSENSE:
         return ()
 
 
-class CellEvents:
-    """The events of one cell, in order; it starts with the first and ends with `end`."""
-
-    def __init__(self, start: Any, over: Any, stdin: Data | None, interactive: bool = False) -> None:
-        self._start, self._tell_over, self._stdin, self._interactive = start, over, stdin, interactive
-        self._starting = Lock()
-        self._cell: Cell | None = None
-        self._where: Any = None
-        self._over = False
-
-    def write(self, data: str | Data) -> None:
-        """Write to the standard input of an interactive cell; waits when it does not read."""
-        (self._interactive_cell()).write(data)
-
-    def close_stdin(self) -> None:
-        """Nothing more comes on the standard input of an interactive cell."""
-        (self._interactive_cell()).close_stdin()
-
-    def _interactive_cell(self) -> Cell:
-        if not self._interactive:
-            raise InvalidRun("This cell takes no input while it runs.", hint="Stream it with interactive=True.")
-        return self._begun()
-
-    def _begun(self) -> Cell:
-        """The cell, started if it is not."""
-        with self._starting:
-            if self._cell is None:
-                self._cell, self._where = self._start()
-                if self._stdin is not None:
-                    self._cell.feed(self._stdin)
-            return self._cell
-
-    def __iter__(self) -> CellEvents:
-        return self
-
-    def __next__(self) -> CellEvent:
-        if self._over:
-            raise StopIteration
-        if self._cell is None:
-            self._begun()
-        assert self._cell is not None
-        try:
-            event = self._cell.next_event()
-        except ClocheError:
-            self._over = True
-            self._tell_over(self._cell, self._where)
-            raise
-        if event is None:
-            assert self._cell.result is not None
-            event = End(self._cell.result)
-        if isinstance(event, End):
-            self._over = True
-            self._tell_over(self._cell, self._where)
-        return event
-
-    @property
-    def result(self) -> Result | None:
-        """What it came to, once it is over."""
-        return None if self._cell is None else self._cell.result
-
-    @property
-    def began(self) -> bool:
-        """Has its turn in its context come?"""
-        return self._cell is not None
-
-    def interrupt(self) -> None:
-        """Have it stop; its variables stay."""
-        if self._cell is not None:
-            self._cell.interrupt()
-
-    def __del__(self) -> None:
-        if self._cell is not None:
-            self._cell.abandon()
-
-
 def _remedy(language: object) -> str:
-    """How a language that is missing can be had."""
+    """How to install a language that is missing."""
     from cloche import languages
     from cloche.languages.availability import remedy
 
     return remedy(languages.find(language)) if isinstance(language, str) else ""
-
-
-__all__ = ["Cell", "CellEvents"]

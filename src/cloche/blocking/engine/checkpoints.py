@@ -1,231 +1,204 @@
 # Generated from src/cloche/engine/checkpoints.py by scripts/blocking.py: edit that file instead.
-"""Undo for code: checkpoints of a session's variables and files, restored or branched from in milliseconds."""
+"""Checkpoints of a sandbox of this host: the agent copies variables and files; here is which there are."""
 
 from __future__ import annotations
 
 from time import time
 
-from cloche.blocking.engine.contexts import Context
-from cloche.blocking.io.tasks import Lock
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
-from cloche.model.history import FileChanges, Moment, Restored
+from cloche.model.history import Best, FileChanges, Restored
+from cloche.sandbox.facts import CheckpointFacts, ContextFacts
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _collections_abc import Callable, Sequence
     from typing import Any
 
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.engine.attempts import HostTrial
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.blocking.sandbox.backend import Session
+    from cloche.model.result import Result
 
-MAX_CHECKPOINTS = 16  # of one sandbox, unless it says otherwise
-MOST = 60  # that it may ask for; the agent keeps a few more, for our own use
+_MOST_UNDONE = 60  # runs that can be undone
 _FILES_ONLY = {"contexts": False}
 
 
-class Checkpoint:
-    """A moment of a session that can be gone back to."""
+class HostCheckpoints:
+    """The checkpoints of one sandbox."""
 
-    def __init__(self, box: Sandbox, identity: str, name: str, told: dict[str, Any]) -> None:
-        self._box = box
-        self.id, self.name, self.time = identity, name, time()
-        self.lost: dict[str, Any] = _dictionary(told.get("lost"))  # what the copies could not carry
-        self.removed = self.pinned = False  # pinned: for our own use, neither listed nor counted
-        self.contexts: tuple[Context, ...] = ()  # those that there were
-
-    def __repr__(self) -> str:
-        return f"<checkpoint {self.name or self.id}>"
-
-    def restore(self) -> Restored:
-        """Go back to it: variables and files as they were."""
-        return self._box.restore(self)
-
-    def branch(self, *, files: str = "shared", context: str | Context | None = None) -> Context:
-        """A new context that goes on from it."""
-        return self._box.branch(self, files=files, context=context)
-
-    def remove(self) -> None:
-        """Forget it."""
-        self._box.checkpoints.remove(self)
-
-
-class Checkpoints:
-    """`box.checkpoints`: those of a sandbox, oldest first."""
-
-    def __init__(self, box: Sandbox, most: int) -> None:
-        if type(most) is not int or not 1 <= most <= MOST:
-            raise InvalidRun(f"checkpoints must be a number from 1 to {MOST}, not {most!r:.100}.")
-        self._box, self._most = box, most
-        self._by_id: dict[str, Checkpoint] = {}
+    def __init__(self, box: HostSandbox, session: Session, most: int, undo: bool) -> None:
+        self._box, self._session, self._most, self._undo = box, session, most, undo
+        self._by_id: dict[str, CheckpointFacts] = {}
+        self._contexts: dict[str, tuple[ContextFacts, ...]] = {}  # by checkpoint: those that there were
+        self._pinned: set[str] = set()  # for our own use, neither listed nor counted
         self._made = 0
-        self._taking = Lock()  # one at a time, or two could have the same name
+        self._before_runs: list[str | ClocheError] = []  # what `undo` goes back to, or why it cannot
 
-    def list(self) -> list[Checkpoint]:
-        """All that there are."""
-        return [known for known in self._by_id.values() if not known.pinned]
+    def take(self, name: str) -> CheckpointFacts:
+        """Make a checkpoint; an old one without a name may have to go for it."""
+        if name and any(name == known.name for known in self._by_id.values()):
+            raise InvalidRun(f"There is a checkpoint {name!r} already.", hint="Remove it, or choose another name.")
+        self._make_room()
+        return self._take(name)
 
-    def get(self, which: str | Checkpoint) -> Checkpoint:
-        """The checkpoint of this name or id."""
-        if isinstance(which, Checkpoint):
-            if self._by_id.get(which.id) is which:
-                return which
-        elif isinstance(which, str) and which:
-            for checkpoint in self.list():
-                if checkpoint.name == which:
-                    return checkpoint
-            if which in self._by_id:
-                return self._by_id[which]
-        raise Gone(f"There is no checkpoint {which!r:.100}.", hint="`box.checkpoints.list()` has those that there are.")
+    def take_pinned(self, *, files_only: bool = False) -> str:
+        """Make one for our own use, when nothing runs; its id."""
+        with self._session.quiet():
+            taken = self._take("", files_only)
+            self._pinned.add(taken.id)
+        return taken.id
 
-    def take(self, name: str = "", *, pinned: bool = False, files_only: bool = False) -> Checkpoint:
-        """Make one of all contexts and files, when nothing runs; a pinned one is for our own use, until removed."""
-        if not isinstance(name, str) or len(name) > 200:
-            raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
-        with self._taking:
-            if name and any(name == known.name for known in self._by_id.values()):
-                raise InvalidRun(f"There is a checkpoint {name!r} already.", hint="Remove it, or choose another name.")
-            if not pinned:
-                self._make_room()
-            self._made += 1
-            identity = f"checkpoint-{self._made}"
-            with self._quiet():
-                try:
-                    told = self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
-                except ClocheError:
-                    raise
-                except BaseException:  # we are called off, and the agent does not know
-                    self._post({"method": "forget checkpoint", "name": identity})
-                    raise
-                contexts = tuple(context for context in self._box.contexts.list() if context.known)
-            checkpoint = Checkpoint(self._box, identity, name, told)
-            checkpoint.pinned, checkpoint.contexts = pinned, contexts
-            self._by_id[identity] = checkpoint
-            return checkpoint
-
-    def restore(self, which: str | Checkpoint) -> Restored:
-        """Make variables and files what they were; contexts made since are gone."""
-        checkpoint = self.get(which)
-        with self._quiet():
-            told = self._call({"method": "restore", "name": checkpoint.id})
-            self._box.contexts.set(checkpoint.contexts)
-        files = _check_files(told, "Variables are what they were, but ")
-        names = told.get("restarted")
-        restarted = tuple(str(name) for name in names) if isinstance(names, list) else ()
-        return Restored(_dictionary(told.get("lost")), restarted, files)
-
-    def restore_files(self, checkpoint: Checkpoint) -> None:
-        """Make the files what they were, and leave the variables."""
-        told = self._call({"method": "restore", "name": checkpoint.id, **_FILES_ONLY})
-        _check_files(told, "")
-
-    def changes(self, checkpoint: Checkpoint) -> FileChanges:
-        """What has changed in the files since."""
-        told = _dictionary((self._call({"method": "changes", "name": checkpoint.id})).get("changes"))
-        return FileChanges(*(_names(told.get(kind)) for kind in ("created", "changed", "removed")))
-
-    def branch(self, which: str | Checkpoint | None, source: Context, files: str) -> Context:
-        """A new context that goes on from a checkpoint's variables, or the live ones."""
-        if files not in ("shared", "copy"):
-            raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
-        checkpoint = None if which is None else self.get(which)
-        branch = self._box.contexts.add_branch(source)
-        request: dict[str, Any] = {"method": "branch", "context": source.id, "new": branch.id, "files": files}
-        request["name"] = None if checkpoint is None else checkpoint.id
-        if checkpoint is None:
-            source.take()  # a context in use is forked when it is done
+    def _take(self, name: str, files_only: bool = False) -> CheckpointFacts:
+        self._made += 1
+        identity = f"checkpoint-{self._made}"
         try:
-            told = self._call(request)
+            answer = self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
+        except ClocheError:
+            raise
+        except BaseException:  # we are called off, and the agent does not know
+            self._post({"method": "forget checkpoint", "name": identity})
+            raise
+        taken = self._by_id[identity] = CheckpointFacts(identity, name, time(), _dictionary(answer.get("lost")))
+        self._contexts[identity] = self._box.sessions.known()
+        return taken
+
+    def remember(self, quiet: Callable[[], Any]) -> None:
+        """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""
+        try:
+            self._make_room()
+            with quiet():
+                self._before_runs.append((self._take("")).id)
+        except (FileProblem, Refused) as problem:
+            self._before_runs.append(problem)
+        del self._before_runs[:-_MOST_UNDONE]
+
+    def restore(self, checkpoint: str) -> Restored:
+        """Make variables and files what they were; contexts made since are gone."""
+        answer = self._call({"method": "restore", "name": checkpoint})
+        self._box.sessions.set(self._contexts[checkpoint])
+        files = _check_files(answer, "Variables are what they were, but ")
+        names = answer.get("restarted")
+        restarted = tuple(str(name) for name in names) if isinstance(names, list) else ()
+        return Restored(_dictionary(answer.get("lost")), restarted, files)
+
+    def undo(self) -> Restored:
+        """Go back to before the last run."""
+        if not self._undo:
+            raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
+        last = self._before_runs[-1] if self._before_runs else None
+        if isinstance(last, ClocheError):
+            raise Gone(f"The last run cannot be undone, for no checkpoint could be made: {last.message}", last.hint)
+        if last is None or last not in self._by_id:
+            raise Gone("There is no run left to undo.")
+        restored = self.restore(last)
+        self._before_runs.pop()
+        self.remove(last)
+        return restored
+
+    def restore_files(self, checkpoint: str) -> None:
+        """Make the files what they were, and leave the variables."""
+        _check_files(self._call({"method": "restore", "name": checkpoint, **_FILES_ONLY}), "")
+
+    def changes(self, checkpoint: str) -> FileChanges:
+        """What has changed in the files since."""
+        found = _dictionary((self._call({"method": "changes", "name": checkpoint})).get("changes"))
+        return FileChanges(*(_names(found.get(kind)) for kind in ("created", "changed", "removed")))
+
+    def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
+        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        branch = self._box.sessions.new(source.language, source.cwd, {})
+        branch.is_branch = True
+        request = {"method": "branch", "context": source.id, "new": branch.id, "files": files, "name": checkpoint}
+        try:
+            answer = self._call(request)
         except ClocheError:
             raise
         except BaseException:
             self._post({"method": "remove context", "context": branch.id})
             raise
-        finally:
-            if checkpoint is None:
-                source.free(None)
-        if isinstance(told.get("cwd"), str):
-            branch.cwd = told["cwd"]
-        self._box.contexts.keep(branch)
+        if isinstance(answer.get("cwd"), str):
+            branch.cwd = answer["cwd"]
+        self._box.sessions.keep(branch)
         return branch
 
-    def replace(self, context: Context, branch: Context) -> None:
+    def replace(self, context: ContextFacts, branch: ContextFacts) -> None:
         """Let a context go on as one of its branches."""
-        context.take()
-        try:
+        with self._session.turn(context.id):
             self._call({"method": "replace context", "context": context.id, "by": branch.id, "name": ""})
-        finally:
-            context.free(None)
-        self._box.contexts.forget(branch.id)
+        self._box.sessions.forget(branch.id)
 
-    def remove(self, which: str | Checkpoint) -> None:
-        """Forget one; what only it held is freed."""
-        checkpoint = self.get(which)
-        del self._by_id[checkpoint.id]
-        checkpoint.removed = True
-        self._call({"method": "forget checkpoint", "name": checkpoint.id})
+    def remove(self, checkpoint: str) -> None:
+        """Forget a checkpoint; what only it held is freed."""
+        del self._by_id[checkpoint]
+        del self._contexts[checkpoint]
+        self._pinned.discard(checkpoint)
+        self._call({"method": "forget checkpoint", "name": checkpoint})
+
+    def went_on(self, before: str) -> None:
+        """An attempt was kept: that is a run, too."""
+        if self._undo:
+            self._pinned.discard(before)
+            self._before_runs.append(before)
+        else:
+            self.remove(before)
+
+    def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> HostTrial:
+        """Run code in a branch of a context, and see what it changes."""
+        from cloche.blocking.engine.attempts import attempt
+
+        return attempt(self._box, self._session, source, code, timeout)
+
+    def best_of(
+        self,
+        source: ContextFacts,
+        candidates: Sequence[str],
+        score: str | Callable[[Result], float],
+        timeout: float | None,
+    ) -> Best:
+        """Run candidates in branches of a context, and let it go on as the best."""
+        from cloche.blocking.engine.attempts import best_of
+
+        return best_of(self._box, self._session, source, candidates, score, timeout)
+
+    def list(self) -> list[CheckpointFacts]:
+        """All that the owner can see, oldest first."""
+        return [*self._seen()]
+
+    def _seen(self) -> tuple[CheckpointFacts, ...]:
+        return tuple(known for known in self._by_id.values() if known.id not in self._pinned)
 
     def _make_room(self) -> None:
-        while len(self.list()) >= self._most:
-            unnamed = next((known for known in self.list() if not known.name), None)
+        while len(self._seen()) >= self._most:
+            unnamed = next((known for known in self._seen() if not known.name), None)
             if unnamed is None:
                 raise Refused(
                     f"There are {self._most} named checkpoints already.",
                     hint="Remove one, or make the sandbox with checkpoints= more.",
                 )
-            self.remove(unnamed)
+            self.remove(unnamed.id)
 
     def _post(self, request: dict[str, Any]) -> None:
-        """Ask for something without waiting for the answer."""
+        """Send a request without waiting for the answer."""
         operation = self._box.link.open()
         self._box.link.post(frames.encode_json(operation.number, frames.CALL, request))
         self._box.link.close(operation)
-
-    def _quiet(self) -> Quiet:
-        return Quiet(self._box.contexts.list())
 
     def _call(self, request: dict[str, Any]) -> dict[str, Any]:
         return self._box.files.call(request, str(request["name"] or request.get("context")))
 
 
-class Quiet:
-    """All contexts, with nothing running in any of them."""
-
-    def __init__(self, contexts: list[Context]) -> None:
-        self._contexts = sorted(contexts, key=lambda context: context.id)  # everybody takes them in the same order
-        self._taken: list[Context] = []
-
-    def __enter__(self) -> None:
-        try:
-            for context in self._contexts:
-                try:
-                    context.take()
-                except Gone:
-                    continue  # it was removed meanwhile
-                self._taken.append(context)
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        while self._taken:
-            self._taken.pop().free(None)
-
-
-def checkpoint_moment(checkpoint: Checkpoint, kind: str = "checkpoint") -> Moment:
-    """Its entry in the history."""
-    return Moment(kind, time(), name=checkpoint.name or checkpoint.id)
-
-
-def _check_files(told: dict[str, Any], prefix: str) -> dict[str, Any]:
-    files = _dictionary(told.get("files"))
+def _check_files(answer: dict[str, Any], prefix: str) -> dict[str, Any]:
+    files = _dictionary(answer.get("files"))
     if files.get("problem"):
         message = f"{prefix}not all files could be restored: {str(files['problem'])[:500]}."
         raise FileProblem(message[0].upper() + message[1:], "Free some disk space and restore again.")
     return files
 
 
-def _dictionary(told: Any) -> dict[str, Any]:
-    return told if isinstance(told, dict) else {}
+def _dictionary(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def _names(told: Any) -> tuple[str, ...]:
-    return tuple(str(name) for name in told) if isinstance(told, list) else ()
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(str(name) for name in value) if isinstance(value, list) else ()

@@ -1,18 +1,14 @@
 # Generated from src/cloche/engine/files.py by scripts/blocking.py: edit that file instead.
-"""Files in a sandbox: every operation is carried out by the agent, inside the wall."""
+"""Files of a sandbox of this host: every operation is carried out by the agent, inside the wall."""
 
 from __future__ import annotations
 
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
-from _collections_abc import Mapping
 from time import monotonic
 
-from cloche.blocking.engine import calls
+from cloche.blocking.engine import agent_requests
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
-from cloche.blocking.engine.transfers import Reading, Writing, entry
-from cloche.engine.checks import checked_data, checked_env
-from cloche.engine.checks import checked_path as _checked
-from cloche.errors import FileMissing, FileProblem, InvalidRun
+from cloche.blocking.engine.transfers import HostReader, HostWriter, entry
 from cloche.model.files import Change, Entry, Listing
 from cloche.wire import frames
 
@@ -20,223 +16,174 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.blocking.engine.box import Box
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.sandbox.checks import Data
 
-MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
 
+class HostFiles:
+    """The files of one sandbox; relative paths start at /sandbox."""
 
-class Files:
-    """`box.files`: paths are inside the sandbox; relative ones start at /sandbox."""
-
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: HostSandbox) -> None:
         self._box = box
 
-    def write(
-        self,
-        path: str,
-        data: str | bytes | bytearray | memoryview,
-        *,
-        mode: int | None = None,
-        append: bool = False,
-    ) -> Entry:
-        """Write a file; folders on the way are made.  It is replaced as a whole, or stays as it was."""
-        checked = checked_data("data", data)
-        with self.write_stream(path, mode=mode, append=append) as writing:
-            writing.write(checked)
-            return writing.finish()
+    def write(self, path: str, data: Data, mode: int | None, append: bool) -> Entry:
+        """Write a file, and make the folders on the way."""
+        writer = self.writer(path, mode, append)
+        try:
+            writer.begin()
+            writer.write(data)
+            return writer.finish()
+        except BaseException:
+            writer.abort()
+            raise
 
-    def write_stream(
+    def writer(
         self,
         path: str,
-        *,
-        mode: int | None = None,
-        append: bool = False,
+        mode: int | None,
+        append: bool,
         in_place: bool = False,
-        attributes: Mapping[str, str] | None = None,
-    ) -> Writing:
-        """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to.
-
-        With `in_place` everybody sees it grow, and it stays the same file.  `attributes` are what it has as xattrs in
-        the `user` namespace from then on, instead of those that it had.
-        """
-        if mode is not None and (type(mode) is not int or not 0 <= mode <= 0o777):
-            raise InvalidRun(f"mode must be between 0o000 and 0o777, not {mode!r:.100}.")
-        request: dict[str, Any] = {"method": "write", "path": _checked(path), "mode": mode, "append": append}
+        attributes: dict[str, str] | None = None,
+    ) -> HostWriter:
+        """Write a file piece by piece."""
+        request: dict[str, Any] = {"method": "write", "path": path, "mode": mode, "append": append}
         if in_place:
             request["in_place"] = True
         if attributes is not None:
-            request["attributes"] = checked_env(attributes)
-        return Writing(self._box, request)
+            request["attributes"] = attributes
+        return HostWriter(self._box, request)
 
-    def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """The contents of a file, or a part of them."""
-        parts: list[bytes] = []
-        total = 0
-        with self.read_stream(path, offset=offset, length=length) as reading:
-            for part in reading:
-                parts.append(part)
-                total += len(part)
-                if total > MAX_READ:
-                    raise FileProblem(f"{path} is larger than {MAX_READ} bytes.", "Read it with read_stream.", 27)
+    def read(self, path: str, length: int | None = None) -> bytes:
+        """The contents of a file, or their beginning."""
+        reader = self.reader(path, 0, length)
+        parts = []
+        try:
+            reader.begin()
+            while piece := reader.next():
+                parts.append(piece)
+        finally:
+            reader.close()
         return b"".join(parts)
 
-    def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> Reading:
-        """Read a file piece by piece, however large it is; iterate over what this returns."""
-        for name, value in (("offset", offset), ("length", 0 if length is None else length)):
-            if type(value) is not int or not 0 <= value < 1 << 62:
-                raise InvalidRun(f"{name} must be a whole number of bytes, not {value!r:.100}.")
-        request = {"method": "read", "path": _checked(path), "offset": offset, "length": length}
-        return Reading(self._box, request)
+    def reader(self, path: str, offset: int, length: int | None) -> HostReader:
+        """Read a file piece by piece."""
+        return HostReader(self._box, {"method": "read", "path": path, "offset": offset, "length": length})
 
-    def read_text(self, path: str) -> str:
-        """The contents of a file as text; what is not UTF-8 shows as replacement characters."""
-        return (self.read(path)).decode(errors="replace")
-
-    def list(self, path: str = ".", *, depth: int = 1) -> Listing:
-        """What is in a folder, and in the folders below it when `depth` says so."""
-        if type(depth) is not int or depth < 1:
-            raise InvalidRun("depth must be 1 or more.")
-        operation = calls.ask(self._box, {"method": "list", "path": _checked(path), "depth": depth})
+    def list(self, path: str, depth: int = 1) -> Listing:
+        """The entries of a folder, and with `depth` those of the folders below it."""
+        operation = agent_requests.ask(self._box, {"method": "list", "path": path, "depth": depth})
         listing = Listing()
         try:
             while True:
-                kind, payload = calls.answer(self._box, operation, path)
+                kind, payload = agent_requests.answer(self._box, operation, path)
                 if kind in (frames.EVENT, frames.REPLY):
-                    told = calls.told(payload)
-                    listing += _entries(told.get("entries"))
-                    listing.truncated = bool(told.get("truncated"))
+                    fields = agent_requests.decoded(payload)
+                    listing += _entries(fields.get("entries"))
+                    listing.truncated = bool(fields.get("truncated"))
                 if kind == frames.REPLY:
                     return listing
         finally:
             self._box.link.close(operation)
 
     def stat(self, path: str) -> Entry:
-        """What is at a path; a link is told as a link."""
-        return entry((self.call({"method": "stat", "path": _checked(path)}, path)).get("entry"))
-
-    def exists(self, path: str) -> bool:
-        """Is there something at this path?"""
-        try:
-            self.stat(path)
-        except FileMissing:
-            return False
-        return True
+        """The entry at a path."""
+        return entry((self.call({"method": "stat", "path": path}, path)).get("entry"))
 
     def mkdir(self, path: str) -> bool:
         """Make a folder and those on the way; False when it was there."""
-        return bool((self.call({"method": "mkdir", "path": _checked(path)}, path)).get("created"))
+        return bool((self.call({"method": "mkdir", "path": path}, path)).get("created"))
 
     def rename(self, path: str, new_path: str) -> Entry:
         """Rename or move a file or folder."""
-        request = {"method": "rename", "path": _checked(path), "new_path": _checked(new_path)}
-        return entry((self.call(request, path)).get("entry"))
+        return entry((self.call({"method": "rename", "path": path, "new_path": new_path}, path)).get("entry"))
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
-        self.call({"method": "remove", "path": _checked(path)}, path)
+        """Remove a file, or a folder with everything in it."""
+        self.call({"method": "remove", "path": path}, path)
 
-    def watch(self, path: str = ".", *, recursive: bool = False) -> Watch:
-        """Be told what changes in a folder: iterate over what this returns, and close it."""
-        operation = calls.ask(self._box, {"method": "watch", "path": _checked(path), "recursive": recursive})
-        kind, _ = calls.answer(self._box, operation, path)
+    def watch(self, path: str, recursive: bool) -> HostWatcher:
+        """Watch a folder."""
+        operation = agent_requests.ask(self._box, {"method": "watch", "path": path, "recursive": recursive})
+        kind, _ = agent_requests.answer(self._box, operation, path)
         if kind != frames.STARTED:
-            raise calls.nonsense()
-        return Watch(self._box, operation)
+            raise agent_requests.nonsense()
+        return HostWatcher(self._box, operation)
 
     def disk(self) -> dict[str, int]:
         """The workspace's file system: total and free, in bytes and in files."""
-        told = self.call({"method": "disk"}, "/sandbox")
+        fields = self.call({"method": "disk"}, "/sandbox")
         try:
-            return {name: int(told[name]) for name in ("total", "free", "inodes", "inodes_free")}
+            return {name: int(fields[name]) for name in ("total", "free", "inodes", "inodes_free")}
         except NONSENSE as problem:
-            raise calls.nonsense() from problem
+            raise agent_requests.nonsense() from problem
 
-    def call(self, request: dict[str, Any], path: str) -> dict[str, Any]:
-        """Ask the agent for something that is answered once."""
-        operation = calls.ask(self._box, request)
-        try:
-            return calls.reply(self._box, operation, path)
-        finally:
-            self._box.link.close(operation)
+    def call(self, request: dict[str, Any], about: str) -> dict[str, Any]:
+        """Ask the agent for something that is answered once; errors begin with `about`."""
+        return agent_requests.call(self._box, request, about)
 
 
-class Watch:
+class HostWatcher:
     """Changes in a folder, as they happen."""
 
-    def __init__(self, box: Box, operation: Operation) -> None:
+    def __init__(self, box: HostSandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._open = True
-        self._told: deque[Change] = deque()
+        self._waiting: deque[Change] = deque()
 
-    def next_change(self, timeout: float | None = None) -> Change | None:
+    def next_change(self, timeout: float | None) -> Change | None:
         """The next change; None when there is none in time, or the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
-        while self._open or self._told:
-            if self._told:
-                change: Change = self._told.popleft()
+        while self._open or self._waiting:
+            if self._waiting:
+                change: Change = self._waiting.popleft()
                 return change
             try:
                 kind, payload = self._box.link.receive(self._operation, deadline)
             except (TimeoutError, Lost):
                 return None
             if kind == frames.EVENT:
-                self._told.extend(_changes(calls.told(payload).get("changes")))
+                self._waiting.extend(_changes(agent_requests.decoded(payload).get("changes")))
             if kind in (frames.REPLY, frames.FAIL):
                 self._open = False
         return None
 
     def drain(self) -> list[Change]:
-        """All that has happened by now and that nobody was told of."""
-        self._box.tell(frames.encode(self._operation.number, frames.INPUT))
+        """All changes so far that were not returned yet."""
+        self._box.send(frames.encode(self._operation.number, frames.INPUT))
         is_all = not self._open
         while not is_all:
-            kind, payload = calls.answer(self._box, self._operation, "watch")
+            kind, payload = agent_requests.answer(self._box, self._operation, "watch")
             if kind == frames.EVENT:
-                told = calls.told(payload)
-                self._told.extend(_changes(told.get("changes")))
-                is_all = bool(told.get("all"))
+                fields = agent_requests.decoded(payload)
+                self._waiting.extend(_changes(fields.get("changes")))
+                is_all = bool(fields.get("all"))
             else:
                 self._open, is_all = False, True
-        changes = [*self._told]
-        self._told.clear()
+        changes = [*self._waiting]
+        self._waiting.clear()
         return changes
 
     def close(self) -> None:
         """Stop watching."""
         if self._open:
             self._open = False
-            self._told.clear()
+            self._waiting.clear()
             self._box.link.close(self._operation)
-            calls.cancel(self._box, self._operation)
-
-    def __iter__(self) -> Watch:
-        return self
-
-    def __next__(self) -> Change:
-        change = self.next_change()
-        if change is None:
-            raise StopIteration
-        return change
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            agent_requests.cancel(self._box, self._operation)
 
 
-def _changes(told: Any) -> list[Change]:
+def _changes(changes: Any) -> list[Change]:
     try:
-        return [_change(str(change["kind"]), str(change["path"])) for change in told]
+        return [_change(str(change["kind"]), str(change["path"])) for change in changes]
     except NONSENSE as problem:
-        raise calls.nonsense() from problem
+        raise agent_requests.nonsense() from problem
 
 
 def _change(kind: str, path: str) -> Change:
     return Change("rename", path, arrived=True) if kind == "arrive" else Change(kind, path)
 
 
-def _entries(told: Any) -> list[Entry]:
-    if not isinstance(told, list):
-        raise calls.nonsense()
-    return [entry(each) for each in told]
+def _entries(entries: Any) -> list[Entry]:
+    if not isinstance(entries, list):
+        raise agent_requests.nonsense()
+    return [entry(each) for each in entries]

@@ -16,11 +16,11 @@ from cloche.wire import frames
 
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
-_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; room for more than a little is dear to get
+_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; more memory than a little takes long to get
 STALLED_S = 30.0  # an agent that takes nothing for so long is lost
 
 
-# What comes of it when an answer is not of the form that it should have.
+# Raised while an answer is taken apart that has not the form that it should have.
 NONSENSE = (frames.Garbled, AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
@@ -29,12 +29,12 @@ class Lost(Exception):
 
 
 class Operation:
-    """One thing that was asked of the agent, and what has come back so far."""
+    """One request to the agent, and the frames that have come back so far."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.inbox: deque[tuple[int, bytes]] = deque()
-        self.waiting = 0  # bytes in it
+        self.waiting = 0  # bytes in the inbox
         self.input_credit = frames.WINDOW  # bytes that we may send
         self.allowance = frames.WINDOW  # bytes that the agent may send
         self.consumed = 0  # bytes taken from the inbox and not granted anew
@@ -57,7 +57,7 @@ class Link:
         self._expected = _LITTLE  # bytes to have room for at the next read
 
     def connect(self, stream: Stream) -> None:
-        """Speak on this stream; before that, only `open` is of use."""
+        """Use this stream from now on; before that, only `open` can be called."""
         self._stream = stream
 
     def open(self) -> Operation:
@@ -67,7 +67,7 @@ class Link:
         return operation
 
     def close(self, operation: Operation) -> None:
-        """Forget an operation; what still comes for it is thrown away."""
+        """Forget an operation; frames that still come for it are dropped."""
         self._operations.pop(operation.number, None)
 
     def send(self, data: bytes) -> None:
@@ -115,7 +115,7 @@ class Link:
             self._transmit(frames.credit(operation.number, granted))
 
     def await_credit(self, operation: Operation, deadline: float | None = None) -> int:
-        """Wait until input may be sent, or the operation is over; how many bytes.  Others may receive meanwhile."""
+        """Wait until input may be sent, or the operation is over; how many bytes.  Others can receive meanwhile."""
         if operation.input_credit <= 0:
             with self._turn:
                 while operation.input_credit <= 0 and not operation.over:
@@ -133,7 +133,7 @@ class Link:
             raise TimeoutError
 
     def _read(self, timeout: float | None) -> bool:
-        """Read once, with the turn released meanwhile; the others wait until we have.  Was there anything?"""
+        """Read once, with the turn released meanwhile, while the others wait; has anything come?"""
         self._reading = True
         self._turn.release()
         data = b""
@@ -167,7 +167,7 @@ class Link:
             if operation.input_credit > frames.WINDOW:
                 raise frames.Garbled("more credit than was ever used")
             if operation.inbox and operation.inbox[-1][0] == frames.CREDIT:
-                return  # whoever waits for it will look at the sum
+                return  # whoever waits for credit looks at the sum
         elif kind in frames.BULK or kind == frames.EVENT:
             operation.allowance -= frames.cost(payload)
             if operation.allowance < 0:

@@ -1,76 +1,70 @@
 # Generated from src/cloche/engine/ports.py by scripts/blocking.py: edit that file instead.
-"""Servers inside a sandbox: which ports they listen on, and connections to them, carried by the agent."""
+"""Servers inside a sandbox of this host: their ports, and connections to them, carried by the agent."""
 
 from __future__ import annotations
 
-from cloche.blocking.engine import calls
+from cloche.blocking.engine import agent_requests
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
-from cloche.engine.checks import checked_data
-from cloche.errors import FileProblem, Gone, InvalidRun, Refused
+from cloche.errors import FileProblem, Gone, Refused
 from cloche.model.files import Port
-from cloche.model.limits import within
+from cloche.sandbox.checks import checked_port
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Any
 
-    from cloche.blocking.engine.box import Box
+    from cloche.blocking.engine.sandbox import HostSandbox
 
-MAX_WAIT_S = 7 * 86400.0
 _EMFILE, _ETIMEDOUT, _ECONNREFUSED = 24, 110, 111
 
 
-class Ports:
-    """`box.ports`: TCP on the sandbox's own loopback, which nobody else can reach."""
+class HostPorts:
+    """The ports of one sandbox."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: HostSandbox) -> None:
         self._box = box
 
     def list(self) -> list[Port]:
         """The ports on which something listens, in order."""
         return _ports((self._box.files.call({"method": "ports"}, "ports")).get("ports"))
 
-    def connect(self, port: int) -> Connection:
+    def connect(self, port: int) -> HostTunnel:
         """Connect to a server inside; close what this returns."""
-        number = checked_port(port)
-        operation = calls.ask(self._box, {"method": "connect", "port": number})
+        operation = agent_requests.ask(self._box, {"method": "connect", "port": port})
         try:
-            kind, _ = calls.answer(self._box, operation, f"port {number}")
+            kind, _ = agent_requests.answer(self._box, operation, f"port {port}")
             if kind != frames.STARTED:
-                raise calls.nonsense()
+                raise agent_requests.nonsense()
         except FileProblem as problem:
             self._box.link.close(operation)
-            raise _explained(problem, number) from None
+            raise _explained(problem, port) from None
         except BaseException:
-            calls.forget(self._box, operation)
+            agent_requests.forget(self._box, operation)
             raise
-        return Connection(self._box, operation)
+        return HostTunnel(self._box, operation)
 
-    def wait(self, port: int, timeout: float | None = 30) -> Port:
+    def wait(self, port: int, timeout: float | None) -> Port:
         """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
-        number = checked_port(port)
-        if timeout is not None:
-            timeout = within("timeout", timeout, 0, MAX_WAIT_S, "seconds")
-        operation = calls.ask(self._box, {"method": "wait for port", "port": number, "timeout": timeout})
-        patience = None if timeout is None else timeout + calls.ANSWER_S
+        operation = agent_requests.ask(self._box, {"method": "wait for port", "port": port, "timeout": timeout})
+        patience = None if timeout is None else timeout + agent_requests.ANSWER_S
         try:
-            _, payload = calls.answer(self._box, operation, f"port {number}", patience)
-            (found,) = _ports([calls.told(payload).get("port")])
+            _, payload = agent_requests.answer(self._box, operation, f"port {port}", patience)
+            (found,) = _ports([agent_requests.decoded(payload).get("port")])
         except FileProblem as problem:
-            raise _explained(problem, number) from None
+            raise _explained(problem, port) from None
         except BaseException:
-            calls.forget(self._box, operation)
+            agent_requests.forget(self._box, operation)
             raise
         finally:
             self._box.link.close(operation)
         return found
 
 
-class Connection:
+class HostTunnel:
     """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
 
-    def __init__(self, box: Box, operation: Operation) -> None:
+    def __init__(self, box: HostSandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._ended = self._eof_sent = self._closed = False
         self._waiting = 0  # how many wait for something to come, or for room; the last to leave lets it go
@@ -88,9 +82,9 @@ class Connection:
                 raise _reset()
         return b""
 
-    def send(self, data: str | bytes | bytearray | memoryview) -> None:
+    def send(self, data: memoryview) -> None:
         """Send all of it; waits while the server does not read."""
-        rest = memoryview(checked_data("data", data))
+        rest = data
         if self._eof_sent or self._closed:
             raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
         while rest:
@@ -100,7 +94,7 @@ class Connection:
         """Nothing more comes from here; what the server still sends can be received."""
         if not self._eof_sent and not self._closed and not self._operation.over:
             self._eof_sent = True
-            self._box.tell(frames.encode(self._operation.number, frames.INPUT_END))
+            self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
 
     def close(self) -> None:
         """Close it, in both directions, at once."""
@@ -108,26 +102,11 @@ class Connection:
             self._closed = True
             if not self._waiting:
                 self._box.link.close(self._operation)
-            calls.cancel(self._box, self._operation)  # the agent's last word wakes up those who wait
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        data = self.receive()
-        if not data:
-            raise StopIteration
-        return data
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+            agent_requests.cancel(self._box, self._operation)  # the agent's last word wakes up those who wait
 
     def __del__(self) -> None:
         if not self._closed:
-            calls.forget(self._box, self._operation)
+            agent_requests.forget(self._box, self._operation)
 
     def _wait(self, what: Any) -> Any:
         self._waiting += 1
@@ -148,15 +127,8 @@ class Connection:
             raise _reset()
         part = data[: min(frames.CHUNK, room)]
         self._operation.input_credit -= len(part)
-        self._box.tell(frames.encode(self._operation.number, frames.INPUT, part))
+        self._box.send(frames.encode(self._operation.number, frames.INPUT, part))
         return len(part)
-
-
-def checked_port(port: int) -> int:
-    """A TCP port."""
-    if type(port) is not int or not 1 <= port <= 65535:
-        raise InvalidRun(f"A port is a number from 1 to 65535, not {port!r:.100}.")
-    return port
 
 
 def _explained(problem: FileProblem, port: int) -> Exception:
@@ -174,7 +146,7 @@ def _reset() -> Gone:
     return Gone("The server in the sandbox has closed the connection.")
 
 
-def _ports(told: Any) -> list[Port]:
+def _ports(ports: Any) -> list[Port]:
     try:
         return [
             Port(
@@ -182,7 +154,7 @@ def _ports(told: Any) -> list[Port]:
                 str(each["address"])[:64],
                 each["pid"] if type(each.get("pid")) is int else None,
             )
-            for each in told
+            for each in ports
         ]
     except NONSENSE as problem:
-        raise calls.nonsense() from problem
+        raise agent_requests.nonsense() from problem

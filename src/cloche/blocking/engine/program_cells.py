@@ -3,27 +3,33 @@
 
 from __future__ import annotations
 
-from cloche.blocking.engine.cells import Cell
-from cloche.blocking.engine.commands import Process
 from cloche.errors import ClocheError
 from cloche.model.events import CellEvent, End, Exit, Failed, Output, Shown, Started
+from cloche.sandbox.requests import Program
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from cloche.blocking.engine.commands import Data
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.engine.processes import HostProcess
+    from cloche.blocking.engine.sandbox import HostSandbox
     from cloche.model.result import Result
+    from cloche.sandbox.checks import Data
+    from cloche.sandbox.requests import CellRequest
 
 
-class ProgramCell(Cell):
-    """One program: iterate over its events, or `finish` it."""
+class ProgramCell:
+    """One program: it finds the files of earlier ones, and nothing else."""
 
-    def __init__(self, box: Sandbox, code: str, options: dict[str, Any], keep: int) -> None:
-        self._box, self._code, self._options, self._keep = box, code, options, keep
-        self._process: Process | None = None
+    def __init__(self, box: HostSandbox, request: CellRequest) -> None:
+        self._box, self._keep = box, request.keep
+        self._program = Program(
+            code=request.code,
+            language=request.context.language,
+            env=request.env,
+            timeout=request.timeout,
+            takes_input=bool(request.takes_input),
+        )
+        self._process: HostProcess | None = None
         self._ahead: list[CellEvent] = []
         self._stopped = False
         self.lost_before = self.abandoned = self.over = False
@@ -31,7 +37,11 @@ class ProgramCell(Cell):
 
     def begin(self) -> None:
         """Start it."""
-        self._process = self._box.start_program(self._code, **self._options)
+        try:
+            self._process = self._box.programs.start_program(self._program)
+        except BaseException:
+            self.over = True
+            raise
         if self._stopped:  # while it was being started
             self._process.kill()
 
@@ -49,29 +59,32 @@ class ProgramCell(Cell):
         assert self._process is not None
         self._process.feed(data)
 
-    def write(self, data: str | Data) -> None:
-        """Write to its standard input."""
+    def write(self, data: Data) -> None:
+        """Write to its standard input; drops input that it will never read."""
         assert self._process is not None
-        self._process.write(data)
+        rest = memoryview(data)
+        while rest and self._process.result is None and self._process.await_room():
+            rest = self._process.send_input(rest)
 
     def close_stdin(self) -> None:
-        """Nothing more comes on its standard input."""
+        """Close its standard input."""
         assert self._process is not None
         self._process.close_stdin()
 
     def next_event(self) -> CellEvent | None:
-        """The next thing that happens; None after the end."""
+        """The next event; None after the end."""
         assert self._process is not None
         while not self._ahead and self.result is None:
             try:
-                event = self._process.next_event()
+                happened = self._process.advance()
             except ClocheError:
                 self.over = True
                 raise
-            if isinstance(event, Started | Output):
-                return event
-            if isinstance(event, Exit):
-                self._take_result(event.result)
+            for event in happened:
+                if isinstance(event, Started | Output):
+                    self._ahead.append(event)
+                elif isinstance(event, Exit):
+                    self._take_result(event.result)
         return self._ahead.pop(0) if self._ahead else None
 
     def _take_result(self, result: Result) -> None:
@@ -82,14 +95,14 @@ class ProgramCell(Cell):
             self._ahead.append(Failed(result.error))
         self._ahead.append(End(self.result))
 
-    def interrupt(self, why: str = "interrupt") -> None:  # noqa: ARG002  (a program is killed, whatever for)
-        """Have it stop."""
+    def interrupt(self) -> None:
+        """Stop it: a program keeps no variables, so it is killed."""
         self._stopped = True
         if self._process is not None:
             self._process.kill()
 
     def abandon(self) -> None:
-        """The same, from where nothing can be awaited."""
+        """Stop it, from where nothing can be awaited."""
         self.abandoned = True
         if not self.over and self._process is not None:
             self._box.link.post(frames.encode(self._process.number, frames.CANCEL))
@@ -100,7 +113,7 @@ class ProgramCell(Cell):
 
 
 def _shortened(result: Result, keep: int) -> Result:
-    """With so many bytes of its output: its events have told all of it."""
+    """The result with so many bytes of its output: its events have told all of it."""
     out, err = result.stdout_bytes, result.stderr_bytes
     if len(out) <= keep and len(err) <= keep:
         return result

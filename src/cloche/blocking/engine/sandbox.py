@@ -1,356 +1,243 @@
 # Generated from src/cloche/engine/sandbox.py by scripts/blocking.py: edit that file instead.
-"""A sandbox with sessions: code that keeps its variables from turn to turn, and a way back."""
+"""A sandbox of this host: its life, and the conversation with the agent in it."""
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Mapping, Sequence
-from collections import deque
-from time import time
+from _weakref import ref
 
-from cloche import languages, settings
-from cloche.blocking.engine.attempts import Attempt, attempt, best_of
-from cloche.blocking.engine.box import Box, checked_mounts
-from cloche.blocking.engine.cells import Cell, CellEvents
-from cloche.blocking.engine.checkpoints import (
-    MAX_CHECKPOINTS,
-    MOST,
-    Checkpoint,
-    Checkpoints,
-    checkpoint_moment,
-)
-from cloche.blocking.engine.contexts import Context, Contexts
-from cloche.blocking.engine.tools import Tools
-from cloche.blocking.walls import registry
-from cloche.engine.checks import checked_code, checked_data, checked_env
-from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Refused
-from cloche.model.files import Mount
-from cloche.model.history import Best, Moment, Restored
-from cloche.model.limits import Limits, within
-from cloche.model.order import Order
-from cloche.model.result import Result
+from cloche.blocking.engine.link import Link, Lost
+from cloche.blocking.io.tasks import Lock
+from cloche.errors import Gone, SandboxFailed
+from cloche.model.limits import Limits
+from cloche.model.order import FirstCommand, Order, Spent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from _collections_abc import Mapping
 
-    from cloche.blocking.walls.wall import Wall
+    from cloche.blocking.engine.checkpoints import HostCheckpoints
+    from cloche.blocking.engine.files import HostFiles
+    from cloche.blocking.engine.ports import HostPorts
+    from cloche.blocking.engine.programs import HostPrograms
+    from cloche.blocking.engine.sessions import HostSessions
+    from cloche.blocking.walls.wall import Hold, Wall
+    from cloche.model.result import Usage
 
-MAX_HISTORY = 1000
-STREAM_KEEPS = 1 << 20  # bytes of output in the result of a run whose events have told all of it
+MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it is there to read them
+_REASONS = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
 
 
-class Sandbox(Box):
-    """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
+class HostSandbox:
+    """A sandbox of this host.
 
-    `timeout` is the time that each run may take unless it says otherwise; the other limits are the sandbox's.  `tools`
-    are functions of yours that code inside may call; `undo` makes a checkpoint before every run.  `isolation` says
-    where it is held: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own goes before.
-
-    With `url` (or CLOCHE_URL) the sandbox is one of a server, and `api_key` (or CLOCHE_API_KEY) the key for it; `id`
-    names one that is there already, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
-    `workspace` are a server's, too.  `url=""` is this host, whatever the environment says.
+    Its parts are made when they are first used: a one-shot run needs programs alone, and is in a hurry.
     """
 
-    def __new__(cls, *, url: str | None = None, wall: Wall | None = None, **_: Any) -> Self:
-        """One of this host, or of a server."""
-        if cls is Sandbox and wall is None and (settings.server() if url is None else url):
-            from cloche.blocking.client.sandbox import RemoteSandbox
+    id: str | None = None  # what follows is a server's
+    workspace: str | None = None
+    metadata: Mapping[str, str] = {}  # noqa: RUF012  (nobody changes it)
 
-            return object.__new__(RemoteSandbox)  # type: ignore[return-value]
-        return object.__new__(cls)
+    sessions: HostSessions  # of a sandbox that has them: engine/place.py
+    checkpoints: HostCheckpoints
 
-    def __init__(
-        self,
-        *,
-        timeout: float | None = 30,
-        memory: int | str = "512M",
-        cpu: float = 1.0,
-        disk: int | str = "1G",
-        processes: int = 64,
-        output: int | str = "10M",
-        build_timeout: float | None = 60,
-        env: Mapping[str, str] | None = None,
-        mounts: Mapping[str, str] | Sequence[Mount] = (),
-        lifetime: float | None = None,
-        tools: Mapping[str, Callable[..., Any]] | None = None,
-        undo: bool = False,
-        checkpoints: int = MAX_CHECKPOINTS,
-        isolation: str = "auto",
-        wall: Wall | None = None,
-        url: str | None = None,
-        api_key: str | None = None,
-        id: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        idle_timeout: float | None = None,
-        persistent: bool = False,
-        workspace: str | None = None,
-    ) -> None:
-        for name, value in (
-            ("url", url),
-            ("api_key", api_key),
-            ("id", id),
-            ("metadata", metadata),
-            ("idle_timeout", idle_timeout),
-            ("persistent", persistent),
-            ("workspace", workspace),
-        ):
-            if value:
-                raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
-        limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
-        if lifetime is not None:
-            lifetime = within("lifetime", lifetime, 0.001, 366 * 86400, "seconds")
-        kept = wall or (None if isolation == "auto" else registry.wall(isolation))
-        super().__init__(Order(limits, checked_mounts(mounts), None, lifetime), checked_env(env), kept)
-        self.tools = Tools(tools)
-        self.contexts = Contexts(self)
-        self.checkpoints = Checkpoints(self, checkpoints)
-        self._undo = undo
-        self._before_runs: list[Checkpoint | ClocheError] = []  # what `undo` goes back to, or why it cannot
-        self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
+    def __init__(self, order: Order, env: dict[str, str], wall: Wall) -> None:
+        self.limits = order.limits
+        self._order, self.env, self._wall = order, env, wall
+        self.wall = wall.name
+        self._opening = Lock()
+        self._hold: Hold | None = None
+        self.link = Link()  # the conversation with the agent, once there is one
+        self._ended = False
+        self.closed = False  # by its owner
+        self.paused = False
+        self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
+        self._is_seen = True  # could nothing have happened since these were read?
+        self.is_watched = True  # does the wall count them at all?  Known when it was asked once
+        self._files: HostFiles | None = None
+        self._programs: HostPrograms | None = None
 
-    def run(
-        self,
-        code: str,
-        *,
-        language: str | None = None,
-        context: str | Context | None = None,
-        stdin: str | bytes | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-    ) -> Result:
-        """Run a cell: variables, imports and files of earlier ones are there, and it leaves its own."""
-        data = None if stdin is None else checked_data("stdin", stdin)
-        keep = self.limits.output_bytes
-        cell, where = self._start(code, language, context, data is not None, env, timeout, keep)
-        try:
-            result = cell.finish(data)
-        finally:
-            where.free(cell)
-        self._note_run(where, code, result)
-        return result
+    # --- its parts
 
-    def stream(
-        self,
-        code: str,
-        *,
-        language: str | None = None,
-        context: str | Context | None = None,
-        stdin: str | bytes | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        interactive: bool = False,
-        keep: int | None = None,
-        shows: Mapping[str, Any] | None = None,
-    ) -> CellEvents:
-        """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end.
+    @property
+    def files(self) -> HostFiles:
+        """Its files."""
+        if self._files is None:
+            from cloche.blocking.engine.files import HostFiles
 
-        The result at the end has the beginning of its output, `keep` bytes of it (a megabyte unless said otherwise).
-        With `interactive`, code that reads its standard input waits for what the events' `write` is given.  `shows` is
-        what this cell displays beyond the usual: {"rows": of a table, "saved": pictures that are saved to a file, too}.
+            self._files = HostFiles(self)
+        return self._files
+
+    @property
+    def programs(self) -> HostPrograms:
+        """Its programs and commands."""
+        if self._programs is None:
+            from cloche.blocking.engine.programs import HostPrograms
+
+            self._programs = HostPrograms(self)
+        return self._programs
+
+    @property
+    def ports(self) -> HostPorts:
+        """Servers inside."""
+        from cloche.blocking.engine.ports import HostPorts
+
+        return HostPorts(self)
+
+    # --- its life
+
+    def open(self) -> None:
+        """Create it, unless it is there already."""
+        self.create(b"")
+
+    def create(self, first: bytes) -> bool:
+        """Create it, unless it is there already: was it this call that did?
+
+        The bytes in `first` travel with the claim, and are the first that its agent reads: so the first request takes
+        no round trip of its own.
         """
-        data = None if stdin is None else checked_data("stdin", stdin)
-        if interactive and data is not None:
-            raise InvalidRun("stdin= is all of the input, and interactive=True takes more.", hint="Choose one of them.")
+        if self._ended:
+            raise Gone("This sandbox has ended.", hint="Make a new one.")
+        if self._hold is None:
+            with self._opening:
+                if self._hold is None:
+                    hold = self._wall.hold(self._order, first)
+                    self.link.connect(hold.stream)
+                    self._hold = hold
+                    _holds[ref(self, _forgotten)] = hold
+                    return True
+        return False
 
-        def start() -> tuple[Cell, Context]:
-            kept = min(self.limits.output_bytes, STREAM_KEEPS if keep is None else keep)
-            has_input = "interactive" if interactive else data is not None
-            return self._start(code, language, context, has_input, env, timeout, kept, shows)
+    def expect(self, command: FirstCommand) -> None:
+        """Ask for a sandbox in which this command waits already; too late once it is created."""
+        if self._hold is None:
+            self._order = self._order.replace(first_command=command)
 
-        def over(cell: Cell, where: Context) -> None:
-            where.free(cell)
-            if cell.result is not None:
-                self._note_run(where, code, cell.result)
+    def close(self) -> None:
+        """End it, with everything in it, and wait until nothing of it is left."""
+        self._ended = self.closed = True
+        if self._hold is not None:
+            try:
+                self._hold.end()
+                self._hold.gone()
+            except SandboxFailed:
+                pass  # it never was
+            self._hold.abandon()
 
-        return CellEvents(start, over, data, interactive)
+    def kill(self) -> None:
+        """The same as close."""
+        self.close()
 
-    def interrupt(self, context: str | Context | None = None) -> None:
-        """Have what runs stop, in one context or in all; variables stay."""
-        for where in [self.contexts.get(context)] if context is not None else self.contexts.busy():
-            where.interrupt()
+    def let_go(self) -> None:
+        """End it, and do not wait until its last traces are cleared away."""
+        self._ended = True
+        if self._hold is not None:
+            self._hold.abandon()
 
-    def restart(self, context: str | Context | None = None) -> None:
-        """End the kernel of one context, or all: the next run starts with no variables.  Files stay."""
-        for where in [self.contexts.get(context)] if context is not None else self.contexts.list():
-            where.restart()
-            self._history.append(Moment("restart", time(), where.id))
-
-    # --- undo
-
-    def checkpoint(self, name: str = "") -> Checkpoint:
-        """Remember variables (of Python contexts) and files as they are now."""
-        taken = self.checkpoints.take(name)
-        self._history.append(checkpoint_moment(taken))
-        return taken
-
-    def restore(self, checkpoint: str | Checkpoint) -> Restored:
-        """Make variables and files what they were; as often as you like."""
-        found = self.checkpoints.get(checkpoint)
-        restored = self.checkpoints.restore(found)
-        self._history.append(checkpoint_moment(found, "restore"))
-        return restored
-
-    def branch(
-        self,
-        checkpoint: str | Checkpoint | None = None,
-        *,
-        files: str = "shared",
-        context: str | Context | None = None,
-    ) -> Context:
-        """A new context that goes on from a checkpoint's variables, or from the live ones.
-
-        Files are shared with everybody; `files="copy"` gives it a copy of /sandbox as its working directory instead.
-        """
-        source = self._source(checkpoint, context)
-        branch = self.checkpoints.branch(checkpoint, source, files)
-        self._history.append(Moment("branch", time(), branch.id))
-        return branch
-
-    def undo(self) -> Restored:
-        """Go back to before the last run; again, to before the one before it.  Wants `Sandbox(undo=True)`."""
-        if not self._undo:
-            raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
-        last = self._before_runs[-1] if self._before_runs else None
-        if isinstance(last, ClocheError):
-            raise Gone(f"The last run cannot be undone, for no checkpoint could be made: {last.message}", last.hint)
-        if last is None or last.removed:
-            raise Gone("There is no run left to undo.")
-        restored = self.checkpoints.restore(last)
-        self._before_runs.pop()
-        self.checkpoints.remove(last)
-        self._history.append(Moment("undo", time()))
-        return restored
-
-    def history(self) -> list[Moment]:
-        """Runs, checkpoints, restores … in order; the last thousand."""
-        return list(self._history)
-
-    def attempt(self, code: str, *, context: str | Context | None = None, timeout: float | None = None) -> Attempt:
-        """Run code in a branch and see what it changes; then `keep()` it or `discard()` it."""
-        source = self._living(context)
-
-        def run(branch: Context) -> Result:
-            return self.run(code, context=branch, timeout=timeout)
-
-        return attempt(self, source, run)
-
-    def best_of(
-        self,
-        candidates: Sequence[str],
-        score: str | Callable[[Result], float],
-        *,
-        context: str | Context | None = None,
-        timeout: float | None = None,
-    ) -> Best:
-        """Run candidates in branches from here, and go on as the one with the highest score.
-
-        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.  Each works in
-        a copy of /sandbox; candidates that name an absolute path of it run one after the other instead.
-        """
-        source = self._living(context)
-        return best_of(self, source, candidates, score, timeout)
-
-    # --- behind them
-
-    def _start(
-        self,
-        code: str,
-        language: str | None,
-        context: str | Context | None,
-        has_input: bool | str,
-        env: Mapping[str, str] | None,
-        timeout: float | None,
-        keep: int,
-        shows: Mapping[str, Any] | None = None,
-    ) -> tuple[Cell, Context]:
-        request: dict[str, Any] = {"code": checked_code(code), "input": has_input, "env": checked_env(env) or None}
-        limits = self.limits_with(timeout)
-        where = self._context(language, context)
-        request["timeout"] = limits.timeout_s
-        if shows is not None:
-            request["shows"] = dict(shows)
-        request["language"] = where.language if language is None else languages.find(language).name
-        request["context"], request["create"] = where.id, where.description(self.env, self.tools.names())
+    def pause(self) -> None:
+        """Stop everything in it until `resume`."""
         self.open()
-        if where.how is None:
-            return self._start_program(where, request, limits, keep), where
-        if self._undo and where.language == "python" and not where.is_branch:
-            self._remember()
-        where.take()
-        cell = Cell(self, request, limits, self.tools, keep)
-        where.occupy(cell)
-        try:
-            cell.begin()
-        except BaseException:
-            where.free(cell)
-            raise
-        return cell, where
+        assert self._hold is not None
+        self._hold.pause()
+        self.paused = True
 
-    def _start_program(self, where: Context, request: dict[str, Any], limits: Limits, keep: int) -> Cell:
-        """A language without sessions: a program, which finds the files of earlier ones and nothing else."""
-        from cloche.blocking.engine.program_cells import ProgramCell
+    def resume(self) -> None:
+        """Let it go on where it was."""
+        if self._hold is not None and self.paused:
+            self._hold.resume()
+            self.paused = False
 
-        options = {
-            "language": where.language,
-            "env": request["env"],
-            "timeout": limits.timeout_s,
-            "stdin": bool(request["input"]),
-        }
-        where.take()
-        cell = ProgramCell(self, request["code"], options, keep)
-        where.occupy(cell)
-        try:
-            cell.begin()
-        except BaseException:
-            cell.over = True
-            where.free(cell)
-            raise
-        return cell
-
-    def _remember(self) -> None:
-        """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""
-        try:
-            self._before_runs.append(self.checkpoints.take())
-        except (FileProblem, Refused) as problem:
-            self._before_runs.append(problem)
-        del self._before_runs[:-MOST]
-
-    def went_on(self, before: Checkpoint) -> None:
-        """An attempt was kept: that is a run, too."""
-        if self._undo:
-            before.pinned = False
-            self._before_runs.append(before)
-        else:
-            self.checkpoints.remove(before)
-
-    def _context(self, language: str | None, context: str | Context | None) -> Context:
-        if context is None:
-            return self.contexts.default(language or "python")
-        where = self.contexts.get(context)
-        if language is not None:
-            spoken = languages.find(language)
-            if where.how != spoken.kernel:
-                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
-        return where
-
-    def _source(self, checkpoint: str | Checkpoint | None, context: str | Context | None) -> Context:
-        """What to branch from: of a checkpoint also a context that is not there any more."""
-        if checkpoint is not None:
-            name = "python" if context is None else context if isinstance(context, str) else context.id
-            for known in self.checkpoints.get(checkpoint).contexts:
-                if known.id == name:
-                    return known
-        return self._living(context)
-
-    def _living(self, context: str | Context | None) -> Context:
-        """A Python context, known to the agent, to branch from."""
-        where = self._context(None, context)
-        if where.language != "python":
-            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
+    def set_lifetime(self, seconds: float | None) -> None:
+        """Have it end by itself so long from now; None: not before it is closed."""
         self.open()
-        self.contexts.ensure(where)
-        return where
+        assert self._hold is not None
+        self._hold.set_lifetime(seconds)
 
-    def _note_run(self, where: Context, code: str, result: Result) -> None:
-        error = None if result.error is None else result.error.kind
-        self._history.append(Moment("run", time(), where.id, code, error))
+    def usage(self) -> Usage:
+        """What it uses now."""
+        from cloche.model.result import Usage
+
+        disk = self.files.disk()
+        spent = self.spent(final=False)
+        return Usage(
+            memory=spent.memory or 0,
+            memory_peak=spent.memory_peak or 0,
+            cpu_time=spent.cpu_time or 0.0,
+            disk=disk["total"] - disk["free"],
+            processes=max((spent.processes or 1) - 1, 0),
+        )
+
+    def ended(self) -> str:
+        """Wait until it has ended; the reason, in a word."""
+        if self._hold is None:
+            if self.closed:
+                return "closed"
+            self.open()
+        assert self._hold is not None
+        reason = self._hold.ended()
+        return "closed" if self.closed and reason in ("lost", "failed") else reason
+
+    # --- the conversation with its agent
+
+    def begin(self, frame: bytes) -> None:
+        """Send the first frame of an operation; a sandbox that is not there yet is created with it."""
+        first = frame if len(frame) <= MAX_FIRST else b""
+        if self.create(first) and first:
+            return
+        self.send(frame)
+
+    def send(self, frame: bytes) -> None:
+        """Send frames to the agent; raises what became of the sandbox when it is gone."""
+        if self._ended:
+            raise Gone("This sandbox has ended.", hint="Make a new one.")
+        try:
+            self.link.send(frame)
+        except Lost as problem:
+            self.explain_loss(problem)
+
+    def explain_loss(self, problem: Exception) -> None:
+        """Raise why the agent does not answer."""
+        spent = self.spent(final=True)
+        reason = _REASONS.get(spent.reason, str(problem))
+        raise Gone(f"The sandbox has ended: {reason}.", hint="Make a new one.") from problem
+
+    # --- what the wall has seen
+
+    def spent(self, final: bool) -> Spent:
+        """What it has used; `final` ends it."""
+        assert self._hold is not None
+        if final:
+            self._ended = True
+            return self._hold.end()
+        return self._hold.usage()
+
+    def end(self) -> None:
+        """Have the wall kill it; what it used can still be asked for."""
+        self.spent(final=True)
+
+    def see(self, spent: Spent) -> None:
+        """Blame no later program for what has happened so far."""
+        self.oom_kills_seen, self.refusals_seen = spent.oom_kills, spent.processes_refused
+        self._is_seen, self.is_watched = True, spent.processes is not None
+
+    def see_later(self) -> None:
+        """Note that something has run, and that nobody has asked the wall what it saw."""
+        self._is_seen = False
+
+    def catch_up(self) -> None:
+        """Before a program begins: ask the wall now, if nobody has."""
+        if not self._is_seen and self.is_watched and not self._ended:
+            self.see(self.spent(final=False))
+
+    def limits_with(self, timeout: float | None, build_timeout: float | None = None) -> Limits:
+        """The sandbox's limits, with other time limits where they are given."""
+        limits = self.limits if timeout is None else self.limits.replace(timeout_s=timeout)
+        return limits if build_timeout is None else limits.replace(build_timeout_s=build_timeout)
+
+
+# An owner who forgets a sandbox lets go of its leash, and that ends it.  Done here and not by a `__del__`: a sandbox is
+# part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+_holds: dict[ref[HostSandbox], Hold] = {}
+
+
+def _forgotten(box: ref[HostSandbox]) -> None:
+    _holds.pop(box).abandon()

@@ -1,190 +1,150 @@
 # Generated from src/cloche/engine/transfers.py by scripts/blocking.py: edit that file instead.
-"""Files on their way into and out of a sandbox, piece by piece: nobody needs to have all of one in memory."""
+"""Files on their way into and out of a sandbox of this host, piece by piece."""
 
 from __future__ import annotations
 
 from time import monotonic
 
-from cloche.blocking.engine import calls
+from cloche.blocking.engine import agent_requests
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
-from cloche.engine.checks import checked_data
-from cloche.errors import ClocheError, Gone
+from cloche.errors import ClocheError
 from cloche.model.files import Entry
 from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Any
 
-    from cloche.blocking.engine.box import Box
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.sandbox.checks import Data
 
 
-class Reading:
-    """A file on its way out: iterate over it for its contents, in pieces, as they come.
+class HostReader:
+    """A file on its way out."""
 
-    Use it in a `with` block, or `close` it.  A reader that takes its time makes the sandbox wait, not memory fill up.
-    """
-
-    def __init__(self, box: Box, request: dict[str, Any]) -> None:
+    def __init__(self, box: HostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
         self._operation: Operation | None = None
-        self._size: int | None = None
-        self._over = False
+        self.is_over = False
 
-    @property
-    def size(self) -> int:
-        """The size of the whole file when the reading began."""
-        if self._size is None:
-            raise Gone("The file's size is not known yet.", hint="Call begin(), or use a `with` block.")
-        return self._size
-
-    def begin(self) -> Self:
-        """Open the file, and learn its size; iterating does it, too."""
+    def begin(self) -> int:
+        """Open the file; its size."""
         if self._operation is None:
-            self._operation = calls.ask(self._box, self._request)
-        if self._size is None and not self._over:
-            _, payload = self._next(self._operation)
-            try:
-                self._size = max(int(calls.told(payload)["size"]), 0)
-            except NONSENSE as problem:
-                self.close()
-                raise calls.nonsense() from problem
-        return self
+            self._operation = agent_requests.ask(self._box, self._request)
+        _, payload = self._next(self._operation)
+        try:
+            return max(int(agent_requests.decoded(payload)["size"]), 0)
+        except NONSENSE as problem:
+            self.close()
+            raise agent_requests.nonsense() from problem
+
+    def next(self) -> bytes:
+        """The next piece; nothing at the end, and when it is closed."""
+        while not self.is_over:
+            assert self._operation is not None
+            kind, payload = self._next(self._operation)
+            if kind == frames.DATA and payload:
+                return payload
+        return b""
 
     def close(self) -> None:
         """Read no further."""
-        if not self._over:
-            self._over = True
+        if not self.is_over:
+            self.is_over = True
             if self._operation is not None:
                 self._box.link.close(self._operation)
-                calls.cancel(self._box, self._operation)
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        self.begin()
-        while not self._over:
-            assert self._operation is not None
-            kind, payload = self._next(self._operation)
-            if kind == frames.DATA:
-                return payload
-        raise StopIteration
-
-    def __enter__(self) -> Self:
-        return self.begin()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+                agent_requests.cancel(self._box, self._operation)
 
     def __del__(self) -> None:
-        if self._operation is not None and not self._over:
-            calls.forget(self._box, self._operation)
+        if self._operation is not None and not self.is_over:
+            agent_requests.forget(self._box, self._operation)
 
     def _next(self, operation: Operation) -> tuple[int, bytes]:
         try:
-            kind, payload = calls.answer(self._box, operation, self._path)
+            kind, payload = agent_requests.answer(self._box, operation, self._path)
         except ClocheError:
-            self._over = True
+            self.is_over = True
             self._box.link.close(operation)
             raise
         if kind == frames.REPLY:
-            self._over = True
+            self.is_over = True
             self._box.link.close(operation)
         return kind, payload
 
 
-class Writing:
-    """A file on its way in: `write` as often as there is something, then `finish`.
+class HostWriter:
+    """A file on its way in: the agent puts it in its place when all of it is there."""
 
-    Nobody sees any of it before `finish` has put it in its place, all at once; what is aborted leaves no trace.
-    Leaving a `with` block finishes it; leaving it by an exception aborts it.
-    """
-
-    def __init__(self, box: Box, request: dict[str, Any]) -> None:
+    def __init__(self, box: HostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
         self._operation: Operation | None = None
-        self._over = False
+        self.is_over = False
 
-    def begin(self) -> Self:
-        """Ask for it; writing does it, too."""
-        if self._over:
-            raise Gone("This file was finished or aborted already.", hint="Begin another with write_stream.")
+    def begin(self) -> None:
+        """Ask for it, unless that was done."""
         if self._operation is None:
-            self._operation = calls.ask(self._box, self._request)
-        return self
+            self._operation = agent_requests.ask(self._box, self._request)
 
-    def write(self, data: str | bytes | bytearray | memoryview) -> None:
-        """Send more of the contents; waits while the sandbox is busy with what it has."""
-        rest = memoryview(checked_data("data", data))
-        self.begin()
+    def write(self, data: Data) -> None:
+        """Send a piece; waits while the sandbox is busy with earlier ones."""
         assert self._operation is not None
+        rest = memoryview(data)
         while rest:
             rest = rest[self._send(self._operation, rest) :]
 
     def finish(self) -> Entry:
-        """Put the file in its place; what is there now."""
-        self.begin()
+        """Put the file in its place; the entry that is there now."""
         assert self._operation is not None
-        self._box.tell(frames.encode(self._operation.number, frames.INPUT_END))
+        self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
         return entry((self._reply(self._operation)).get("entry"))
 
     def abort(self) -> None:
-        """Throw away what was sent; what was there before stays."""
-        if not self._over:
-            self._over = True
+        """Throw the pieces away, unless it is over."""
+        if not self.is_over:
+            self.is_over = True
             if self._operation is not None:
                 self._box.link.close(self._operation)
-                calls.cancel(self._box, self._operation)
-
-    def __enter__(self) -> Self:
-        return self.begin()
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self.abort()
-        elif not self._over:
-            self.finish()
+                agent_requests.cancel(self._box, self._operation)
 
     def __del__(self) -> None:
-        if self._operation is not None and not self._over:
-            calls.forget(self._box, self._operation)
+        if self._operation is not None and not self.is_over:
+            agent_requests.forget(self._box, self._operation)
 
     def _send(self, operation: Operation, data: memoryview) -> int:
-        """Send what may be sent of it in one frame; how much that was."""
+        """Send as much as is allowed in one frame; how much that was."""
         try:
-            room = self._box.link.await_credit(operation, monotonic() + calls.ANSWER_S)
+            room = self._box.link.await_credit(operation, monotonic() + agent_requests.ANSWER_S)
         except (Lost, TimeoutError) as problem:
             self._box.explain_loss(problem)
             raise
         if operation.over:  # it failed
             self._reply(operation)
-            raise calls.nonsense()
+            raise agent_requests.nonsense()
         part = data[: min(frames.CHUNK, room)]
         operation.input_credit -= len(part)
-        self._box.tell(frames.encode(operation.number, frames.INPUT, part))
+        self._box.send(frames.encode(operation.number, frames.INPUT, part))
         return len(part)
 
     def _reply(self, operation: Operation) -> dict[str, Any]:
         try:
-            return calls.reply(self._box, operation, self._path)
+            return agent_requests.reply(self._box, operation, self._path)
         finally:
             if operation.over:
-                self._over = True
+                self.is_over = True
                 self._box.link.close(operation)
 
 
-def entry(told: Any) -> Entry:
+def entry(fields: Any) -> Entry:
     """A file as the agent tells of it."""
     try:
-        target = told.get("target")
+        target = fields.get("target")
         return Entry(
-            path=str(told["path"]),
-            kind=str(told["kind"]),
-            size=int(told["size"]),
-            mode=int(told["mode"]),
-            modified=float(told["modified"]),
+            path=str(fields["path"]),
+            kind=str(fields["kind"]),
+            size=int(fields["size"]),
+            mode=int(fields["mode"]),
+            modified=float(fields["modified"]),
             target=None if target is None else str(target),
         )
     except NONSENSE as problem:
-        raise calls.nonsense() from problem
+        raise agent_requests.nonsense() from problem

@@ -8,14 +8,14 @@ from cloche.blocking.io.streams import Stream
 
 
 def connect(host: str, port: int, timeout: float) -> tuple[Stream, socket.socket]:
-    """A connection, ready to be spoken on; OSError (also TimeoutError) when there is none."""
+    """A new connection; OSError (also TimeoutError) when it cannot be made."""
     sock = socket.create_connection((host, port), timeout)
     keep_alive(sock)
     return Stream(sock), sock
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Small requests go at once, and a server that is gone without a word is noticed within a minute or two."""
+    """Send small requests at once, and notice within a minute or two that a server has gone without a word."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)

@@ -17,13 +17,13 @@ class Stream:
         self._socket = sock
 
     def receive(self, size: int, timeout: float | None = None) -> bytes:
-        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
+        """The bytes that have arrived, at most `size`; nothing at the end.  TimeoutError when nothing comes."""
         if timeout is not None and not self._readable(timeout):
             raise TimeoutError
         return self._socket.recv(size)
 
     def readable(self) -> None:
-        """Wait until there is something to receive, or it is closed at the other end; take nothing."""
+        """Wait until there is something to receive, or the other end has closed it; nothing is read."""
         if self._socket.fileno() >= 0:
             self._readable(None)
 
@@ -32,7 +32,7 @@ class Stream:
         try:
             return self._readable(0)
         except OSError:
-            return True  # it is closed: who reads will be told
+            return True  # it is closed: a read would say so
 
     def _readable(self, timeout: float | None) -> bool:
         # A poll and not settimeout: that would be seen by a thread that sends on the same socket.
@@ -71,7 +71,7 @@ class Stream:
                 sending.release()
 
     def shut(self) -> None:
-        """Nothing more comes or goes; whoever waits for something wakes up."""
+        """Shut it in both directions; whoever waits for something wakes up."""
         try:
             self._socket.shutdown(SHUT_RDWR)
         except OSError:

@@ -23,47 +23,47 @@ class Condition(RLock):  # type: ignore[misc]  # it can be inherited from, whate
     """
 
     def __init__(self) -> None:
-        self._waiting: list[LockType] = []  # one lock for each who waits, held until there is news
+        self._waiting: list[LockType] = []  # one lock for each waiting thread, taken until there is news
 
     def notify_all(self) -> None:
-        """Wake all who wait; for who holds the condition."""
+        """Wake all waiting threads; the caller has the lock."""
         for news in self._waiting:
             news.release()
         self._waiting.clear()
 
     def wait_for_change(self, timeout: float | None) -> None:
-        """Wait until somebody notifies; TimeoutError when nobody does.  For who holds the condition, as after it."""
+        """Wait until somebody notifies; TimeoutError when nobody does.  The caller has the lock, before and after."""
         news = allocate_lock()
         news.acquire()
         self._waiting.append(news)
         self.release()
         try:
-            told = news.acquire(True, -1 if timeout is None else max(timeout, 0))
+            notified = news.acquire(True, -1 if timeout is None else max(timeout, 0))
         finally:
             self.acquire()
-            if news in self._waiting:  # nobody has told us, and nobody need to
+            if news in self._waiting:  # nobody has notified us, and nobody need to
                 self._waiting.remove(news)
-        if not told:
+        if not notified:
             raise TimeoutError
 
 
 class Tasks:
-    """Things done at once: there is no loop that could do them meanwhile."""
+    """Work done at once: there is no loop that could do it meanwhile."""
 
     def start(self, function: Callable[..., None], *args: Any) -> None:
-        """Do one."""
+        """Do a piece of work."""
         function(*args)
 
     def has_room(self) -> bool:
-        """May another one begin?"""
+        """May another piece begin?"""
         return True
 
     def cancel(self) -> None:
-        """All are done."""
+        """Nothing is under way."""
 
 
 def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], _timeout: float) -> Any:
-    """Call a function of the owner's, of either kind; it takes as long as it takes."""
+    """Call a function of the owner's, asynchronous or not; it takes as long as it takes."""
     from inspect import isawaitable
 
     value = function(*args, **kwargs)
@@ -78,7 +78,7 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
-    """Do all of these side by side; what each returns."""
+    """Do these jobs side by side; their values."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(len(jobs) or 1) as pool:

@@ -7,7 +7,7 @@ from cloche.errors import ClocheError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.doctor.scene import Scene
 
 _HOST_FILES = """

@@ -9,7 +9,7 @@ from cloche.doctor.probe import HELD, NOT_HELD, Probe, ProbeRun, judge_attempts,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.doctor.scene import Scene
 
 _SURVIVORS = """

@@ -6,7 +6,7 @@ from cloche.doctor.probe import Probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.blocking.engine.sandbox import Sandbox
+    from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.doctor.scene import Scene
 
 _BELONGINGS = """

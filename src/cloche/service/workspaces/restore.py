@@ -9,8 +9,9 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from cloche.engine.box import AsyncBox
+from cloche.engine import workspace
 from cloche.errors import FileMissing, InvalidRun, SandboxFailed
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.workspaces.disk import About, Contents, Damaged, Tree
 from cloche.service.workspaces.parallel import in_parallel
 from cloche.service.workspaces.scan import LEFT_OUT
@@ -23,7 +24,7 @@ _FRAME = 256 << 10  # characters of one request
 class Filling:
     """What is kept, and the sandbox that is to have it."""
 
-    def __init__(self, box: AsyncBox, folder: Path, about: About, tree: Tree) -> None:
+    def __init__(self, box: AsyncSandbox, folder: Path, about: About, tree: Tree) -> None:
         self._box, self._folder, self._about, self._tree = box, folder, about, tree
 
     async def fill(self, mounted: Sequence[str]) -> None:
@@ -36,16 +37,16 @@ class Filling:
         folders = [path for path, kept in self._tree.items() if kept.kind == "directory"]
         try:
             for batch in _batches(folders):
-                await self._arrange({"folders": batch})
+                await workspace.arrange(self._box, folders=batch)
             await in_parallel(files, self._put)
             links = [[path, kept.content] for path, kept in self._tree.items() if kept.kind == "symlink"]
             for batch in _batches(links):  # after the files: none of them is written through a link
-                await self._arrange({"links": batch})
+                await workspace.arrange(self._box, links=batch)
             settled = [[path, self._tree[path].mode, self._tree[path].modified] for path in files]
             deepest_first = sorted(folders, key=lambda path: path.count("/"), reverse=True)
             settled += [[path, self._tree[path].mode, None] for path in deepest_first]
             for batch in _batches(settled):
-                await self._arrange({"settled": batch})
+                await workspace.arrange(self._box, settled=batch)
         except (Damaged, FileNotFoundError) as problem:
             if isinstance(problem, FileMissing):
                 raise
@@ -83,9 +84,6 @@ class Filling:
                     await writing.write(await asyncio.to_thread(contents.read))
         finally:
             contents.close()
-
-    async def _arrange(self, wish: dict[str, Any]) -> None:
-        await self._box.files.call({"method": "arrange", **wish}, "the workspace")
 
 
 def _batches(items: list[Any]) -> Iterator[list[Any]]:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cloche.engine.box import AsyncBox
-from cloche.engine.transfers import AsyncReading
+from cloche.engine.workspace import contents
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import Draft, Kept
 from cloche.service.workspaces.parallel import in_parallel
@@ -36,7 +36,7 @@ _ANOTHER = (errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
 class Keeping:
     """The files of one living sandbox, and the workspace that they are kept in."""
 
-    def __init__(self, box: AsyncBox, workspace: Workspace, tree: dict[str, Kept]) -> None:
+    def __init__(self, box: AsyncSandbox, workspace: Workspace, tree: dict[str, Kept]) -> None:
         self.workspace = workspace
         self.tell: Callable[[str, dict[str, Any]], None] | None = None  # whoever follows the sandbox
         self._box, self._tree = box, tree
@@ -182,9 +182,8 @@ class Keeping:
         pieces: list[bytes] = []
         waiting = 0
         draft: Draft | None = None
-        request = {"method": "contents", "path": path, "offset": 0, "length": size}
         try:
-            async with AsyncReading(self._box, request) as reading:
+            async with contents(self._box, path, size) as reading:
                 async for piece in reading:
                     pieces.append(piece)
                     waiting += len(piece)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 from typing import Any
 
-from cloche.engine import calls
-from cloche.engine.box import AsyncBox
-from cloche.engine.link import NONSENSE
+from cloche.engine import workspace
 from cloche.errors import FileProblem
+from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.workspaces.disk import Kept
-from cloche.wire import frames
 
 MAX_FILES = 100_000  # with folders and links
 LEFT_OUT = ("temp",)  # in the workspace: for what need not be kept
@@ -39,31 +37,14 @@ class Found:
         self.sure = sure is True
 
 
-async def inventory(box: AsyncBox) -> tuple[list[Found], list[str]]:
+async def inventory(box: AsyncSandbox) -> tuple[list[Found], list[str]]:
     """All that there is, and the folders that could not be looked into."""
-    operation = await calls.ask(box, {"method": "inventory", "leave_out": LEFT_OUT})
-    found: list[Found] = []
-    over = False
-    try:
-        while True:
-            kind, payload = await calls.answer(box, operation, "/sandbox")
-            told = calls.told(payload)
-            over = kind == frames.REPLY
-            try:
-                if over:
-                    if told["hidden"]:
-                        raise too_much(f"{int(told['hidden']):,} paths are too long or cannot be read", "Mend them.")
-                    return found, [path for path in told["unread"] if _is_path(path)]
-                found += map(Found, told["entries"])
-            except NONSENSE as problem:
-                raise calls.nonsense() from problem
-            if len(found) > MAX_FILES:
-                raise too_much(f"it has more than {MAX_FILES:,} files", "Delete some, or move them to temp/.")
-    finally:
-        if over:
-            box.link.close(operation)
-        else:
-            await calls.cancel(box, operation)
+    listed = await workspace.inventory(box, LEFT_OUT, Found, MAX_FILES)
+    if listed.is_cut:
+        raise too_much(f"it has more than {MAX_FILES:,} files", "Delete some, or move them to temp/.")
+    if listed.hidden:
+        raise too_much(f"{listed.hidden:,} paths are too long or cannot be read", "Mend them.")
+    return listed.entries, [path for path in listed.unread if _is_path(path)]
 
 
 def _is_path(path: Any) -> bool:

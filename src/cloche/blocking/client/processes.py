@@ -1,0 +1,152 @@
+# Generated from src/cloche/client/processes.py by scripts/blocking.py: edit that file instead.
+"""A program under way in a sandbox on a server."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from cloche.blocking.client.feed import Feed
+from cloche.client import shapes
+from cloche.errors import Gone
+from cloche.model.events import Event, Exit, Output, Started
+from cloche.model.result import Error, Result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.client.sandbox import ServerSandbox
+    from cloche.sandbox.checks import Data
+
+_SIGKILL = 9
+_BYTES = "application/octet-stream"
+# By a sign in the server's message: how the sandbox of a program ended, and with it the program.
+_ENDS = {
+    "its time was up": Error(
+        "timeout", "The sandbox's time was up while the program ran.", "Give it a longer lifetime."
+    ),
+    "it needed too much memory": Error(
+        "memory",
+        "The sandbox needed more memory than it has.",
+        "Work on less data at a time, or allow more with memory=.",
+    ),
+    "ended by its owner": Error(
+        "killed", "The sandbox was closed while the program ran.", "Run it again in a new sandbox."
+    ),
+}
+_LOST = Error("lost", "The sandbox ended before the program did.", "Run it again in a new sandbox; its files are gone.")
+
+
+class ServerProcess:
+    """A program under way in a sandbox on a server."""
+
+    is_building = False  # the server waits for that
+
+    def __init__(self, box: ServerSandbox, command: dict[str, Any]) -> None:
+        self._box, self._path = box, f"/commands/{command['id']}"
+        self._feed = Feed(box.server, again=box.path(f"{self._path}/events"))
+        self._heard = 0  # bytes of output
+        self._began = monotonic()
+        self.pid: int | None = command["pid"]
+        self.is_output_cut = False
+        self.result: Result | None = None
+        self.status: int | None = None
+
+    def advance(self) -> tuple[Event, ...]:
+        """Wait for the next event."""
+        try:
+            found = self._feed.next()
+        except Gone as problem:
+            return self._lost(problem)
+        if found is None:
+            return self._lost(Gone("it was closed"))
+        kind, fields = found
+        if kind == "error":
+            self._feed.close()
+            raise shapes.error(500, fields)
+        event = shapes.command_event(kind, fields)
+        if isinstance(event, Output):
+            self._heard += len(event.data)
+            self.is_output_cut = self._heard > self._box.limits.output_bytes
+        elif isinstance(event, Started):
+            self.pid = event.pid
+        elif isinstance(event, Exit):
+            self.result, self.status = event.result, _status(event.result)
+            self._feed.end()
+        return () if event is None else (event,)
+
+    def feed(self, data: Data) -> None:
+        """Send all of its standard input."""
+        self._ask("POST", "/stdin?eof=true", data)
+
+    def send_input(self, data: memoryview) -> memoryview:
+        """Send all of it; the server answers when the program has read it, or never will."""
+        self._ask("POST", "/stdin", data)
+        return data[:0]
+
+    def has_room(self) -> bool:
+        """The server waits for that."""
+        return True
+
+    def await_room(self) -> bool:
+        """The server waits for that."""
+        return self.result is None
+
+    def close_stdin(self) -> None:
+        """Close its standard input."""
+        self._ask("POST", "/stdin?eof=true")
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of its terminal."""
+        self._call("/resize", {"columns": columns, "rows": rows})
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._call("/signal", {"signal": number})
+
+    def kill(self) -> None:
+        """Kill it, with everything that it has started."""
+        self._ask("DELETE", "")
+
+    def give_up(self) -> None:
+        """Kill it; nobody will ask for it any more."""
+        if self.result is None:
+            self.kill()
+            self._feed.close()
+
+    def _call(self, path: str, body: dict[str, Any]) -> None:
+        if self.result is None:
+            try:
+                self._box.call("POST", self._path + path, body)
+            except Gone:
+                pass  # it has ended; its events tell what became of it
+
+    def _ask(self, method: str, path: str, data: Data = b"") -> None:
+        if self.result is None:
+            server, where = self._box.server, self._box.path(self._path + path)
+            try:
+                server.read(server.ask(method, where, data, timeout=None, content_type=_BYTES))
+            except Gone:
+                pass
+
+    def _lost(self, problem: Gone) -> tuple[Event, ...]:
+        """Its sandbox is gone, and it with it; its output was told as it came."""
+        sign = next((sign for sign in _ENDS if sign in problem.message), "")
+        error = _ENDS["ended by its owner"] if self._box.closed else _ENDS.get(sign, _LOST)
+        code = 124 if error.kind == "timeout" else 128 + _SIGKILL
+        self.result = Result("", "", code, monotonic() - self._began, 0.0, 0, error, wall=self._box.wall)
+        self._feed.close()
+        return (Exit(self.result),)
+
+    def __del__(self) -> None:
+        self._feed.close()
+
+
+def _status(result: Result) -> int | None:
+    """The exit code, or minus the signal, as far as a result tells."""
+    kind = None if result.error is None else result.error.kind
+    if kind == "lost":
+        return None
+    if kind == "timeout":
+        return -_SIGKILL
+    return 128 - result.exit_code if kind is not None and result.exit_code > 128 else result.exit_code

@@ -1,0 +1,95 @@
+# Generated from src/cloche/engine/agent_requests.py by scripts/blocking.py: edit that file instead.
+"""Requests to the agent, and its answers: parsed, and refused where they make no sense."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from cloche.blocking.engine.link import Lost, Operation
+from cloche.errors import FileMissing, FileProblem, SandboxFailed
+from cloche.wire import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.engine.sandbox import HostSandbox
+
+ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
+
+
+def ask(box: HostSandbox, request: dict[str, Any]) -> Operation:
+    """Send a request; close its operation when it is over."""
+    operation = box.link.open()
+    try:
+        box.begin(frames.encode_json(operation.number, frames.CALL, request))
+    except BaseException:
+        box.link.close(operation)
+        raise
+    return operation
+
+
+def answer(box: HostSandbox, operation: Operation, about: str, patience: float | None = ANSWER_S) -> tuple[int, bytes]:
+    """The next frame of an answer: its kind and payload.  What went wrong inside is raised, with `about` before it."""
+    try:
+        kind, payload = box.link.receive(operation, None if patience is None else monotonic() + patience)
+    except (Lost, TimeoutError) as failure:
+        box.explain_loss(failure)
+        raise
+    if kind == frames.FAIL:
+        raise problem(decoded(payload), about)
+    return kind, payload
+
+
+def reply(box: HostSandbox, operation: Operation, about: str) -> dict[str, Any]:
+    """The last frame of an answer."""
+    while True:
+        kind, payload = answer(box, operation, about)
+        if kind == frames.REPLY:
+            return decoded(payload)
+
+
+def call(box: HostSandbox, request: dict[str, Any], about: str) -> dict[str, Any]:
+    """Ask for something that is answered once."""
+    operation = ask(box, request)
+    try:
+        return reply(box, operation, about)
+    finally:
+        box.link.close(operation)
+
+
+def cancel(box: HostSandbox, operation: Operation) -> None:
+    """Have the agent forget a request, without waiting for that; a sandbox that is gone has forgotten it."""
+    try:
+        box.link.send(frames.encode(operation.number, frames.CANCEL))
+    except Lost:
+        pass
+
+
+def forget(box: HostSandbox, operation: Operation) -> None:
+    """The same, from where nothing can be awaited."""
+    box.link.close(operation)
+    box.link.post(frames.encode(operation.number, frames.CANCEL))
+
+
+def decoded(payload: bytes) -> dict[str, Any]:
+    """The JSON object in an answer."""
+    try:
+        return frames.decode_json(payload)
+    except frames.Garbled as garbled:
+        raise nonsense() from garbled
+
+
+def nonsense() -> SandboxFailed:
+    """The error for an answer that has not the form that it should have."""
+    return SandboxFailed("The sandbox's answer makes no sense.", hint="Make a new one.")
+
+
+def problem(failure: dict[str, Any], about: str) -> Exception:
+    """The error for a failure that the agent reports."""
+    number = failure.get("errno")
+    message = f"{about}: {str(failure.get('message', 'failed'))[:1000]}"
+    if number == 2:
+        return FileMissing(message)
+    hint = "Delete files or allow more with disk=." if number == 28 else ""
+    return FileProblem(message, hint, number if isinstance(number, int) else 0)

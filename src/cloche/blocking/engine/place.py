@@ -1,0 +1,59 @@
+# Generated from src/cloche/engine/place.py by scripts/blocking.py: edit that file instead.
+"""This host as a place where sandboxes are made."""
+
+from __future__ import annotations
+
+from cloche import languages
+from cloche.blocking.engine.sandbox import HostSandbox
+from cloche.blocking.walls import registry
+from cloche.errors import InvalidRun
+from cloche.model.order import Order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.blocking.sandbox.backend import Session
+    from cloche.blocking.sandbox.one_shot import Job
+    from cloche.blocking.walls.wall import Wall
+    from cloche.model.result import Result
+    from cloche.sandbox.requests import SandboxRequest
+
+LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
+
+
+class HostPlace:
+    """This host, with a wall of the caller's or one by its name."""
+
+    takes_whole_jobs = False
+
+    def __init__(self, isolation: str = "auto", wall: Wall | None = None) -> None:
+        self._wall = wall or registry.wall(isolation)
+
+    def sandbox(self, request: SandboxRequest, session: Session) -> HostSandbox:
+        """A sandbox with sessions."""
+        from cloche.blocking.engine.checkpoints import HostCheckpoints
+        from cloche.blocking.engine.sessions import HostSessions
+
+        for name, value in request.server_options.items():
+            if value:
+                raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
+        order = Order(request.limits, request.mounts, None, request.lifetime)
+        box = HostSandbox(order, request.env, self._wall)
+        box.sessions = HostSessions(box, request.tools)
+        box.checkpoints = HostCheckpoints(box, session, request.checkpoints, request.undo)
+        return box
+
+    def one_shot(self, job: Job) -> HostSandbox:
+        """A sandbox for one program, chosen by the libraries that it imports."""
+        spoken = languages.find(job.program.language or "python")
+        imports = spoken.imports(job.program.code or "")
+        limits = job.limits
+        lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
+        if lifetime is not None and not spoken.warm:
+            from cloche.engine.building import CHECK_S
+
+            lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
+        return HostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall)
+
+    def run(self, job: Job) -> Result:
+        """Not asked of this host: a sandbox here takes one round trip anyway."""
+        raise NotImplementedError

@@ -1,0 +1,390 @@
+# Generated from src/cloche/engine/processes.py by scripts/blocking.py: edit that file instead.
+"""Programs of a sandbox of this host: started, fed, listened to, ended, and judged."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from cloche.blocking.engine.link import NONSENSE, Lost
+from cloche.engine.judge import TAIL, Facts, judge, unread
+from cloche.errors import ClocheError, Gone
+from cloche.model import events
+from cloche.model.events import Event, Exit, Output, Started
+from cloche.model.limits import Limits
+from cloche.model.result import Error, Result
+from cloche.wire import frames
+from cloche.wire.light_json import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.engine.sandbox import HostSandbox
+    from cloche.engine.building import Building
+    from cloche.model.order import Spent
+    from cloche.model.result import Diagnostic, Display
+    from cloche.sandbox.checks import Data
+
+_SIGKILL = 9
+GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
+_STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
+
+
+class HostProcess:
+    """A program under way.  Whoever calls `advance` also keeps its time limits."""
+
+    def __init__(
+        self,
+        box: HostSandbox,
+        request: dict[str, Any],
+        limits: Limits,
+        *,
+        stop_at_output_limit: bool,
+        ends_sandbox: bool = False,
+        source: str | None = None,
+        building: Building | None = None,
+    ) -> None:
+        self._box, self._request, self._limits, self._source = box, request, limits, source
+        self._building = building
+        self._stop_at_output_limit, self._ends_sandbox = stop_at_output_limit, ends_sandbox
+        self._operation = box.link.open()
+        self._begin = monotonic()
+        self._built: float | None = None  # when it was ready to begin, if there was something to do before
+        self._ended: float | None = None  # when it ended, if something beside it goes on
+        self._deadline = _later(self._begin, limits.build_timeout_s if self.is_building else limits.timeout_s)
+        self._stopping: float | None = None  # when we lose patience, once it was asked to end
+        self._input: memoryview | None = None  # the rest of the input that was given as a whole
+        self._kept = {"stdout": bytearray(), "stderr": bytearray()}
+        self._tail = bytearray()
+        self._timed_out = False
+        self._first: tuple[Event, ...] = ()  # to be told before anything else
+        if building is not None and building.under_way:
+            self._first = (events.Building(building.step),)
+        self.is_output_cut = False
+        self.is_counted = True  # somebody wants to know what it used, also when all went well
+        self.pid: int | None = None
+        self.result: Result | None = None
+        self.status: int | None = None  # once it has ended: its exit code, or minus its signal; None: with its sandbox
+
+    @property
+    def is_building(self) -> bool:
+        """Is it being built, and does not run yet?"""
+        return self._building is not None and self._building.under_way
+
+    @property
+    def number(self) -> int:
+        """The number of its operation, for requests to the agent about it."""
+        return self._operation.number
+
+    def begin(self) -> None:
+        """Ask the agent for it."""
+        try:
+            frame = frames.encode_json(self._operation.number, frames.RUN, self._request)
+        except ValueError:
+            from cloche.engine import not_started
+
+            self._forget()
+            raise not_started.too_long() from None
+        self._box.catch_up()
+        self._box.begin(frame)
+
+    def advance(self) -> tuple[Event, ...]:
+        """Wait for one frame and act on it; the events that come of it."""
+        if self._first:
+            first, self._first = self._first, ()
+            return first
+        try:
+            kind, payload = self._box.link.receive(self._operation, self._stopping or self._deadline)
+            return self._take(kind, payload)
+        except ClocheError:
+            raise
+        except TimeoutError:
+            return self._overdue()
+        except (Lost, *NONSENSE) as problem:
+            return self._conclude(None, problem)
+
+    def finish(self, stdin: Data | None) -> Result:
+        """Give it all its input, and wait for its end; nobody else listens."""
+        try:
+            if stdin is not None:
+                self.feed(stdin)
+            while self.result is None:
+                self.advance()
+        except BaseException:  # interrupted: nobody will ask for it any more, so it shall not go on
+            self.give_up()
+            raise
+        return self.result
+
+    # --- its input, and its end on request
+
+    def feed(self, data: Data) -> None:
+        """Send all of its standard input, as fast as it takes it, while its events are taken."""
+        self._input = memoryview(data)
+        self._feed()
+
+    def send_input(self, data: memoryview) -> memoryview:
+        """Send as much as is allowed in one frame; the rest."""
+        if self._operation.input_credit <= 0:
+            return data
+        part = bytes(data[: min(frames.CHUNK, self._operation.input_credit)])
+        self._operation.input_credit -= len(part)
+        self._box.send(frames.encode(self._operation.number, frames.INPUT, part))
+        return data[len(part) :]
+
+    def has_room(self) -> bool:
+        """May input be sent now?"""
+        return self._operation.input_credit > 0
+
+    def await_room(self) -> bool:
+        """Wait until it takes more input, without taking its output from whoever follows it; False: it has ended."""
+        try:
+            return self._box.link.await_credit(self._operation) > 0
+        except Lost as problem:
+            self._box.explain_loss(problem)
+            raise
+
+    def close_stdin(self) -> None:
+        """Close its standard input."""
+        self._send(frames.INPUT_END)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of its terminal."""
+        self._send(frames.RESIZE, dumps({"columns": columns, "rows": rows}).encode())
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._send(frames.SIGNAL, dumps({"signal": number}).encode())
+
+    def kill(self) -> None:
+        """Kill it, with everything that it has started."""
+        self._send(frames.CANCEL)
+
+    def give_up(self) -> None:
+        """Kill it without waiting; nobody will ask for it any more."""
+        if self.result is None:
+            try:
+                self.kill()
+            except ClocheError:
+                pass  # the sandbox is gone, and the program with it
+            self._forget()
+
+    def _send(self, kind: int, payload: bytes = b"") -> None:
+        if self.result is None:
+            self._box.send(frames.encode(self._operation.number, kind, payload))
+
+    def _feed(self) -> None:
+        try:
+            while self._input and self._operation.input_credit > 0:
+                self._input = self.send_input(self._input)
+            if self._input is not None and not self._input:
+                self._input = None
+                self.close_stdin()
+        except Gone:
+            self._input = None  # its events tell what became of the program
+
+    def _forget(self) -> None:
+        self._box.link.close(self._operation)
+        if self._source is not None:
+            self._box.programs.sources.pop(self._source, None)
+
+    # --- what the agent says
+
+    def _take(self, kind: int, payload: bytes) -> tuple[Event, ...]:
+        if kind in _STREAMS:
+            return self._keep(_STREAMS[kind], payload)
+        if kind == frames.STARTED:
+            self.pid = int(frames.decode_json(payload)["pid"])
+            return (Started(self.pid),)
+        if kind == frames.EXIT:
+            return self._conclude(frames.decode_json(payload), None)
+        if kind == frames.FAIL:
+            return self._not_started(frames.decode_json(payload))
+        if kind == frames.CREDIT:
+            self._feed()
+        elif kind == frames.EVENT and self._building is not None:
+            return self._staged(self._building, frames.decode_json(payload))
+        return ()
+
+    def _staged(self, building: Building, stage: dict[str, Any]) -> tuple[Event, ...]:
+        """A step before the program is over, or the one beside it; or the program is, before that one."""
+        step = building.step
+        if stage.get("ended"):
+            self._ended = monotonic()
+            self._deadline = self._ended + building.patience
+            return ()
+        building.take(stage)
+        if step and building.step not in ("", step):
+            return (events.Building(building.step),)
+        if step and not building.step:
+            self._built = monotonic()
+            self._deadline = _later(self._built, self._limits.timeout_s)
+        return ()
+
+    def _keep(self, stream: str, data: bytes) -> tuple[Event, ...]:
+        room = self._limits.output_bytes - sum(map(len, self._kept.values()))
+        if len(data) > room:
+            data_kept = data[: max(room, 0)]
+            if self._stop_at_output_limit and not self.is_output_cut:
+                self._stop()
+            self.is_output_cut = True
+        else:
+            data_kept = data
+        self._kept[stream] += data_kept
+        if stream == "stderr":
+            self._tail += data
+            if len(self._tail) > 2 * TAIL:
+                del self._tail[:-TAIL]
+        shown = data_kept if self._stop_at_output_limit else data
+        return (Output(stream, shown),) if shown else ()
+
+    # --- how it ends
+
+    def _stop(self) -> None:
+        """End it: by the agent if it still can, else by the wall."""
+        if self._stopping is None:
+            self._stopping = monotonic() + GRACE_S
+            if not self._ends_sandbox:
+                self.kill()
+                return
+        self._box.end()
+
+    def _overdue(self) -> tuple[Event, ...]:
+        if self._box.paused:
+            later = monotonic() + GRACE_S
+            self._deadline, self._stopping = later, None if self._stopping is None else later
+            return ()
+        if self._stopping is None and self._ended is not None and self._building is not None:
+            self._building.skip_check()  # the program has ended well in time
+        elif self._stopping is None:
+            self._timed_out = True
+        self._stop()
+        if self._ends_sandbox or monotonic() >= (self._stopping or 0):
+            return self._conclude(None, None)
+        return ()
+
+    def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> tuple[Event, ...]:
+        """The program has ended, or its sandbox has: gather what is known, judge it, and make the result."""
+        now = self._ended or monotonic()
+        if self._built is not None and end is not None:
+            # That it was built and that it ended may have come at once: how long it ran, the agent knows better.
+            self._built = max(self._begin, min(self._built, now - float(end.get("ran", 0.0))))
+        code = int(end["code"]) if end is not None else 0 if self._ended is not None else -_SIGKILL
+        self.status = code if end is not None else None
+        shown = self._collect() if end is not None and not self.is_building else ()
+        spent = self._ask_wall(is_suspicious=end is None or code != 0)
+        facts = self._facts(code, end or {}, spent, lost=problem is not None)
+        if spent is not None:
+            self._box.see(spent)
+        cpu, peak = self._used(end or {}, spent)
+        error = self._judge(facts)
+        out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
+        if self._building is not None and self.is_building:
+            err = self._building.output.encode(errors="replace")[: self._limits.output_bytes]
+        self.result = Result(
+            stdout=out.decode(errors="replace"),
+            stderr=err.decode(errors="replace"),
+            exit_code=124 if error is not None and error.kind == "timeout" else (128 - code if code < 0 else code),
+            duration=0.0 if self.is_building else now - (self._built or self._begin),
+            cpu_time=cpu,
+            memory_peak=peak,
+            error=error,
+            truncated=self.is_output_cut,
+            stdout_bytes=out,
+            stderr_bytes=err,
+            wall=self._box.wall,
+            results=shown,
+            diagnostics=self._diagnostics(error),
+            build_time=self._time_to_build(now),
+        )
+        self._forget()
+        if self.is_building and err:
+            return Output("stderr", err), Exit(self.result)  # whoever listens sees what the compiler says
+        return (Exit(self.result),)
+
+    def _ask_wall(self, is_suspicious: bool) -> Spent | None:
+        """What the wall saw, where that matters.
+
+        It does also when all went well: the next program is not to blame for a process that was refused or killed now.
+        """
+        if is_suspicious or (self.is_counted and (self._ends_sandbox or self._box.is_watched)):
+            return self._box.spent(final=self._ends_sandbox)
+        return None
+
+    def _facts(self, code: int, end: dict[str, Any], spent: Spent | None, lost: bool) -> Facts:
+        """What is known of its end, from inside and from outside."""
+        disk = end.get("disk") or {}
+        tail = self._tail.decode(errors="replace")
+        if self._building is not None and self.is_building:
+            tail = self._building.output
+        return Facts(
+            exit_code=code,
+            stderr_tail=tail,
+            timed_out=self._timed_out,
+            output_cut=self.is_output_cut and self._stop_at_output_limit,
+            lost=lost,
+            reason=spent.reason if spent is not None else "",
+            oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
+            processes_refused=spent.processes_refused - self._box.refusals_seen if spent is not None else 0,
+            disk_free=disk.get("free"),
+            inodes_free=disk.get("inodes_free"),
+            refused=tuple(str(name)[:40] for name in end.get("refused") or ())[:16],
+            is_python="python" in self._request or "python" in str(self._request.get("argv", "")),
+        )
+
+    def _used(self, end: dict[str, Any], spent: Spent | None) -> tuple[float, int]:
+        """CPU time and peak memory: as the wall saw them, if the sandbox was the program's alone."""
+        cpu, peak = end.get("cpu", 0.0), end.get("peak", 0)
+        if self._ends_sandbox and spent is not None:
+            cpu = spent.cpu_time if spent.cpu_time is not None else cpu
+            peak = spent.memory_peak if spent.memory_peak is not None else peak
+        elif self._building is not None:
+            return float(cpu) + self._building.cpu, max(int(peak), self._building.peak)
+        return float(cpu), int(peak)
+
+    def _judge(self, facts: Facts) -> Error | None:
+        if self._building is None:
+            return judge(facts, self._limits)
+        if self._building.under_way:
+            return self._building.judge(facts, self._limits)
+        return judge(self._building.explain(facts), self._limits)
+
+    def _diagnostics(self, error: Error | None) -> tuple[Diagnostic, ...]:
+        if self._building is not None:
+            return tuple(self._building.diagnostics)
+        return unread(error, self._source) if error is not None and error.kind == "syntax" else ()
+
+    def _time_to_build(self, now: float) -> float | None:
+        if self._building is None or not self._building.plan.before:
+            return None
+        return (self._built or now) - self._begin
+
+    def _collect(self) -> tuple[Display, ...]:
+        """The displays that the program has left behind in files."""
+        if self._building is None or not self._building.plan.display_folder:
+            return ()
+        from cloche.blocking.engine.program_displays import displays
+
+        return displays(self._box, self._building.plan.display_folder, clear=not self._ends_sandbox)
+
+    def _lacks_program(self) -> bool:
+        """Is it the program that was not found, and not the folder to run it in?"""
+        return not self._request.get("cwd") or (self._building is not None and not self._building.plan.run)
+
+    def _not_started(self, failure: dict[str, Any]) -> tuple[Event, ...]:
+        """It never began."""
+        from cloche.engine import not_started  # only now: most do
+
+        self._forget()
+        number, language = failure.get("errno"), self._request.get("language")
+        if number == not_started.ENOENT and language and self._lacks_program():
+            lacks = self._building.plan.missing if self._building is not None else ""
+            self.result = not_started.unavailable(str(language), self._box.wall, lacks)
+        elif number in not_started.NO_ROOM:
+            self.result = not_started.no_room(number, self._limits, self._box.wall)
+        else:
+            raise not_started.refusal(failure)
+        return (Exit(self.result),)
+
+
+def _later(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now + seconds

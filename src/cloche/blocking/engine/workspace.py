@@ -1,0 +1,66 @@
+# Generated from src/cloche/engine/workspace.py by scripts/blocking.py: edit that file instead.
+"""The whole workspace of a sandbox of this host, for a service that keeps it: listed, read, and laid out again."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Sequence
+from typing import Any
+
+from cloche.blocking.engine import agent_requests
+from cloche.blocking.engine.host_only import on_this_host
+from cloche.blocking.engine.link import NONSENSE
+from cloche.blocking.engine.transfers import HostReader
+from cloche.blocking.sandbox.sandbox import Sandbox
+from cloche.blocking.sandbox.transfers import Reading
+from cloche.wire import frames
+
+
+class Inventory:
+    """What is in a workspace."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []  # as `parse` has made them
+        self.unread: list[Any] = []  # folders that could not be looked into
+        self.hidden = 0  # paths that are too long or cannot be read
+        self.is_cut = False  # there is more than was asked for
+
+
+def inventory(box: Sandbox, leave_out: Sequence[str], parse: Callable[[Any], Any], most: int) -> Inventory:
+    """List everything in /sandbox but the folders in `leave_out`, until there are more than `most` entries.
+
+    `parse` makes an entry of [path, kind, mode, size, modified, changed, inode, is_sure, target].  The agent may say
+    what it likes, so `parse` raises ValueError for what makes no sense.
+    """
+    host, found = on_this_host(box), Inventory()
+    operation = agent_requests.ask(host, {"method": "inventory", "leave_out": leave_out})
+    over = False
+    try:
+        while not over and not found.is_cut:
+            kind, payload = agent_requests.answer(host, operation, "/sandbox")
+            answer = agent_requests.decoded(payload)
+            over = kind == frames.REPLY
+            try:
+                if over:
+                    found.hidden, found.unread = int(answer["hidden"]), list(answer["unread"])
+                else:
+                    found.entries += map(parse, answer["entries"])
+            except NONSENSE as problem:
+                raise agent_requests.nonsense() from problem
+            found.is_cut = len(found.entries) > most
+        return found
+    finally:
+        if over:
+            host.link.close(operation)
+        else:
+            agent_requests.cancel(host, operation)
+
+
+def contents(box: Sandbox, path: str, length: int) -> Reading:
+    """Read a file that the inventory has listed, by its path below /sandbox; links on the way are not followed."""
+    request = {"method": "contents", "path": path, "offset": 0, "length": length}
+    return Reading(HostReader(on_this_host(box), request))
+
+
+def arrange(box: Sandbox, **steps: Sequence[Any]) -> None:
+    """Lay out a workspace: `folders` (paths), `links` (path, target), `settled` (path, mode, modified)."""
+    on_this_host(box).files.call({"method": "arrange", **steps}, "the workspace")

@@ -1,0 +1,1 @@
+"""Generated from src/cloche/sandbox/ by scripts/blocking.py."""

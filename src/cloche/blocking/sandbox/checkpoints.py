@@ -1,0 +1,147 @@
+# Generated from src/cloche/sandbox/checkpoints.py by scripts/blocking.py: edit that file instead.
+"""`box.checkpoints`: undo for code.  Variables and files as they were, restored or branched from in milliseconds."""
+
+from __future__ import annotations
+
+from cloche.blocking.io.tasks import Lock
+from cloche.blocking.sandbox.contexts import Context, Quiet
+from cloche.errors import Gone, InvalidRun
+from cloche.model.history import Restored
+from cloche.sandbox.facts import CheckpointFacts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.blocking.sandbox.sandbox import Sandbox
+
+MAX_CHECKPOINTS = 16  # of one sandbox, unless it says otherwise
+MOST = 60  # that it may ask for; the agent keeps a few more, for our own use
+
+
+class Checkpoint:
+    """A moment of a session that can be gone back to."""
+
+    def __init__(self, box: Sandbox, facts: CheckpointFacts) -> None:
+        self._box = box
+        self.id, self.name, self.time = facts.id, facts.name, facts.time
+        self.lost: dict[str, Any] = facts.lost  # by context: threads, sockets … that a copy cannot carry
+        self.removed = False
+        self.contexts: tuple[Context, ...] = ()  # those that there were
+
+    def __repr__(self) -> str:
+        return f"<checkpoint {self.name or self.id}>"
+
+    def restore(self) -> Restored:
+        """Go back to it: variables and files as they were."""
+        return self._box.restore(self)
+
+    def branch(self, *, files: str = "shared", context: str | Context | None = None) -> Context:
+        """A new context that goes on from it."""
+        return self._box.branch(self, files=files, context=context)
+
+    def remove(self) -> None:
+        """Forget it."""
+        self._box.checkpoints.remove(self)
+
+
+class Checkpoints:
+    """`box.checkpoints`: those of a sandbox, oldest first."""
+
+    def __init__(self, box: Sandbox, most: int) -> None:
+        if type(most) is not int or not 1 <= most <= MOST:
+            raise InvalidRun(f"checkpoints must be a number from 1 to {MOST}, not {most!r:.100}.")
+        self._box, self._most = box, most
+        self._by_id: dict[str, Checkpoint] = {}
+        self._taking = Lock()  # one at a time, or two could have the same name
+
+    def list(self) -> list[Checkpoint]:
+        """All checkpoints, oldest first."""
+        return list(self._by_id.values())
+
+    def get(self, which: str | Checkpoint) -> Checkpoint:
+        """The checkpoint of this name or id."""
+        if isinstance(which, Checkpoint):
+            if self._by_id.get(which.id) is which:
+                return which
+        elif isinstance(which, str) and which:
+            for checkpoint in self.list():
+                if checkpoint.name == which:
+                    return checkpoint
+            if which in self._by_id:
+                return self._by_id[which]
+        raise Gone(f"There is no checkpoint {which!r:.100}.", hint="`box.checkpoints.list()` has all of them.")
+
+    def take(self, name: str = "") -> Checkpoint:
+        """Make a checkpoint of all contexts and files, when nothing runs."""
+        if not isinstance(name, str) or len(name) > 200:
+            raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
+        with self._taking:
+            with self.quiet():
+                taken = self._learn(self._box.backend.checkpoints.take(name))
+                taken.contexts = tuple(context for context in self._box.contexts.list() if context.known)
+            if len(self._by_id) > self._most:
+                self.refresh()  # an old one has made room for it
+        return taken
+
+    def restore(self, which: str | Checkpoint) -> Restored:
+        """Make variables and files what they were; contexts made since are gone."""
+        checkpoint = self.get(which)
+        with self.quiet():
+            restored = self._box.backend.checkpoints.restore(checkpoint.id)
+            self._box.contexts.refresh()
+        return restored
+
+    def undo(self) -> Restored:
+        """Go back to before the last run."""
+        with self.quiet():
+            restored = self._box.backend.checkpoints.undo()
+            self._box.contexts.refresh()
+        self.refresh()
+        return restored
+
+    def branch(self, which: str | Checkpoint | None, source: Context, files: str) -> Context:
+        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        if files not in ("shared", "copy"):
+            raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
+        backend, contexts = self._box.backend.checkpoints, self._box.contexts
+        if which is not None:
+            return contexts.learn(backend.branch(self.get(which).id, source.facts, files))
+        source.take()  # a context in use is forked when its cell is done
+        try:
+            return contexts.learn(backend.branch(None, source.facts, files))
+        finally:
+            source.free(None)
+
+    def remove(self, which: str | Checkpoint) -> None:
+        """Forget a checkpoint; what only it held is freed."""
+        checkpoint = self.get(which)
+        self._forget(checkpoint.id)
+        self._box.backend.checkpoints.remove(checkpoint.id)
+
+    def quiet(self) -> Quiet:
+        """A `with` block in which nothing runs in any context."""
+        return Quiet(self._box.contexts.list())
+
+    def remember(self) -> None:
+        """Before a run that `undo` may take back: have a checkpoint made, unless the backend does that by itself."""
+        with self._taking:
+            self._box.backend.checkpoints.remember(self.quiet)
+
+    def refresh(self) -> None:
+        """Learn which checkpoints there are, after something that may have changed that."""
+        found = self._box.backend.checkpoints.list()
+        names = {facts.id for facts in found}
+        for name in [name for name in self._by_id if name not in names]:
+            self._forget(name)
+        for facts in found:
+            self._learn(facts)
+
+    def _learn(self, facts: CheckpointFacts) -> Checkpoint:
+        known = self._by_id.get(facts.id)
+        if known is None:
+            known = self._by_id[facts.id] = Checkpoint(self._box, facts)
+        return known
+
+    def _forget(self, identity: str) -> None:
+        self._by_id.pop(identity).removed = True

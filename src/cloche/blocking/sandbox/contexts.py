@@ -1,0 +1,250 @@
+# Generated from src/cloche/sandbox/contexts.py by scripts/blocking.py: edit that file instead.
+"""`box.contexts`: where cells keep their variables; a default context per language, and as many others as are made."""
+
+from __future__ import annotations
+
+from _collections_abc import Mapping
+from weakref import WeakValueDictionary
+
+from cloche import languages
+from cloche.blocking.io.tasks import Condition
+from cloche.blocking.sandbox.tools import calling
+from cloche.errors import ClocheError, Gone, InvalidRun, Refused
+from cloche.sandbox.checks import checked_cwd, checked_env
+from cloche.sandbox.facts import ContextFacts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.blocking.sandbox.backend import Cell
+    from cloche.blocking.sandbox.sandbox import Sandbox
+    from cloche.model.result import Result
+
+_OTHERS = "`box.contexts.list()` has all contexts."
+_LOOK_S = 0.5  # how often whoever waits for a context looks whether the cell in it is neglected
+
+
+class Context:
+    """A place for cells to run in, one after the other, with variables of their own."""
+
+    def __init__(self, box: Sandbox, facts: ContextFacts) -> None:
+        self._box, self.facts = box, facts
+        self.removed = False
+        self._turn = Condition()
+        self._taken = False
+        self._lost = False  # its kernel ended with a cell that nobody waited for
+        self.cell: Cell | None = None  # the one that runs in it
+
+    def __repr__(self) -> str:
+        return f"<{self.language} context {self.id}>"
+
+    @property
+    def id(self) -> str:
+        """Its name, which no other context of the sandbox has."""
+        return self.facts.id
+
+    @property
+    def language(self) -> str:
+        """The language of its cells."""
+        return self.facts.language
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder in which its kernel starts; None: the sandbox's usual one."""
+        return self.facts.cwd
+
+    @cwd.setter
+    def cwd(self, cwd: str | None) -> None:
+        self.facts.cwd = cwd
+
+    @property
+    def is_branch(self) -> bool:
+        """Has it gone on from another context?"""
+        return self.facts.is_branch
+
+    @property
+    def known(self) -> bool:
+        """Has it been made, or has a cell run in it?"""
+        return self.facts.is_known
+
+    def run(
+        self,
+        code: str,
+        *,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a cell in it."""
+        return self._box.run(code, context=self, stdin=stdin, env=env, timeout=timeout)
+
+    def interrupt(self) -> None:
+        """Stop the cell that runs in it, if there is one; its variables stay."""
+        cell = self.cell
+        self._box.backend.sessions.interrupt(self.id, () if cell is None else (cell,))
+
+    def restart(self) -> None:
+        """End its kernel: the next cell starts with no variables.  A cell that runs is ended."""
+        self._box.backend.sessions.restart(self.id)
+
+    def remove(self) -> None:
+        """End it for good."""
+        self._box.contexts.remove(self)
+
+    # Turns: one cell at a time
+
+    def take(self) -> None:
+        """Wait until nothing runs in it; everybody else waits until it is free again."""
+        if self.cell is not None and self.cell in calling.get():
+            raise Refused(
+                f"The context {self.id} runs the code that has called this tool.",
+                hint="A tool may use other contexts: box.contexts.create().",
+            )
+        with self._turn:
+            while self._taken:
+                if self.cell is not None and self.cell.is_neglected():
+                    _end(self.cell)
+                    self._lost = self.cell.result is not None and self.cell.result.restarted
+                    break
+                try:
+                    self._turn.wait_for_change(_LOOK_S)
+                except TimeoutError:
+                    continue
+            if self.removed:
+                raise Gone(f"The context {self.id} was removed.", hint=_OTHERS)
+            self._taken = True
+            self.cell = None
+
+    def occupy(self, cell: Cell) -> None:
+        """Note that this cell runs in it from now on."""
+        self.cell = cell
+        self.facts.is_known = True
+        cell.lost_before, self._lost = self._lost, False
+
+    def free(self, cell: Cell | None) -> None:
+        """Let the next one have it."""
+        with self._turn:
+            if cell is self.cell and (cell is None or cell.over):
+                self._taken, self.cell = False, None
+            self._turn.notify_all()  # also for a cell that was abandoned: the next one ends it
+
+
+def _end(cell: Cell) -> None:
+    try:
+        cell.interrupt()
+        while not cell.over:
+            cell.next_event()
+    except ClocheError:
+        pass  # the sandbox is gone, and whoever waits for the context will find out
+
+
+class Quiet:
+    """All contexts at once, with nothing running in any of them; a `with` block frees them at its end."""
+
+    def __init__(self, contexts: list[Context]) -> None:
+        self._contexts = sorted(contexts, key=lambda context: context.id)  # everybody takes them in the same order
+        self._taken: list[Context] = []
+
+    def __enter__(self) -> None:
+        try:
+            for context in self._contexts:
+                try:
+                    context.take()
+                except Gone:
+                    continue  # it was removed meanwhile
+                self._taken.append(context)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        while self._taken:
+            self._taken.pop().free(None)
+
+
+class Contexts:
+    """`box.contexts`: the contexts of a sandbox."""
+
+    def __init__(self, box: Sandbox) -> None:
+        self._box = box
+        self._by_id: dict[str, Context] = {}
+        self._stateless: dict[str, Context] = {}  # where programs of languages without sessions take turns
+        # Also removed ones, for as long as a checkpoint or a caller has them: a restore may bring them back.
+        self._ever: WeakValueDictionary[str, Context] = WeakValueDictionary()
+
+    def create(
+        self, *, language: str = "python", cwd: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Context:
+        """A new context, with no variables; its kernel starts with its first cell."""
+        spoken = languages.find(language)
+        if spoken.kernel is None:
+            raise InvalidRun(f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program.")
+        return self.learn(self._box.backend.sessions.create(spoken.name, checked_cwd(cwd), checked_env(env)))
+
+    def list(self) -> list[Context]:
+        """All contexts, in the order in which they were made."""
+        return list(self._by_id.values())
+
+    def get(self, name: str | Context) -> Context:
+        """The context of this id."""
+        if isinstance(name, Context):
+            if name._box is not self._box:
+                raise InvalidRun(f"{name!r} belongs to another sandbox.", hint=_OTHERS)
+            name = name.id
+        if not isinstance(name, str):
+            raise InvalidRun(f"A context is named by its id, not {name!r:.100}.")
+        if name not in self._by_id:
+            raise Gone(f"There is no context {name!r:.100}.", hint=_OTHERS)
+        return self._by_id[name]
+
+    def remove(self, context: str | Context) -> None:
+        """End a context for good; a cell that runs in it is ended."""
+        found = self.get(context)
+        self.forget(found.id)
+        self._box.backend.sessions.remove(found.facts)
+
+    def default(self, language: str) -> Context:
+        """The context in which cells of a language run unless they name one."""
+        spoken = languages.find(language)
+        known = self._by_id if spoken.kernel is not None else self._stateless
+        name = spoken.context or spoken.name
+        if name not in known:
+            known[name] = Context(self._box, ContextFacts(name, languages.find(name).name))
+            if spoken.kernel is not None:
+                self._ever[name] = known[name]
+        return known[name]
+
+    def ensure(self, context: Context) -> None:
+        """See to it that the sandbox knows a context in which no cell has run yet."""
+        if not context.known:
+            self._box.backend.sessions.ensure(context.facts)
+            context.facts.is_known = True
+
+    # The sandbox keeps them in step with its backend
+
+    def running(self) -> tuple[Cell, ...]:
+        """The cells that may run now."""
+        contexts = (*self._by_id.values(), *self._stateless.values())
+        return tuple(context.cell for context in contexts if context.cell is not None)
+
+    def learn(self, facts: ContextFacts) -> Context:
+        """The context of these facts, made if it is new, and back if it was removed."""
+        context = self._ever.get(facts.id)
+        if context is None:
+            context = self._ever[facts.id] = Context(self._box, facts)
+        self._by_id[facts.id], context.facts, context.removed = context, facts, False
+        return context
+
+    def forget(self, name: str) -> None:
+        """Note that a context is gone."""
+        context = self._by_id.pop(name, None)
+        if context is not None:
+            context.removed = True
+
+    def refresh(self) -> None:
+        """Learn which contexts there are, after something that may have changed that."""
+        found = self._box.backend.sessions.list()
+        names = {facts.id for facts in found}
+        for name in [name for name, context in self._by_id.items() if name not in names and context.known]:
+            self.forget(name)
+        for facts in found:
+            self.learn(facts)

@@ -1,0 +1,531 @@
+# Generated from src/cloche/sandbox/sandbox.py by scripts/blocking.py: edit that file instead.
+"""A sandbox with sessions: code that keeps its variables from turn to turn, and a way back."""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Mapping, Sequence
+from collections import deque
+from time import time
+
+from cloche import languages
+from cloche.blocking.sandbox.attempts import Attempt
+from cloche.blocking.sandbox.cells import CellEvents
+from cloche.blocking.sandbox.checkpoints import MAX_CHECKPOINTS, Checkpoint, Checkpoints
+from cloche.blocking.sandbox.commands import Commands, ProgramEvents
+from cloche.blocking.sandbox.contexts import Context, Contexts, Quiet
+from cloche.blocking.sandbox.files import Files
+from cloche.blocking.sandbox.places import place_for
+from cloche.blocking.sandbox.ports import Ports
+from cloche.blocking.sandbox.processes import Process
+from cloche.blocking.sandbox.tools import Tools
+from cloche.errors import InvalidRun
+from cloche.model.files import Mount
+from cloche.model.history import Best, Moment, Restored
+from cloche.model.limits import Limits, within
+from cloche.model.result import Result, Usage
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts
+from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_program, checked_timeout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+    from cloche.blocking.sandbox.backend import Backend, Cell
+    from cloche.blocking.walls.wall import Wall
+    from cloche.sandbox.facts import ContextFacts
+
+MAX_HISTORY = 1000
+MAX_CANDIDATES = 16
+STREAM_KEEPS = 1 << 20  # bytes of output in the result of a run whose events have told all of it
+_LONGEST_S = 366 * 86400
+
+
+class Sandbox:
+    """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
+
+    `timeout` is the time that each run may take unless it says otherwise; the other limits are the sandbox's.  `tools`
+    are functions of yours that code inside may call; `undo` makes a checkpoint before every run.  `isolation` says
+    where it is held: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own goes before.
+
+    With `url` (or CLOCHE_URL) the sandbox is one of a server, and `api_key` (or CLOCHE_API_KEY) the key for it; `id`
+    names one that is there already, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
+    `workspace` are a server's, too.  `url=""` is this host, whatever the environment says.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float | None = 30,
+        memory: int | str = "512M",
+        cpu: float = 1.0,
+        disk: int | str = "1G",
+        processes: int = 64,
+        output: int | str = "10M",
+        build_timeout: float | None = 60,
+        env: Mapping[str, str] | None = None,
+        mounts: Mapping[str, str] | Sequence[Mount] = (),
+        lifetime: float | None = None,
+        tools: Mapping[str, Callable[..., Any]] | None = None,
+        undo: bool = False,
+        checkpoints: int = MAX_CHECKPOINTS,
+        isolation: str = "auto",
+        wall: Wall | None = None,
+        url: str | None = None,
+        api_key: str | None = None,
+        id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        idle_timeout: float | None = None,
+        persistent: bool = False,
+        workspace: str | None = None,
+    ) -> None:
+        request = SandboxRequest(
+            limits=Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout),
+            env=checked_env(env),
+            mounts=checked_mounts(mounts),
+            lifetime=None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds"),
+            tools=Tools(tools),
+            undo=bool(undo),
+            checkpoints=checkpoints,
+            server_options={
+                "url": url,
+                "api_key": api_key,
+                "id": id,
+                "metadata": metadata,
+                "idle_timeout": idle_timeout,
+                "persistent": persistent,
+                "workspace": workspace,
+            },
+        )
+        self.tools: Tools = request.tools
+        self.contexts = Contexts(self)
+        self.checkpoints = Checkpoints(self, checkpoints)
+        self._undo = request.undo
+        self._history: deque[Moment] = deque(maxlen=MAX_HISTORY)
+        self.backend: Backend = place_for(url, api_key, isolation, wall).sandbox(request, self)
+        self.files = Files(self.backend.files)
+        self.commands = Commands(self.backend.programs)
+
+    @property
+    def ports(self) -> Ports:
+        """Servers inside, and connections to them."""
+        return Ports(self.backend.ports)
+
+    @property
+    def limits(self) -> Limits:
+        """What it may use; on a server, what the server allows it."""
+        return self.backend.limits
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment variables of everything that runs in it."""
+        return self.backend.env
+
+    @property
+    def wall(self) -> str:
+        """The name of the wall that holds it; of a server's, once it is open."""
+        return self.backend.wall
+
+    @property
+    def id(self) -> str | None:
+        """Its id on its server, once it is open; None on this host."""
+        return self.backend.id
+
+    @property
+    def workspace(self) -> str | None:
+        """The id of the workspace in which a server keeps its files, if it does."""
+        return self.backend.workspace
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What its owner has noted about it on a server."""
+        return self.backend.metadata
+
+    @property
+    def paused(self) -> bool:
+        """Has it been paused?"""
+        return self.backend.paused
+
+    @property
+    def closed(self) -> bool:
+        """Has its owner closed it?"""
+        return self.backend.closed
+
+    # --- its life
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Create it, or find the one that was named.  A `with` block does that, and so does the first use."""
+        self.backend.open()
+
+    def close(self) -> None:
+        """End it, with everything in it, and wait until nothing of it is left; one named by `id` lives on."""
+        self.backend.close()
+
+    def kill(self) -> None:
+        """End it, also one that was named by `id`."""
+        self.backend.kill()
+
+    def pause(self) -> None:
+        """Stop everything in it until `resume`: variables, programs and files stay, and so does the memory they use."""
+        self.backend.pause()
+
+    def resume(self) -> None:
+        """Let it go on where it was."""
+        self.backend.resume()
+
+    def set_lifetime(self, seconds: float | None) -> None:
+        """Have it end by itself so long from now; None: not before it is closed, or as late as its server allows."""
+        self.backend.set_lifetime(seconds)
+
+    def usage(self) -> Usage:
+        """What it uses now."""
+        return self.backend.usage()
+
+    def ended(self) -> str:
+        """Wait until it has ended, and tell why.
+
+        "closed" by its owner, "timeout" when its lifetime was over, "memory" when it needed too much, "failed" when it
+        could not be built, "lost" when it was killed otherwise.  Others may use the sandbox meanwhile.
+        """
+        return self.backend.ended()
+
+    # --- sessions
+
+    def run(
+        self,
+        code: str,
+        *,
+        language: str | None = None,
+        context: str | Context | None = None,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a cell: variables, imports and files of earlier cells are there, and it leaves its own."""
+        data = None if stdin is None else checked_data("stdin", stdin)
+        takes_input = "" if data is None else "whole"
+        cell, where = self._start(code, language, context, takes_input, env, timeout, self.limits.output_bytes)
+        try:
+            result = cell.finish(data)
+        finally:
+            where.free(cell)
+        self._ran(where, code, result)
+        return result
+
+    def stream(
+        self,
+        code: str,
+        *,
+        language: str | None = None,
+        context: str | Context | None = None,
+        stdin: str | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        interactive: bool = False,
+        keep: int | None = None,
+        shows: Mapping[str, Any] | None = None,
+    ) -> CellEvents:
+        """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end.
+
+        The result at the end has the beginning of its output, `keep` bytes of it (a megabyte unless said otherwise).
+        With `interactive`, code that reads its standard input waits for data from `write` of the events.  `shows` is
+        what this cell displays beyond the usual: {"rows": of a table, "saved": pictures that are saved to a file, too}.
+        """
+        data = None if stdin is None else checked_data("stdin", stdin)
+        if interactive and data is not None:
+            raise InvalidRun("stdin= is all of the input, and interactive=True takes more.", hint="Choose one of them.")
+        takes_input = "interactive" if interactive else "" if data is None else "whole"
+
+        def start() -> tuple[Cell, Context]:
+            kept = min(self.limits.output_bytes, STREAM_KEEPS if keep is None else keep)
+            return self._start(code, language, context, takes_input, env, timeout, kept, shows)
+
+        def over(cell: Cell, where: Context) -> None:
+            where.free(cell)
+            if cell.result is not None:
+                self._ran(where, code, cell.result)
+
+        return CellEvents(start, over, data, interactive)
+
+    def interrupt(self, context: str | Context | None = None) -> None:
+        """Stop what runs, in one context or in all; variables stay."""
+        if context is not None:
+            self.contexts.get(context).interrupt()
+        else:
+            self.backend.sessions.interrupt(None, self.contexts.running())
+
+    def restart(self, context: str | Context | None = None) -> None:
+        """End the kernel of one context, or of all: the next run starts with no variables.  Files stay."""
+        for where in [self.contexts.get(context)] if context is not None else self.contexts.list():
+            where.restart()
+            self._history.append(Moment("restart", time(), where.id))
+
+    # --- undo
+
+    def checkpoint(self, name: str = "") -> Checkpoint:
+        """Remember variables (of Python contexts) and files as they are now."""
+        taken = self.checkpoints.take(name)
+        self._history.append(_moment("checkpoint", taken))
+        return taken
+
+    def restore(self, checkpoint: str | Checkpoint) -> Restored:
+        """Make variables and files what they were; as often as you like."""
+        found = self.checkpoints.get(checkpoint)
+        restored = self.checkpoints.restore(found)
+        self._history.append(_moment("restore", found))
+        return restored
+
+    def branch(
+        self,
+        checkpoint: str | Checkpoint | None = None,
+        *,
+        files: str = "shared",
+        context: str | Context | None = None,
+    ) -> Context:
+        """A new context that goes on from a checkpoint's variables, or from the live ones.
+
+        Files are shared with everybody; `files="copy"` gives it a copy of /sandbox as its working directory instead.
+        """
+        source = self._source(checkpoint, context)
+        branch = self.checkpoints.branch(checkpoint, source, files)
+        self._history.append(Moment("branch", time(), branch.id))
+        return branch
+
+    def undo(self) -> Restored:
+        """Go back to before the last run; again, to before the one before it.  Needs `Sandbox(undo=True)`."""
+        restored = self.checkpoints.undo()
+        self._history.append(Moment("undo", time()))
+        return restored
+
+    def history(self) -> list[Moment]:
+        """Runs, checkpoints, restores … in order; the last thousand."""
+        return list(self._history)
+
+    def attempt(self, code: str, *, context: str | Context | None = None, timeout: float | None = None) -> Attempt:
+        """Run code in a branch and see what it changes; then `keep()` it or `discard()` it."""
+        checked, limit = checked_code(code), checked_timeout(timeout)
+        source = self._idle(context)
+        trial = self.backend.checkpoints.attempt(source.facts, checked, limit)
+        self.refresh()
+        return Attempt(self, trial)
+
+    def best_of(
+        self,
+        candidates: Sequence[str],
+        score: str | Callable[[Result], float],
+        *,
+        context: str | Context | None = None,
+        timeout: float | None = None,
+    ) -> Best:
+        """Run candidates in branches from here, and go on as the one with the highest score.
+
+        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.  Each works in
+        a copy of /sandbox; candidates that name an absolute path of it run one after the other instead.
+        """
+        if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
+            raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
+        checked, limit = [checked_code(code) for code in candidates], checked_timeout(timeout)
+        source = self._idle(context)
+        best = self.backend.checkpoints.best_of(source.facts, checked, score, limit)
+        self.refresh()
+        return best
+
+    # --- programs
+
+    def run_program(
+        self,
+        code: str | None = None,
+        *,
+        language: str | None = None,
+        entry: str | None = None,
+        stdin: str | bytes | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
+    ) -> Result:
+        """Run a program to its end, in this sandbox, in a process of its own.
+
+        It is `code`, or the file `entry` of a project that is in the sandbox; with both, the code is that file's.
+        `check` is for TypeScript: "report" what its compiler says of the types, "block" on errors, or "off".
+        """
+        data = None if stdin is None else checked_data("stdin", stdin)
+        program = checked_program(
+            code,
+            language=language,
+            entry=entry,
+            args=args,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            build_timeout=build_timeout,
+            check=check,
+            takes_input=data is not None,
+        )
+        return self.backend.programs.run_program(program, data)
+
+    def start_program(
+        self,
+        code: str | None = None,
+        *,
+        language: str | None = None,
+        entry: str | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
+        stdin: bool = True,
+    ) -> Process:
+        """Start a program and return at once; it is built first, if its language is compiled."""
+        program = checked_program(
+            code,
+            language=language,
+            entry=entry,
+            args=args,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            build_timeout=build_timeout,
+            check=check,
+            takes_input=bool(stdin),
+        )
+        return Process(self.backend.programs.start_program(program))
+
+    def stream_program(
+        self,
+        code: str | None = None,
+        *,
+        language: str | None = None,
+        entry: str | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+        build_timeout: float | None = None,
+        check: str = "report",
+    ) -> ProgramEvents:
+        """Run a program; iterate over its events as they happen: building, started, stdout, stderr, exit."""
+        data = None if stdin is None else checked_data("stdin", stdin)
+        program = checked_program(
+            code,
+            language=language,
+            entry=entry,
+            args=args,
+            env=env,
+            cwd=cwd,
+            timeout=timeout,
+            build_timeout=build_timeout,
+            check=check,
+            takes_input=data is not None,
+        )
+        return ProgramEvents(self.backend.programs, program, data)
+
+    # --- what a backend may ask of it (Session)
+
+    def quiet(self) -> Quiet:
+        """A `with` block in which nothing runs in any context."""
+        return self.checkpoints.quiet()
+
+    def turn(self, context: str) -> Quiet:
+        """A `with` block in which nothing else runs in one context."""
+        return Quiet([self.contexts.get(context)])
+
+    def run_in(self, context: ContextFacts, code: str, timeout: float | None) -> Result:
+        """Run a cell in a context that the backend has made."""
+        return self.run(code, context=self.contexts.learn(context), timeout=timeout)
+
+    def refresh(self) -> None:
+        """Learn which contexts and checkpoints there are, and what has happened."""
+        self.contexts.refresh()
+        self.checkpoints.refresh()
+        history = self.backend.sessions.history()
+        if history is not None:
+            self._history.clear()
+            self._history.extend(history)
+
+    # --- behind them
+
+    def _start(
+        self,
+        code: str,
+        language: str | None,
+        context: str | Context | None,
+        takes_input: str,
+        env: Mapping[str, str] | None,
+        timeout: float | None,
+        keep: int,
+        shows: Mapping[str, Any] | None = None,
+    ) -> tuple[Cell, Context]:
+        """Begin a cell when its turn in its context has come."""
+        checked, variables, limit = checked_code(code), checked_env(env), checked_timeout(timeout)
+        where = self._context(language, context)
+        spoken = where.language if language is None else languages.find(language).name
+        request = CellRequest(checked, spoken, where.facts, variables, limit, takes_input, keep, shows)
+        self.open()
+        if self._undo and where.language == "python" and not where.is_branch:
+            self.checkpoints.remember()
+        where.take()
+        cell = self.backend.sessions.cell(request)
+        where.occupy(cell)
+        try:
+            cell.begin()
+        except BaseException:
+            where.free(cell)
+            raise
+        return cell, where
+
+    def _ran(self, where: Context, code: str, result: Result) -> None:
+        error = None if result.error is None else result.error.kind
+        self._history.append(Moment("run", time(), where.id, code, error))
+        if self._undo:
+            self.checkpoints.refresh()  # there is one from before the run
+
+    def _context(self, language: str | None, context: str | Context | None) -> Context:
+        if context is None:
+            return self.contexts.default(language or "python")
+        where = self.contexts.get(context)
+        if language is not None:
+            spoken = languages.find(language)
+            if languages.find(where.language).kernel != spoken.kernel:
+                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
+        return where
+
+    def _source(self, checkpoint: str | Checkpoint | None, context: str | Context | None) -> Context:
+        """The context to branch from: of a checkpoint also one that is not there any more."""
+        if checkpoint is not None:
+            name = "python" if context is None else context if isinstance(context, str) else context.id
+            for known in self.checkpoints.get(checkpoint).contexts:
+                if known.id == name:
+                    return known
+        return self._python_context(context)
+
+    def _python_context(self, context: str | Context | None) -> Context:
+        """A context to branch from, which the backend knows."""
+        where = self._context(None, context)
+        if where.language != "python":
+            raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
+        self.open()
+        self.contexts.ensure(where)
+        return where
+
+    def _idle(self, context: str | Context | None) -> Context:
+        """A context to branch from, in which nothing runs, not even code that called the tool that calls this."""
+        where = self._python_context(context)
+        where.take()
+        where.free(None)
+        return where
+
+
+def _moment(kind: str, checkpoint: Checkpoint) -> Moment:
+    return Moment(kind, time(), name=checkpoint.name or checkpoint.id)

@@ -1,0 +1,52 @@
+"""A server as a place where sandboxes are made."""
+
+from __future__ import annotations
+
+from cloche import settings
+from cloche.client import shapes
+from cloche.client.sandbox import AsyncServerSandbox
+from cloche.client.server import checked_key, server_at
+from cloche.model.result import Result
+from cloche.sandbox.requests import SandboxRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.sandbox.backend import AsyncSession
+    from cloche.sandbox.one_shot import Job
+
+
+class AsyncServerPlace:
+    """A Cloche server, by its address; the key is the caller's, or the one in the environment."""
+
+    takes_whole_jobs = True
+
+    def __init__(self, url: str, api_key: str | None, isolation: str = "auto") -> None:
+        self._server = server_at(url.rstrip("/"), checked_key(api_key or settings.load().api_key or ""))
+        self._isolation = isolation
+
+    def sandbox(self, request: SandboxRequest, session: AsyncSession) -> AsyncServerSandbox:
+        """A sandbox of the server's."""
+        return AsyncServerSandbox(self._server, request, self._isolation, session)
+
+    def one_shot(self, job: Job) -> AsyncServerSandbox:
+        """A sandbox for one program, for whoever wants to talk with it while it runs."""
+        request = SandboxRequest(job.limits, job.env, job.mounts)
+        return AsyncServerSandbox(self._server, request, self._isolation)
+
+    async def run(self, job: Job) -> Result:
+        """Run a program in a single request."""
+        program = job.program
+        body = {
+            "code": program.code,
+            "language": program.language,
+            "entry": program.entry,
+            "check": program.check,
+            "args": program.args,
+            "env": job.env,
+            "files": {path: shapes.file(contents) for path, contents in job.files},
+            "mounts": shapes.mounts(job.mounts),
+            "isolation": self._isolation,
+            **shapes.limits_asked(job.limits),
+            **shapes.given("stdin", job.stdin),
+        }
+        return shapes.result(await self._server.call("POST", "/v1/run", body, timeout=None))

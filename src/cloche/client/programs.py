@@ -1,0 +1,73 @@
+"""Programs and commands of a sandbox on a server."""
+
+from __future__ import annotations
+
+from cloche.client import shapes
+from cloche.client.processes import AsyncServerProcess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.client.sandbox import AsyncServerSandbox
+    from cloche.model.result import Result
+    from cloche.sandbox.checks import Data
+    from cloche.sandbox.requests import Command, Program
+
+
+class AsyncServerPrograms:
+    """The programs of one sandbox."""
+
+    def __init__(self, box: AsyncServerSandbox) -> None:
+        self._box = box
+
+    async def run_program(self, program: Program, stdin: Data | None) -> Result:
+        """Run a program to its end, in one request."""
+        return await self._run(_program(program), stdin)
+
+    async def start_program(self, program: Program, stdin: Data | None = None) -> AsyncServerProcess:
+        """Start a program; `stdin` is all of its input, if it is known already."""
+        given = {"stdin": program.takes_input} if stdin is None else shapes.given("stdin", stdin)
+        return await self._start({**_program(program), **given})
+
+    async def run_command(self, command: Command, stdin: Data | None) -> Result:
+        """Run a command to its end, in one request."""
+        return await self._run(_command(command), stdin)
+
+    async def start_command(self, command: Command) -> AsyncServerProcess:
+        """Start a command."""
+        request = {**_command(command), "stdin": command.takes_input}
+        if command.terminal is not None:
+            request.update(pty=True, size=list(command.terminal))
+        return await self._start(request)
+
+    async def _run(self, request: dict[str, Any], stdin: Data | None) -> Result:
+        given = {"stdin": False} if stdin is None else shapes.given("stdin", stdin)
+        body = {**request, **given, "wait": True}
+        return shapes.result(await self._box.call("POST", "/commands", body, timeout=None))
+
+    async def _start(self, request: dict[str, Any]) -> AsyncServerProcess:
+        return AsyncServerProcess(self._box, await self._box.call("POST", "/commands", request))
+
+
+def _program(program: Program) -> dict[str, Any]:
+    return {
+        "code": program.code,
+        "language": program.language,
+        "entry": program.entry,
+        "args": program.args,
+        "env": program.env,
+        "cwd": program.cwd,
+        "timeout": program.timeout,
+        "build_timeout": program.build_timeout,
+        "check": program.check,
+    }
+
+
+def _command(command: Command) -> dict[str, Any]:
+    return {
+        "command": command.argv if command.line is None else command.line,
+        "cwd": command.cwd,
+        "env": command.env,
+        "timeout": command.timeout,
+    }

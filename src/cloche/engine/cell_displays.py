@@ -1,0 +1,86 @@
+"""The displays of a cell: messages put together from their pieces; none is believed, and all are bounded."""
+
+from __future__ import annotations
+
+from cloche.model.events import CellEvent, Cleared, Shown
+from cloche.model.result import Display
+from cloche.wire.light_json import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_DISPLAYS = 1000  # of one cell
+MAX_DISPLAYED = 64 << 20  # bytes of all that one cell displays
+MAX_VALUES = 2_000_000  # in all of that: a list of empty lists takes twenty times the memory of its JSON
+
+
+class CellDisplays:
+    """The displays of one cell, and the exception that ended it."""
+
+    def __init__(self) -> None:
+        self._displays: list[Display] = []
+        self.error: dict[str, Any] | None = None  # the kernel's description of it
+        self.cut = False  # is something missing in the result?
+        self._message = bytearray()  # its pieces that have come so far
+        self._size = self._values = 0
+
+    @property
+    def displays(self) -> list[Display]:
+        """Its displays in order, without places that were kept for an update which never came."""
+        return [shown for shown in self._displays if shown.mime]
+
+    def take(self, piece: bytes) -> CellEvent | None:
+        """Take a piece of a message (its first byte is 1 for the last); the event, when the message is complete."""
+        self._size += len(piece)
+        if self._size > MAX_DISPLAYED:
+            self.cut = True
+            self._message.clear()
+            return None
+        self._message += piece[1:]
+        if piece[:1] != b"\1":
+            return None
+        message = self._whole()
+        kind = message.get("type")
+        if kind == "error":
+            self.error = message
+        elif kind == "clear":
+            return Cleared()  # for whoever shows it live; the result keeps every plot
+        elif kind in ("result", "display"):
+            return self._display(message)
+        return None
+
+    def _whole(self) -> dict[str, Any]:
+        text, self._message = self._message, bytearray()
+        self._values += text.count(b",") + text.count(b"[") + text.count(b"{")
+        if self._values > MAX_VALUES:
+            self.cut = True
+            return {}
+        try:
+            message = loads(text.decode())
+        except (ValueError, RecursionError):
+            return {}  # a kernel that talks nonsense harms its own results
+        return message if isinstance(message, dict) else {}
+
+    def _display(self, message: dict[str, Any]) -> CellEvent | None:
+        data, metadata, identity = message.get("data"), message.get("metadata"), message.get("display_id")
+        is_update = bool(message.get("update"))
+        if not isinstance(data, dict) or (not data and (is_update or not isinstance(identity, str))):
+            return None
+        if len(self._displays) >= MAX_DISPLAYS:
+            self.cut = True
+            return None
+        shown = Display(
+            mime=data,
+            metadata=metadata if isinstance(metadata, dict) else {},
+            is_main=message["type"] == "result",
+            display_id=identity if isinstance(identity, str) else None,
+        )
+        if not is_update:
+            self._displays.append(shown)
+            return Shown(shown) if data else None  # without, it keeps a place: display(display_id=True)
+        for number, earlier in enumerate(self._displays):
+            if earlier.display_id is not None and earlier.display_id == shown.display_id:
+                is_update = is_update and bool(earlier.mime)
+                self._displays[number] = shown
+        return Shown(shown, update=is_update)

@@ -1,0 +1,58 @@
+"""This host as a place where sandboxes are made."""
+
+from __future__ import annotations
+
+from cloche import languages
+from cloche.engine.sandbox import AsyncHostSandbox
+from cloche.errors import InvalidRun
+from cloche.model.order import Order
+from cloche.walls import registry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cloche.model.result import Result
+    from cloche.sandbox.backend import AsyncSession
+    from cloche.sandbox.one_shot import Job
+    from cloche.sandbox.requests import SandboxRequest
+    from cloche.walls.wall import AsyncWall
+
+LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
+
+
+class AsyncHostPlace:
+    """This host, with a wall of the caller's or one by its name."""
+
+    takes_whole_jobs = False
+
+    def __init__(self, isolation: str = "auto", wall: AsyncWall | None = None) -> None:
+        self._wall = wall or registry.wall(isolation)
+
+    def sandbox(self, request: SandboxRequest, session: AsyncSession) -> AsyncHostSandbox:
+        """A sandbox with sessions."""
+        from cloche.engine.checkpoints import AsyncHostCheckpoints
+        from cloche.engine.sessions import AsyncHostSessions
+
+        for name, value in request.server_options.items():
+            if value:
+                raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
+        order = Order(request.limits, request.mounts, None, request.lifetime)
+        box = AsyncHostSandbox(order, request.env, self._wall)
+        box.sessions = AsyncHostSessions(box, request.tools)
+        box.checkpoints = AsyncHostCheckpoints(box, session, request.checkpoints, request.undo)
+        return box
+
+    def one_shot(self, job: Job) -> AsyncHostSandbox:
+        """A sandbox for one program, chosen by the libraries that it imports."""
+        spoken = languages.find(job.program.language or "python")
+        imports = spoken.imports(job.program.code or "")
+        limits = job.limits
+        lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
+        if lifetime is not None and not spoken.warm:
+            from cloche.engine.building import CHECK_S
+
+            lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
+        return AsyncHostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall)
+
+    async def run(self, job: Job) -> Result:
+        """Not asked of this host: a sandbox here takes one round trip anyway."""
+        raise NotImplementedError

@@ -1,0 +1,152 @@
+"""Programs and commands of a sandbox of this host: planned by their language, and asked of the agent."""
+
+from __future__ import annotations
+
+from cloche import languages
+from cloche.engine.processes import AsyncHostProcess
+from cloche.languages.language import HOME, Language, Plan, Project
+from cloche.model.order import FirstCommand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.engine.building import Building
+    from cloche.engine.sandbox import AsyncHostSandbox
+    from cloche.model.result import Result
+    from cloche.sandbox.checks import Data
+    from cloche.sandbox.requests import Command, Program
+
+MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
+
+
+class AsyncHostPrograms:
+    """The programs of one sandbox."""
+
+    def __init__(self, box: AsyncHostSandbox) -> None:
+        self._box = box
+        self.sources: dict[str, object] = {}  # of the programs that run
+
+    async def run_program(self, program: Program, stdin: Data | None) -> Result:
+        """Run a program to its end."""
+        return await (await self._launch_program(program)).finish(stdin)
+
+    async def start_program(self, program: Program, stdin: Data | None = None) -> AsyncHostProcess:
+        """Start a program; it is built first, if its language is compiled."""
+        process = await self._launch_program(program)
+        if stdin is not None:
+            await process.feed(stdin)
+        return process
+
+    async def run_command(self, command: Command, stdin: Data | None) -> Result:
+        """Run a command to its end."""
+        return await (await self._launch_command(command)).finish(stdin)
+
+    async def start_command(self, command: Command) -> AsyncHostProcess:
+        """Start a command."""
+        return await self._launch_command(command, awaited=True)
+
+    async def _launch_command(self, command: Command, **more: Any) -> AsyncHostProcess:
+        request = {"argv": command.argv, "cwd": command.cwd, "env": command.env, "input": command.takes_input, **more}
+        if command.terminal is not None:
+            columns, rows = command.terminal
+            request["terminal"] = {"columns": columns, "rows": rows}
+        limits = self._box.limits_with(command.timeout)
+        if command.timeout is None and not command.is_limited:
+            limits = limits.replace(timeout_s=None)
+        if command.keep is not None:
+            limits = limits.replace(output_bytes=min(limits.output_bytes, command.keep))
+        process = AsyncHostProcess(
+            self._box, self._with_env(request), limits, stop_at_output_limit=command.stop_at_output_limit
+        )
+        await process.begin()
+        return process
+
+    async def _launch_program(self, program: Program) -> AsyncHostProcess:
+        language = program.language
+        if language is None:
+            from cloche.languages.choice import language_of
+
+            language = language_of(program.code, program.entry)
+        spoken = languages.find(language)
+        request: dict[str, Any] = {"env": program.env, "cwd": program.cwd, "input": program.takes_input}
+        place = program.entry
+        if place is not None and not place.startswith("/"):
+            place = f"{HOME}/{place}"
+        source = place if place is not None else self._reserve(spoken.source)
+        try:
+            building = None
+            if spoken.warm:
+                request.update(python=source, args=program.args)
+                written = [] if program.code is None else [(source, program.code)]
+            else:
+                building, written = await self._plan(program, spoken, source, request)
+            request["sources"] = await self._carry(written)
+            process = AsyncHostProcess(
+                self._box,
+                self._with_env(request),
+                self._box.limits_with(program.timeout, program.build_timeout),
+                stop_at_output_limit=True,
+                ends_sandbox=program.is_last,
+                source=source if place is None else None,
+                building=building,
+            )
+            process.is_counted = program.is_counted
+            await process.begin()
+            return process
+        except BaseException:
+            self.sources.pop(source, None)
+            raise
+
+    async def _plan(
+        self, program: Program, spoken: Language, source: str, request: dict[str, Any]
+    ) -> tuple[Building, list[tuple[str, str]]]:
+        """Put the way to run it into the request; the steps before it, and the files to write first, are returned."""
+        from cloche.engine.building import Building
+        from cloche.engine.planning import project_of
+
+        is_snippet = program.entry is None
+        project: Project = await project_of(
+            self._box, spoken, source, program.code, program.files, is_snippet, program.check
+        )
+        found = languages.tools(spoken)
+        plan = spoken.plan_for(project, found) if found is not None else Plan(run=())
+        building = Building(spoken, project, plan)
+        argv = [*plan.run, *program.args]
+        if not plan.run:  # a program that is not there cannot be started, and the agent says so
+            argv = [f"{spoken.name} (not installed)"]
+        request.update(argv=argv, language=spoken.name, **building.request())
+        request["env"] = {**plan.env, **program.env}
+        written = list(plan.files)
+        if program.code is not None and source not in (path for path, _ in written):
+            written.append((project.entry, program.code))
+        is_usual = not (program.args or program.env or self._box.env or program.cwd)
+        if (
+            is_usual and spoken.ahead and plan.run and not plan.display_folder
+        ):  # the next one will begin in the same way
+            self._box.expect(FirstCommand(plan.run, plan.env, spoken.ahead))
+        return building, written
+
+    async def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Bring files into the sandbox; those that are small enough travel with the request, and are returned."""
+        inline, room = [], MAX_INLINE_SOURCE
+        for path, text in written:
+            if len(text) <= room:
+                inline.append((path, text))
+                room -= len(text)
+            else:
+                await self._box.files.write(path, text.encode("utf-8", "surrogateescape"), None, False)
+        return inline
+
+    def _reserve(self, source: str) -> str:
+        """`main.py`, or another name while a program of that name runs: two at once do not overwrite each other."""
+        stem, dot, suffix = source.rpartition(".")
+        number, ours = 1, object()
+        while self.sources.setdefault(source, ours) is not ours:
+            number += 1
+            source = f"{stem}_{number}{dot}{suffix}"
+        return source
+
+    def _with_env(self, request: dict[str, Any]) -> dict[str, Any]:
+        request["env"] = {**self._box.env, **request["env"]}
+        return request

@@ -1,0 +1,188 @@
+"""A program in a fresh sandbox, which ends with it: the shortest way from code to result.
+
+The library, the command line and the service all take this way: check → sandbox → files → start → input → events →
+result.
+"""
+
+from __future__ import annotations
+
+from _collections_abc import Callable, Mapping, Sequence
+
+from cloche import languages
+from cloche.model.files import Mount
+from cloche.model.limits import Limits
+from cloche.model.plain import Plain
+from cloche.model.result import Result
+from cloche.sandbox.checks import (
+    checked_args,
+    checked_check,
+    checked_code,
+    checked_data,
+    checked_env,
+    checked_files,
+    checked_mounts,
+    checked_path,
+)
+from cloche.sandbox.places import place_for
+from cloche.sandbox.processes import AsyncProcess
+from cloche.sandbox.requests import Program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.sandbox.backend import AsyncPlace
+    from cloche.sandbox.checks import Data
+    from cloche.walls.wall import AsyncWall
+
+
+class Job(Plain):
+    """One program and the sandbox that it gets; checked."""
+
+    program: Program
+    limits: Limits
+    env: dict[str, str]
+    mounts: tuple[Mount, ...] = ()
+    files: Sequence[tuple[str, Data]] = ()
+    stdin: Data | None = None
+    is_interactive: bool = False  # more input may come while it runs
+
+
+async def run(
+    code: str | None = None,
+    *,
+    language: str | None = "python",
+    entry: str | None = None,
+    stdin: str | bytes | None = None,
+    args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    timeout: float | None = 30,
+    build_timeout: float | None = 60,
+    check: str = "report",
+    memory: int | str = "512M",
+    cpu: float = 1.0,
+    disk: int | str = "1G",
+    processes: int = 64,
+    output: int | str = "10M",
+    mounts: Mapping[str, str] | Sequence[Mount] = (),
+    isolation: str = "auto",
+    wall: AsyncWall | None = None,
+    url: str | None = None,
+    api_key: str | None = None,
+) -> Result:
+    """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one.
+
+    Without a language (None) it is told from the code.  A project is `files` and the `entry` among them, which may be
+    left out where it is plain.  `isolation` says where it runs: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of
+    your own goes before.
+    """
+    limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
+    job = checked_job(
+        code, limits, language=language, entry=entry, stdin=stdin, args=args, env=env, files=files, check=check,
+        mounts=mounts,
+    )  # fmt: skip
+    return await execute(place_for(url, api_key, isolation, wall), job)
+
+
+def checked_job(
+    code: str | None,
+    limits: Limits,
+    *,
+    language: str | None = "python",
+    entry: str | None = None,
+    stdin: str | bytes | None = None,
+    args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    files: Mapping[str, str | bytes] | None = None,
+    other_files: Mapping[str, bytes] | None = None,
+    check: str = "report",
+    mounts: Mapping[str, str] | Sequence[Mount] = (),
+    is_interactive: bool = False,
+    is_counted: bool = True,
+) -> Job:
+    """The job that a caller describes; its language and its entry are chosen here.
+
+    `files` are the project; `other_files` are written beside it, and play no part in that choice.
+    """
+    written = checked_files(files)
+    code, language, entry = _choose(code, language, entry, dict(written))
+    data = None if stdin is None else checked_data("stdin", stdin)
+    program = Program(
+        code=code,
+        language=languages.find(language).name,
+        entry=None if entry is None else checked_path(entry),
+        args=checked_args(args),
+        check=checked_check(check),
+        takes_input=data is not None or is_interactive,
+        files=[path for path, _ in written] or None,
+        is_last=True,
+        is_counted=is_counted,
+    )
+    if other_files:
+        written = checked_files(other_files) + written
+    return Job(program, limits, checked_env(env), checked_mounts(mounts), written, data, is_interactive)
+
+
+async def execute(
+    place: AsyncPlace,
+    job: Job,
+    started: Callable[[AsyncProcess, Any], None] | None = None,
+    tell: Callable[..., Any] | None = None,
+    *,
+    waits: bool = False,
+) -> Result:
+    """Carry out a job.
+
+    `started` gets the process, for whoever wants to kill it or write to it, and a function that ends the sandbox;
+    `tell` is awaited with each event.  With `waits`, nothing of the sandbox is left when this returns.
+    """
+    is_watched = started is not None or tell is not None
+    if place.takes_whole_jobs and not is_watched:
+        return await place.run(job)
+    box = place.one_shot(job)
+    try:
+        for path, data in job.files:
+            await box.files.write(path, data, None, False)
+        if not is_watched:
+            return await box.programs.run_program(job.program, job.stdin)
+        whole = None if job.is_interactive else job.stdin
+        process = AsyncProcess(await box.programs.start_program(job.program, whole))
+        if started is not None:
+            started(process, box.let_go)
+        if job.is_interactive and job.stdin is not None:
+            await process.write(job.stdin)
+        while (event := await process.next_event()) is not None:
+            if tell is not None:
+                await tell(event)
+        assert process.result is not None
+        return process.result
+    finally:
+        await (box.close() if waits else box.let_go())
+
+
+def _choose(
+    code: str | None, language: str | None, entry: str | None, files: Mapping[str, Data]
+) -> tuple[str, str, str | None]:
+    """The source, its language, and where it belongs among the files (None: where all programs go)."""
+    if code is not None:
+        code = checked_code(code)
+        if language is None:
+            from cloche.languages.choice import detected
+            from cloche.languages.markdown import strip_fence
+
+            code, label = strip_fence(code)
+            language = detected(code, entry, label)
+        if files and entry is None:
+            from cloche.languages.entry import place_among
+
+            entry = place_among(languages.find(language), files)
+        return code, language, entry
+    from cloche.languages.entry import choose_entry
+
+    if language == "python" and entry:  # the default, unless somebody said so: the entry's name counts
+        language = languages.by_name(entry) or language
+    elif language == "python" and not any(languages.by_name(name) == "python" for name in files):
+        language = None
+    language, entry = choose_entry(language, entry, list(files), files)
+    return bytes(files[entry]).decode("utf-8", "surrogateescape"), language, entry

@@ -1,0 +1,138 @@
+"""Requests that the front sends to a backend: each is checked when it is made, and nobody checks it again."""
+
+from __future__ import annotations
+
+from _collections_abc import Iterable, Mapping, Sequence
+
+from cloche import languages
+from cloche.errors import InvalidRun
+from cloche.model.limits import Limits
+from cloche.model.plain import Plain
+from cloche.sandbox.checks import (
+    checked_args,
+    checked_check,
+    checked_code,
+    checked_command,
+    checked_cwd,
+    checked_env,
+    checked_path,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cloche.model.files import Mount
+    from cloche.sandbox.facts import ContextFacts
+
+
+class Program(Plain):
+    """A program to be run in a process of its own: code, a file of the sandbox, or code that belongs in that file."""
+
+    code: str | None
+    language: str | None = None  # None: as the entry's name says
+    entry: str | None = None
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = {}  # noqa: RUF012  (nobody changes it)
+    cwd: str | None = None
+    timeout: float | None = None  # None: the sandbox's
+    build_timeout: float | None = None  # None: the sandbox's
+    check: str = "report"
+    takes_input: bool = False  # may anything come on its standard input?
+    files: Iterable[str] | None = None  # of its project; None: whatever is in the sandbox
+    is_last: bool = False  # the sandbox ends with it
+    is_counted: bool = True  # is it asked what it used, also when all went well?
+
+
+class Command(Plain):
+    """A command to be run: any program that is in the sandbox."""
+
+    argv: Sequence[str]
+    line: str | None = None  # the shell line that `argv` was made of
+    cwd: str | None = None
+    env: Mapping[str, str] = {}  # noqa: RUF012
+    timeout: float | None = None
+    is_limited: bool = True  # without a timeout of its own it has the sandbox's
+    takes_input: bool = False
+    terminal: tuple[int, int] | None = None  # columns and rows, where it gets a terminal
+    stop_at_output_limit: bool = True
+    keep: int | None = None  # bytes of output in its result, if that is less than the output limit
+
+
+class CellRequest(Plain):
+    """A cell to be run in a context."""
+
+    code: str
+    language: str
+    context: ContextFacts
+    env: Mapping[str, str]
+    timeout: float | None  # None: the sandbox's
+    takes_input: str  # "", "whole": all of it is sent when it begins, "interactive": it comes while the cell runs
+    keep: int  # bytes of output in its result
+    shows: Mapping[str, Any] | None = None  # what it displays beyond the usual
+
+
+class SandboxRequest(Plain):
+    """A sandbox to be made, or found."""
+
+    limits: Limits
+    env: dict[str, str]
+    mounts: tuple[Mount, ...] = ()
+    lifetime: float | None = None
+    tools: Any = None  # the owner's functions (tools.py)
+    undo: bool = False
+    checkpoints: int = 16
+    server_options: Mapping[str, Any] = {}  # noqa: RUF012  (arguments that only a server understands)
+
+
+def checked_program(
+    code: str | None,
+    *,
+    language: str | None = None,
+    entry: str | None = None,
+    args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    timeout: float | None = None,
+    build_timeout: float | None = None,
+    check: str = "report",
+    takes_input: bool = False,
+) -> Program:
+    """A program that runs in a sandbox which is there already."""
+    if code is None and entry is None:
+        raise InvalidRun("There is nothing to run.", hint="Give code, or the entry among the sandbox's files.")
+    return Program(
+        code=None if code is None else checked_code(code),
+        language=None if language is None else languages.find(language).name,
+        entry=None if entry is None else checked_path(entry),
+        args=checked_args(args),
+        env=checked_env(env),
+        cwd=checked_cwd(cwd),
+        timeout=checked_timeout(timeout),
+        build_timeout=None if build_timeout is None else Limits.of(build_timeout=build_timeout).build_timeout_s,
+        check=checked_check(check),
+        takes_input=takes_input,
+    )
+
+
+def checked_call(
+    command: str | Sequence[str],
+    cwd: str | None,
+    env: Mapping[str, str] | None,
+    timeout: float | None,
+    **options: Any,
+) -> Command:
+    """A command with its arguments."""
+    return Command(
+        argv=checked_command(command),
+        line=command if isinstance(command, str) else None,
+        cwd=checked_cwd(cwd),
+        env=checked_env(env),
+        timeout=checked_timeout(timeout),
+        **options,
+    )
+
+
+def checked_timeout(timeout: float | None) -> float | None:
+    """A time limit in seconds; None: the sandbox's."""
+    return None if timeout is None else Limits.of(timeout=timeout).timeout_s
