@@ -203,7 +203,7 @@ def test_the_policy_knows_what_it_decides_about_and_nothing_that_acts(module: st
 @pytest.mark.parametrize("module", of("cloche.service"))
 def test_the_service_knows_nothing_of_http(module: str) -> None:
     for name in imports(module):
-        assert not within(name, "cloche.doors", "cloche.client", "cloche.blocking")
+        assert not within(name, "cloche.doors", "cloche.client", "cloche.blocking", "cloche.wire", "cloche.agent")
         assert not within(name, "cloche.walls") or name == "cloche.walls.registry"
         assert not within(name, "fastapi", "starlette", "uvicorn", "httpx2", "mcp", "websockets")
 

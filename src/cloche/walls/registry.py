@@ -9,6 +9,7 @@ from cloche.model.plain import Plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from cloche.settings import Settings
     from cloche.walls.wall import AsyncWall
@@ -37,20 +38,25 @@ class WallEntry(Plain):
 FEATURES = ("mounts", "pause", "memory", "cpu", "disk", "processes")
 
 
-def _jail(settings: Settings | None) -> AsyncWall:
+def _visible_folders() -> dict[str, Any]:
+    """The host's folders that sandboxes see; imported late, since a cold `cloche run` has found them already."""
     from cloche.languages.host_folders import visible_folders
+
+    return visible_folders()
+
+
+def _jail(settings: Settings | None) -> AsyncWall:
     from cloche.walls.jail.nursery_client import of_this_process
     from cloche.walls.jail.wall import AsyncJail
 
-    return AsyncJail(of_this_process(settings, visible_folders))
+    return AsyncJail(of_this_process(settings, _visible_folders))
 
 
 def _separate_jail(settings: Settings) -> tuple[AsyncWall, Callable[[], None]]:
-    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import Nurseries
     from cloche.walls.jail.wall import AsyncJail
 
-    nurseries = Nurseries(settings, visible=visible_folders)
+    nurseries = Nurseries(settings, visible=_visible_folders)
     return AsyncJail(nurseries), nurseries.close
 
 

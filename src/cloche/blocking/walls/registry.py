@@ -10,6 +10,7 @@ from cloche.model.plain import Plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from cloche.blocking.walls.wall import Wall
     from cloche.settings import Settings
@@ -38,20 +39,25 @@ class WallEntry(Plain):
 FEATURES = ("mounts", "pause", "memory", "cpu", "disk", "processes")
 
 
+def _visible_folders() -> dict[str, Any]:
+    """The host's folders that sandboxes see; imported late, since a cold `cloche run` has found them already."""
+    from cloche.languages.host_folders import visible_folders
+
+    return visible_folders()
+
+
 def _jail(settings: Settings | None) -> Wall:
     from cloche.blocking.walls.jail.wall import Jail
-    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import of_this_process
 
-    return Jail(of_this_process(settings, visible_folders))
+    return Jail(of_this_process(settings, _visible_folders))
 
 
 def _separate_jail(settings: Settings) -> tuple[Wall, Callable[[], None]]:
     from cloche.blocking.walls.jail.wall import Jail
-    from cloche.languages.host_folders import visible_folders
     from cloche.walls.jail.nursery_client import Nurseries
 
-    nurseries = Nurseries(settings, visible=visible_folders)
+    nurseries = Nurseries(settings, visible=_visible_folders)
     return Jail(nurseries), nurseries.close
 
 
