@@ -87,7 +87,6 @@ class SandboxRequest(Plain):
 
 def checked_program(
     code: str | None,
-    *,
     language: str | None = None,
     entry: str | None = None,
     args: Sequence[str] = (),

@@ -77,6 +77,7 @@ class AsyncSandbox:
         persistent: bool = False,
         workspace: str | None = None,
     ) -> None:
+        server = {"url": url, "api_key": api_key, "id": id, "metadata": metadata, "idle_timeout": idle_timeout}
         request = SandboxRequest(
             limits=Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout),
             env=checked_env(env),
@@ -85,15 +86,7 @@ class AsyncSandbox:
             tools=AsyncTools(tools),
             undo=bool(undo),
             checkpoints=checkpoints,
-            server_options={
-                "url": url,
-                "api_key": api_key,
-                "id": id,
-                "metadata": metadata,
-                "idle_timeout": idle_timeout,
-                "persistent": persistent,
-                "workspace": workspace,
-            },
+            server_options={**server, "persistent": persistent, "workspace": workspace},
         )
         self.tools: AsyncTools = request.tools
         self.contexts = AsyncContexts(self)
@@ -360,16 +353,7 @@ class AsyncSandbox:
         """
         data = None if stdin is None else checked_data("stdin", stdin)
         program = checked_program(
-            code,
-            language=language,
-            entry=entry,
-            args=args,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            build_timeout=build_timeout,
-            check=check,
-            takes_input=data is not None,
+            code, language, entry, args, env, cwd, timeout, build_timeout, check, data is not None
         )
         return await self.backend.programs.run_program(program, data)
 
@@ -388,18 +372,7 @@ class AsyncSandbox:
         stdin: bool = True,
     ) -> AsyncProcess:
         """Start a program and return at once; it is built first, if its language is compiled."""
-        program = checked_program(
-            code,
-            language=language,
-            entry=entry,
-            args=args,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            build_timeout=build_timeout,
-            check=check,
-            takes_input=bool(stdin),
-        )
+        program = checked_program(code, language, entry, args, env, cwd, timeout, build_timeout, check, bool(stdin))
         return AsyncProcess(await self.backend.programs.start_program(program))
 
     def stream_program(
@@ -419,16 +392,7 @@ class AsyncSandbox:
         """Run a program; iterate over its events as they happen: building, started, stdout, stderr, exit."""
         data = None if stdin is None else checked_data("stdin", stdin)
         program = checked_program(
-            code,
-            language=language,
-            entry=entry,
-            args=args,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            build_timeout=build_timeout,
-            check=check,
-            takes_input=data is not None,
+            code, language, entry, args, env, cwd, timeout, build_timeout, check, data is not None
         )
         return AsyncProgramEvents(self.backend.programs, program, data)
 

@@ -78,6 +78,7 @@ class Sandbox:
         persistent: bool = False,
         workspace: str | None = None,
     ) -> None:
+        server = {"url": url, "api_key": api_key, "id": id, "metadata": metadata, "idle_timeout": idle_timeout}
         request = SandboxRequest(
             limits=Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout),
             env=checked_env(env),
@@ -86,15 +87,7 @@ class Sandbox:
             tools=Tools(tools),
             undo=bool(undo),
             checkpoints=checkpoints,
-            server_options={
-                "url": url,
-                "api_key": api_key,
-                "id": id,
-                "metadata": metadata,
-                "idle_timeout": idle_timeout,
-                "persistent": persistent,
-                "workspace": workspace,
-            },
+            server_options={**server, "persistent": persistent, "workspace": workspace},
         )
         self.tools: Tools = request.tools
         self.contexts = Contexts(self)
@@ -359,16 +352,7 @@ class Sandbox:
         """
         data = None if stdin is None else checked_data("stdin", stdin)
         program = checked_program(
-            code,
-            language=language,
-            entry=entry,
-            args=args,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            build_timeout=build_timeout,
-            check=check,
-            takes_input=data is not None,
+            code, language, entry, args, env, cwd, timeout, build_timeout, check, data is not None
         )
         return self.backend.programs.run_program(program, data)
 
@@ -387,18 +371,7 @@ class Sandbox:
         stdin: bool = True,
     ) -> Process:
         """Start a program and return at once; it is built first, if its language is compiled."""
-        program = checked_program(
-            code,
-            language=language,
-            entry=entry,
-            args=args,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            build_timeout=build_timeout,
-            check=check,
-            takes_input=bool(stdin),
-        )
+        program = checked_program(code, language, entry, args, env, cwd, timeout, build_timeout, check, bool(stdin))
         return Process(self.backend.programs.start_program(program))
 
     def stream_program(
@@ -418,16 +391,7 @@ class Sandbox:
         """Run a program; iterate over its events as they happen: building, started, stdout, stderr, exit."""
         data = None if stdin is None else checked_data("stdin", stdin)
         program = checked_program(
-            code,
-            language=language,
-            entry=entry,
-            args=args,
-            env=env,
-            cwd=cwd,
-            timeout=timeout,
-            build_timeout=build_timeout,
-            check=check,
-            takes_input=data is not None,
+            code, language, entry, args, env, cwd, timeout, build_timeout, check, data is not None
         )
         return ProgramEvents(self.backend.programs, program, data)
 
