@@ -1,27 +1,33 @@
 """Cloche: self-hosted code execution for AI.
 
-A run meets these, in this order:
+A run passes through these packages, in this order:
 
     cli/          the command line
-    doors/        the server's doors: HTTP, WebSocket, MCP; each translates, none decides
-    service/      what they share: keys, limits, a queue, runs and sandboxes of many owners
-    store/        what outlives the server: a journal, and SQLite or PostgreSQL
+    doors/        the server's doors: HTTP, WebSocket, MCP, E2B, the pages; each translates, none decides
+    service/      the verbs: everything that can be asked of a server, each with a caller
+    policy/       says yes or no: keys, scopes, the operator's bounds, mounts, isolation
+    store/        keeps records across restarts: a journal, and SQLite or PostgreSQL
     sandbox/      the classes that callers hold: they check arguments, and send requests to a backend (asyncio)
     client/       the backend for sandboxes on a server
-    engine/       the backend for sandboxes of this host
+    engine/       the backend for sandboxes on this host
     blocking/     the same three for callers without an event loop, generated from them
-    languages/    how source becomes a command
-    templates/    small projects to start from
-    walls/        where it is held: walls/jail makes a sandbox in milliseconds
-    wire/         what engine and agent say to each other
-    agent/        what runs inside: programs, contexts, checkpoints
-    kernels/      where a session's variables live: a process per context
-    results/      what comes back, cut to what a model should read
-    environment/  the Python that programs find inside
-    bundles/      our modules, many in one file, for a cold start
-    model/        the words: Limits, Result, Event, Entry
+    languages/    turns source into a command, one folder per language
+    walls/        the kinds of isolation: walls/jail makes a sandbox in milliseconds
+    wire/         the frames between engine and agent
+    agent/        runs inside a sandbox: programs, contexts, files, checkpoints
+    kernels/      the processes that keep a session's variables, one per context
+    results/      shapes results for people and for models
 
-Importing `cloche` is cheap: what it offers is loaded when it is first used.
+and uses these:
+
+    model/        plain data: Limits, Result, Event, Entry, and the tables of limits and error kinds
+    io/           streams and locks, the few parts that differ between asyncio and threads
+    environment/  builds the Python that programs find inside
+    templates/    small projects to start from
+    bundles/      many of our modules in one file, for a cold start
+    doctor/       looks at the host, and attacks the walls (`cloche doctor`)
+
+Importing `cloche` is cheap: every name is loaded when it is first used.
 """
 
 from __future__ import annotations
