@@ -19,8 +19,8 @@ from websockets.sync.client import connect
 
 from cloche.configuration import Configuration
 from cloche.doors.e2b import envd
-from cloche.doors.e2b.asked import ControlOperation
 from cloche.doors.e2b.door import E2bDoor
+from cloche.doors.e2b.requests import ControlOperation
 from cloche.doors.gate.declarations import Declared
 from cloche.doors.gate.gate import Gate
 from cloche.doors.http import app

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from tests.conftest import Server
 
 from cloche import languages
-from cloche.doors.mcp.places import file_at, kind_of, uri_of
+from cloche.doors.mcp.file_uris import file_at, kind_of, uri_of
 from cloche.doors.mcp.server import TOOLS
 from cloche.errors import InvalidRun
 

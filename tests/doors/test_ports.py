@@ -23,7 +23,7 @@ from cloche.doors.forward import http as forward_http
 from cloche.doors.forward.address import ServerAddress
 from cloche.doors.http.problems import RequestRefused
 from cloche.policy.meter import Meter
-from cloche.service.ports import PortConnection
+from cloche.service.ports import MeteredConnection
 
 PATIENCE_S = 30
 APP, RAW, SOCKETS, QUIET = 8000, 8001, 8002, 8003
@@ -796,7 +796,7 @@ async def test_a_server_that_does_not_answer_is_given_up(
 
     async with await async_box.ports.connect(RAW) as connection:
         address = ServerAddress(RAW, "http", "ours", "")
-        exchange = forward_http.Exchange(scope, receive, send, PortConnection(connection, Meter({})), address)
+        exchange = forward_http.Exchange(scope, receive, send, MeteredConnection(connection, Meter({})), address)
         with pytest.raises(RequestRefused) as refused:
             await exchange.carry_out(b"/silent", [(b"host", b"localhost")])
     assert refused.value.status == 504

@@ -76,7 +76,7 @@ async def test_no_verb_can_be_called_with_less_than_its_scope(service: Service) 
 
 async def test_a_verb_with_enough_scope_goes_on(service: Service) -> None:
     with pytest.raises(TypeError):
-        service.sandboxes.kill(RUNNER)  # type: ignore[call-arg]  # not refused: it misses an argument
+        await service.sandboxes.kill(RUNNER)  # type: ignore[call-arg]  # not refused: an argument is missing
 
 
 async def test_what_one_cell_displays_beyond_the_usual_does_not_change_another(service: Service, jail: None) -> None:

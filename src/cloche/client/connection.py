@@ -38,7 +38,7 @@ class Broken(Exception):
         self.began = began
 
 
-class AsyncConnection:
+class AsyncServerConnection:
     """A connection to a server."""
 
     def __init__(self, stream: AsyncStream | AsyncTls, sock: socket.socket) -> None:
@@ -146,7 +146,7 @@ class AsyncConnection:
 class AsyncAnswer:
     """The answer to one request: its head, and its body as it comes."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: AsyncServerConnection) -> None:
         self.connection = connection
         self.status = 0
         self.headers: dict[str, str] = {}

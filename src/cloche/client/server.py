@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from cloche import __version__
 from cloche.client import shapes
-from cloche.client.connection import AsyncAnswer, AsyncConnection, Broken
+from cloche.client.connection import AsyncAnswer, AsyncServerConnection, Broken
 from cloche.client.tls import AsyncTls, trusted
 from cloche.errors import ClocheError, InvalidRun, Misconfigured, SandboxFailed
 from cloche.io.connections import connect
@@ -48,7 +48,7 @@ class AsyncServer:
         if key:
             lines.append(f"Authorization: Bearer {key}")
         self._headers = "\r\n".join(lines)
-        self._idle: list[AsyncConnection] = []
+        self._idle: list[AsyncServerConnection] = []
 
     async def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         """Send a request; its answer, from JSON, or None when it is empty."""
@@ -206,7 +206,7 @@ class AsyncServer:
             raise
         return answer
 
-    async def _connection(self) -> AsyncConnection:
+    async def _connection(self) -> AsyncServerConnection:
         answering = []  # everything that matters of their answers has come, but not the end
         try:
             while self._idle:
@@ -223,7 +223,7 @@ class AsyncServer:
                     connection.close()
         finally:
             self._idle.extend(answering)
-        return AsyncConnection(*await self.open_stream())
+        return AsyncServerConnection(*await self.open_stream())
 
     async def error(self, answer: AsyncAnswer) -> ClocheError:
         """The error that an answer describes."""
@@ -250,7 +250,7 @@ class AsyncServer:
 class AsyncUpload:
     """A request under way, its body sent piece by piece."""
 
-    def __init__(self, server: AsyncServer, connection: AsyncConnection, head: bytes) -> None:
+    def __init__(self, server: AsyncServer, connection: AsyncServerConnection, head: bytes) -> None:
         self._server, self._connection, self._head = server, connection, head
         self._answer = connection.begin()
 

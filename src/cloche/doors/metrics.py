@@ -28,7 +28,7 @@ class Metrics:
             registry=self._registry,
             buckets=_BOUNDS,
         )
-        self._registry.register(_State(service))
+        self._registry.register(_Gauges(service))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
@@ -39,7 +39,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _State(Collector):
+class _Gauges(Collector):
     """Reads the gauges from the service when they are collected."""
 
     def __init__(self, service: Service) -> None:

@@ -24,7 +24,7 @@ from cloche.doors.http.problems import RequestRefused, problem_response
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError
 from cloche.policy.caller import Caller
-from cloche.service.ports import Grant, NotListening, PortConnection
+from cloche.service.ports import Grant, MeteredConnection, NotListening
 from cloche.service.service import Service
 
 Teller = Callable[[ClocheError, Scope, Receive, Send], Awaitable[None]]
@@ -40,7 +40,7 @@ _PAGE_HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PortTarget:
     """A port of a sandbox, and the caller on whose behalf it is reached."""
 
     caller: Caller
@@ -78,7 +78,7 @@ class PortDoor:
             await RedirectResponse(f"{prefix}/", 307)(scope, receive, send)
             return
         path = raw.removeprefix(prefix.encode()) if prefix else raw
-        place = Place(grant.caller, grant.sandbox, grant.port)
+        place = PortTarget(grant.caller, grant.sandbox, grant.port)
         await self.reach(scope, receive, send, place, prefix, path, needs_key=False)
 
     async def reach(
@@ -86,7 +86,7 @@ class PortDoor:
         scope: Scope,
         receive: Receive,
         send: Send,
-        place: Place,
+        place: PortTarget,
         prefix: str,
         path: bytes,
         *,
@@ -118,14 +118,14 @@ class PortDoor:
         except ClocheError as problem:
             await (tell or _tell)(problem, scope, receive, send)
 
-    async def tunnel(self, socket: Socket, place: Place) -> None:
+    async def tunnel(self, socket: Socket, place: PortTarget) -> None:
         """Carry raw bytes to and from a server."""
         async with self._connected(place) as connection:
             await socket.accept()
             await Tunnel(socket, connection).carry_out()
 
     @asynccontextmanager
-    async def _connected(self, place: Place) -> AsyncIterator[PortConnection]:
+    async def _connected(self, place: PortTarget) -> AsyncIterator[MeteredConnection]:
         try:
             async with self._service.ports.connect(place.caller, place.sandbox, place.port) as connection:
                 yield connection

@@ -15,12 +15,12 @@ _CODES: tuple[tuple[type[ClocheError], int], ...] = ((Gone, 4404), (InvalidRun, 
 _LONGEST_REASON = 120  # bytes; a close frame has room for 123
 
 
-class Left(ConnectionError):
+class ClientLeft(ConnectionError):
     """The client has left."""
 
 
 class Socket:
-    """One WebSocket; sending raises Left once the client has left."""
+    """One WebSocket; sending raises ClientLeft once the client has left."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self._receive, self._send = scope, receive, send
@@ -50,7 +50,7 @@ class Socket:
         try:
             await self._send({"type": "websocket.send", "text" if isinstance(message, str) else "bytes": message})
         except OSError:
-            raise Left from None
+            raise ClientLeft from None
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         short = reason.encode(errors="replace")[:_LONGEST_REASON].decode(errors="ignore")

@@ -17,7 +17,7 @@ from cloche.doors.http.dependencies import service_and_caller
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
-from cloche.service.commands import Command, CommandRequest
+from cloche.service.commands import CommandRequest, StartedCommand
 from cloche.service.event_log import LogEntry
 from cloche.service.events import OutputPiece
 
@@ -57,7 +57,7 @@ def _number(text: str | None, usual: int) -> int:
 class _Terminal:
     """One client of one shell."""
 
-    def __init__(self, socket: Socket, command: Command) -> None:
+    def __init__(self, socket: Socket, command: StartedCommand) -> None:
         self._socket, self._command = socket, command
         self._typed: asyncio.Queue[bytes] = asyncio.Queue()
         self._typed_size = 0

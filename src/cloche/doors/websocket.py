@@ -21,7 +21,7 @@ from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.bodies import given_bytes
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.shapes import displays_json, event_json, images
-from cloche.doors.sockets import Door, Left, Socket
+from cloche.doors.sockets import ClientLeft, Door, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
 from cloche.json_text import to_json
 from cloche.model.kinds import kind_of
@@ -184,7 +184,7 @@ class _Client:
             else:
                 turn.is_next = True
                 await self._answer(turn)
-        except Left:
+        except ClientLeft:
             if turn.is_program and turn.run is not None:
                 await turn.run.cancel()
         except asyncio.CancelledError:
@@ -216,7 +216,7 @@ class _Client:
                 message = await _outcome(turn, turn.run)
         except ClocheError as problem:
             message = _message(turn.id, _problem(problem, "" if turn.run is None else turn.run.id))
-        except Left:
+        except ClientLeft:
             raise
         except Exception:
             log.exception("a run that was asked for by WebSocket failed by our own fault")
@@ -329,7 +329,7 @@ class _Client:
             text = f"Running for {lasted}." if turn.run is not None else f"Waiting for {lasted}: others are running."
             try:
                 await self._say(turn.id, {"type": "progress", "message": text})
-            except Left:
+            except ClientLeft:
                 return
             await asyncio.sleep(NEWS_S)
 

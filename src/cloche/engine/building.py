@@ -17,7 +17,7 @@ MAX_DIAGNOSTICS = 500
 _MAX_MESSAGE = 4000
 
 
-class Building:
+class ProgramBuild:
     """The steps before a program, and the one beside it."""
 
     patience = CHECK_S

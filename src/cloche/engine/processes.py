@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.building import Building
+    from cloche.engine.building import ProgramBuild
     from cloche.engine.sandbox import AsyncHostSandbox
     from cloche.model.order import Spent
     from cloche.model.result import Diagnostic, Display
@@ -41,7 +41,7 @@ class AsyncHostProcess:
         stop_at_output_limit: bool,
         ends_sandbox: bool = False,
         source: str | None = None,
-        building: Building | None = None,
+        building: ProgramBuild | None = None,
     ) -> None:
         self._box, self._request, self._limits, self._source = box, request, limits, source
         self._building = building
@@ -204,7 +204,7 @@ class AsyncHostProcess:
             return self._staged(self._building, frames.decode_json(payload))
         return ()
 
-    def _staged(self, building: Building, stage: dict[str, Any]) -> tuple[Event, ...]:
+    def _staged(self, building: ProgramBuild, stage: dict[str, Any]) -> tuple[Event, ...]:
         """A step before the program is over, or the one beside it; or the program is, before that one."""
         step = building.step
         if stage.get("ended"):

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.engine.building import Building
+    from cloche.engine.building import ProgramBuild
     from cloche.engine.sandbox import AsyncHostSandbox
     from cloche.model.result import Result
     from cloche.sandbox.checks import Data
@@ -100,9 +100,9 @@ class AsyncHostPrograms:
 
     async def _plan(
         self, program: Program, spoken: Language, source: str, request: dict[str, Any]
-    ) -> tuple[Building, list[tuple[str, str]]]:
+    ) -> tuple[ProgramBuild, list[tuple[str, str]]]:
         """Put the way to run it into the request; the steps before it, and the files to write first, are returned."""
-        from cloche.engine.building import Building
+        from cloche.engine.building import ProgramBuild
         from cloche.engine.planning import project_of
 
         is_snippet = program.entry is None
@@ -111,7 +111,7 @@ class AsyncHostPrograms:
         )
         found = languages.tools(spoken)
         plan = spoken.plan_for(project, found) if found is not None else Plan(run=())
-        building = Building(spoken, project, plan)
+        building = ProgramBuild(spoken, project, plan)
         argv = [*plan.run, *program.args]
         if not plan.run:  # a program that is not there cannot be started, and the agent says so
             argv = [f"{spoken.name} (not installed)"]

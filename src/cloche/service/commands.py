@@ -62,7 +62,7 @@ class CommandRequest:
         return self.command if isinstance(self.command, str) else list(self.command)
 
 
-class Command:
+class StartedCommand:
     """A command, from its start until the server forgets it."""
 
     def __init__(self, live: LiveSandbox, process: AsyncProcess, request: CommandRequest) -> None:
@@ -150,17 +150,17 @@ class SandboxCommands:
 
     def __init__(self, live: LiveSandbox) -> None:
         self._live = live
-        self._by_id: dict[str, Command] = {}
+        self._by_id: dict[str, StartedCommand] = {}
 
     def check_room(self) -> None:
         """Refuse another command when too many are running."""
         if len(self.running()) >= MAX_RUNNING:
             raise Refused(f"{MAX_RUNNING} commands are running in this sandbox.", hint="End some of them.")
 
-    def add(self, process: AsyncProcess, request: CommandRequest) -> Command:
+    def add(self, process: AsyncProcess, request: CommandRequest) -> StartedCommand:
         """Follow a process that was started."""
         process.is_followed = True
-        command = Command(self._live, process, request)
+        command = StartedCommand(self._live, process, request)
         self._by_id[command.id] = command
         return command
 
@@ -173,16 +173,16 @@ class SandboxCommands:
             size -= oldest.size
             del self._by_id[oldest.id]
 
-    def find(self, identity: str) -> Command:
+    def find(self, identity: str) -> StartedCommand:
         if identity not in self._by_id:
             raise Gone("There is no such command.", hint="GET …/commands lists the sandbox's commands.")
         return self._by_id[identity]
 
-    def all(self) -> list[Command]:
+    def all(self) -> list[StartedCommand]:
         """The commands that run, and those that ended lately."""
         return list(self._by_id.values())
 
-    def running(self) -> list[Command]:
+    def running(self) -> list[StartedCommand]:
         return [command for command in self._by_id.values() if not command.log.over]
 
     def tasks(self) -> list[asyncio.Task[None]]:
@@ -203,7 +203,7 @@ class Commands:
         self._configuration, self._lifecycle, self._runs = configuration, lifecycle, runs
 
     @verb("run")
-    async def start(self, caller: Caller, sandbox: str, request: CommandRequest) -> Command:
+    async def start(self, caller: Caller, sandbox: str, request: CommandRequest) -> StartedCommand:
         """Start a command that goes on until it ends, whether or not a client listens."""
         self._check(request)
         live = await self._lifecycle.find(caller, sandbox)
@@ -236,19 +236,19 @@ class Commands:
         return await self._runs.start_in(caller, live, work, code, language, bytes_moved=moved)
 
     @verb("read")
-    async def list(self, caller: Caller, sandbox: str) -> Sequence[Command]:
+    async def list(self, caller: Caller, sandbox: str) -> Sequence[StartedCommand]:
         """The commands that run, and those that ended lately."""
         live = await self._lifecycle.find(caller, sandbox)
         return live.commands.all()
 
     @verb("read")
-    async def follow(self, caller: Caller, sandbox: str, command: str) -> Command:
+    async def follow(self, caller: Caller, sandbox: str, command: str) -> StartedCommand:
         """A command, to read its log and its result."""
         live = await self._lifecycle.find(caller, sandbox)
         return live.commands.find(command)
 
     @verb("run")
-    async def find(self, caller: Caller, sandbox: str, command: str) -> Command:
+    async def find(self, caller: Caller, sandbox: str, command: str) -> StartedCommand:
         """A command, to write to it, signal it or kill it."""
         live = await self._lifecycle.find(caller, sandbox)
         return live.commands.find(command)

@@ -35,7 +35,7 @@ class NotListening(Gone):
     """The sandbox is alive, and no server listens on the port."""
 
 
-class PortConnection:
+class MeteredConnection:
     """A connection to a server inside a sandbox.  Its bytes count for the caller's day."""
 
     def __init__(self, connection: AsyncConnection, meter: Meter) -> None:
@@ -115,7 +115,7 @@ class Ports:
 
     @verb("run")
     @asynccontextmanager
-    async def connect(self, caller: Caller, sandbox: str, port: int) -> AsyncIterator[PortConnection]:
+    async def connect(self, caller: Caller, sandbox: str, port: int) -> AsyncIterator[MeteredConnection]:
         """Connect to a server.  The sandbox is not idle while the connection is open."""
         live = await self._lifecycle.find(caller, sandbox)
         if self._open[sandbox] >= MAX_CONNECTIONS:
@@ -129,7 +129,7 @@ class Ports:
         self._open[sandbox] += 1
         try:
             async with live.used() as box, await _connected(live, box, port) as connection:
-                yield PortConnection(connection, meter)
+                yield MeteredConnection(connection, meter)
         finally:
             self._open[sandbox] -= 1
             if not self._open[sandbox]:

@@ -34,7 +34,7 @@ class Words(TypeDecorator[str]):
         return value.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
-class Json(TypeDecorator[Any]):
+class JsonText(TypeDecorator[Any]):
     """A value as JSON in a text column.  It is pure ASCII and no query looks inside, so both databases accept it."""
 
     impl = Text
@@ -56,8 +56,8 @@ keys = Table(
     Column("owner", Words, nullable=False),
     Column("name", Words, nullable=False),
     Column("digest", Words, nullable=False),
-    Column("scopes", Json, nullable=False),
-    Column("policy", Json, nullable=False),
+    Column("scopes", JsonText, nullable=False),
+    Column("policy", JsonText, nullable=False),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
     PrimaryKeyConstraint("id", name="keys_pk"),
@@ -73,8 +73,8 @@ sandboxes = Table(
     Column("state", Words, nullable=False),
     Column("created", Double, nullable=False),
     Column("wall", Words, nullable=False),
-    Column("limits", Json, nullable=False),
-    Column("metadata", Json, nullable=False),
+    Column("limits", JsonText, nullable=False),
+    Column("metadata", JsonText, nullable=False),
     Column("expires", Double),
     Column("persistent", Boolean, nullable=False),
     Column("workspace", Words),
@@ -111,7 +111,7 @@ runs = Table(
     Column("state", Words, nullable=False),
     Column("started", Double, nullable=False),
     Column("hour", Integer, nullable=False),  # the hour of `started` since the epoch; usage is summed by it
-    Column("limits", Json, nullable=False),
+    Column("limits", JsonText, nullable=False),
     Column("ended", Double),
     Column("exit_code", Integer),
     Column("error_kind", Words),
@@ -150,7 +150,7 @@ audit = Table(
     Column("key", Words, nullable=False),
     Column("action", Words, nullable=False),
     Column("target", Words, nullable=False),
-    Column("details", Json, nullable=False),
+    Column("details", JsonText, nullable=False),
     PrimaryKeyConstraint("id", name="audit_pk"),
     Index("audit_by_time", "time", "id"),
     Index("audit_of_owner", "owner", "time", "id"),

@@ -39,7 +39,7 @@ class Broken(Exception):
         self.began = began
 
 
-class Connection:
+class ServerConnection:
     """A connection to a server."""
 
     def __init__(self, stream: Stream | Tls, sock: socket.socket) -> None:
@@ -147,7 +147,7 @@ class Connection:
 class Answer:
     """The answer to one request: its head, and its body as it comes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self.connection = connection
         self.status = 0
         self.headers: dict[str, str] = {}

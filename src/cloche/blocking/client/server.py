@@ -12,7 +12,7 @@ from time import monotonic
 from urllib.parse import urlsplit
 
 from cloche import __version__
-from cloche.blocking.client.connection import Answer, Broken, Connection
+from cloche.blocking.client.connection import Answer, Broken, ServerConnection
 from cloche.blocking.client.tls import Tls, trusted
 from cloche.blocking.io.connections import connect
 from cloche.blocking.io.streams import Stream
@@ -49,7 +49,7 @@ class Server:
         if key:
             lines.append(f"Authorization: Bearer {key}")
         self._headers = "\r\n".join(lines)
-        self._idle: list[Connection] = []
+        self._idle: list[ServerConnection] = []
 
     def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         """Send a request; its answer, from JSON, or None when it is empty."""
@@ -207,7 +207,7 @@ class Server:
             raise
         return answer
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> ServerConnection:
         answering = []  # everything that matters of their answers has come, but not the end
         try:
             while self._idle:
@@ -224,7 +224,7 @@ class Server:
                     connection.close()
         finally:
             self._idle.extend(answering)
-        return Connection(*self.open_stream())
+        return ServerConnection(*self.open_stream())
 
     def error(self, answer: Answer) -> ClocheError:
         """The error that an answer describes."""
@@ -251,7 +251,7 @@ class Server:
 class Upload:
     """A request under way, its body sent piece by piece."""
 
-    def __init__(self, server: Server, connection: Connection, head: bytes) -> None:
+    def __init__(self, server: Server, connection: ServerConnection, head: bytes) -> None:
         self._server, self._connection, self._head = server, connection, head
         self._answer = connection.begin()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.engine.sandbox import HostSandbox
-    from cloche.engine.building import Building
+    from cloche.engine.building import ProgramBuild
     from cloche.model.order import Spent
     from cloche.model.result import Diagnostic, Display
     from cloche.sandbox.checks import Data
@@ -42,7 +42,7 @@ class HostProcess:
         stop_at_output_limit: bool,
         ends_sandbox: bool = False,
         source: str | None = None,
-        building: Building | None = None,
+        building: ProgramBuild | None = None,
     ) -> None:
         self._box, self._request, self._limits, self._source = box, request, limits, source
         self._building = building
@@ -205,7 +205,7 @@ class HostProcess:
             return self._staged(self._building, frames.decode_json(payload))
         return ()
 
-    def _staged(self, building: Building, stage: dict[str, Any]) -> tuple[Event, ...]:
+    def _staged(self, building: ProgramBuild, stage: dict[str, Any]) -> tuple[Event, ...]:
         """A step before the program is over, or the one beside it; or the program is, before that one."""
         step = building.step
         if stage.get("ended"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.engine.sandbox import HostSandbox
-    from cloche.engine.building import Building
+    from cloche.engine.building import ProgramBuild
     from cloche.model.result import Result
     from cloche.sandbox.checks import Data
     from cloche.sandbox.requests import Command, Program
@@ -101,16 +101,16 @@ class HostPrograms:
 
     def _plan(
         self, program: Program, spoken: Language, source: str, request: dict[str, Any]
-    ) -> tuple[Building, list[tuple[str, str]]]:
+    ) -> tuple[ProgramBuild, list[tuple[str, str]]]:
         """Put the way to run it into the request; the steps before it, and the files to write first, are returned."""
         from cloche.blocking.engine.planning import project_of
-        from cloche.engine.building import Building
+        from cloche.engine.building import ProgramBuild
 
         is_snippet = program.entry is None
         project: Project = project_of(self._box, spoken, source, program.code, program.files, is_snippet, program.check)
         found = languages.tools(spoken)
         plan = spoken.plan_for(project, found) if found is not None else Plan(run=())
-        building = Building(spoken, project, plan)
+        building = ProgramBuild(spoken, project, plan)
         argv = [*plan.run, *program.args]
         if not plan.run:  # a program that is not there cannot be started, and the agent says so
             argv = [f"{spoken.name} (not installed)"]

@@ -15,7 +15,7 @@ from cloche.blocking.sandbox.transfers import Reading
 from cloche.wire import frames
 
 
-class Inventory:
+class WorkspaceEntries:
     """What is in a workspace."""
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class Inventory:
         self.is_cut = False  # there is more than was asked for
 
 
-def inventory(box: Sandbox, leave_out: Sequence[str], parse: Callable[[Any], Any], most: int) -> Inventory:
+def inventory(box: Sandbox, leave_out: Sequence[str], parse: Callable[[Any], Any], most: int) -> WorkspaceEntries:
     """List everything in /sandbox but the folders in `leave_out`, until there are more than `most` entries.
 
     `parse` makes an entry of [path, kind, mode, size, modified, changed, inode, is_sure, target].  The agent may say
     what it likes, so `parse` raises ValueError for what makes no sense.
     """
-    host, found = on_this_host(box), Inventory()
+    host, found = on_this_host(box), WorkspaceEntries()
     operation = agent_requests.ask(host, {"method": "inventory", "leave_out": leave_out})
     over = False
     try:

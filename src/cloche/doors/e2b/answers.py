@@ -42,7 +42,7 @@ class Refusal(Exception):
         self.status, self.message, self.headers, self.more = status, message, headers, more or {}
 
 
-class Left(Exception):
+class BrokenOff(Exception):
     """The client has gone before its request had come."""
 
 
@@ -94,7 +94,7 @@ async def body(receive: Receive) -> bytes:
         if not message.get("more_body"):
             return b"".join(parts)
         message = await receive()
-    raise Left
+    raise BrokenOff
 
 
 async def json_body(receive: Receive) -> dict[str, Any]:
@@ -114,4 +114,4 @@ def line(told: dict[str, Any]) -> bytes:
     return to_json(told).encode() + b"\n"
 
 
-__all__ = ["Left", "Refusal", "answer", "body", "header", "json_body", "line", "refusal", "refuse"]
+__all__ = ["BrokenOff", "Refusal", "answer", "body", "header", "json_body", "line", "refusal", "refuse"]

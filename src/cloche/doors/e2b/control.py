@@ -11,10 +11,12 @@ from urllib.parse import parse_qsl, unquote
 from starlette.types import Receive, Scope, Send
 
 from cloche.doors.e2b.answers import Refusal, answer
-from cloche.doors.e2b.asked import (
-    Asked,
+from cloche.doors.e2b.metrics import Measures
+from cloche.doors.e2b.network import checked_network
+from cloche.doors.e2b.requests import (
     ControlOperation,
     ControlOperations,
+    ControlRequest,
     Reply,
     Route,
     moment,
@@ -22,8 +24,6 @@ from cloche.doors.e2b.asked import (
     seconds,
     texts,
 )
-from cloche.doors.e2b.measures import Measures
-from cloche.doors.e2b.network import checked_network
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits, to_e2b
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
@@ -89,7 +89,7 @@ class Control:
         """Run the operation for a caller that was admitted to it."""
         if operation is None:
             raise _unsupported(next(iter(_parts(scope)), ""), f"{scope['method']} {scope['path']}")
-        reply = await operation.handler(Asked(scope, receive, caller, name))
+        reply = await operation.handler(ControlRequest(scope, receive, caller, name))
         await answer(send, reply.status, reply.told, reply.headers)
 
     async def wake(self, sandbox: E2bSandbox) -> bool:
@@ -109,10 +109,10 @@ class Control:
 
     # --- made, and found again
 
-    async def _create(self, asked: Asked) -> Reply:
-        told = await asked.body()
+    async def _create(self, request: ControlRequest) -> Reply:
+        told = await request.body()
         wanted = str(told.get("templateID") or "base")
-        snapshot = self._snapshots.find(asked.caller, wanted)
+        snapshot = self._snapshots.find(request.caller, wanted)
         network = checked_network(told)
         for name in ("iam", "volumeMounts"):
             if told.get(name):
@@ -131,49 +131,51 @@ class Control:
             internet=told.get("allow_internet_access"),
             network=network,
         )
-        request = NewSandbox(
+        wanted_sandbox = NewSandbox(
             env=texts(told, "envVars"),
             metadata=texts(told, "metadata"),
             ttl=ttl,
             pauses=bool(told.get("autoPause")),
             snapshot=None if snapshot is None else snapshot.id,
         )
-        return Reply(201, self._made(asked, await self._make(asked, request, traits)))
+        return Reply(201, self._made(request, await self._make(request, wanted_sandbox, traits)))
 
-    async def _make(self, asked: Asked, request: NewSandbox, traits: Traits) -> E2bSandbox:
-        key = asked.header(b"idempotency-key")
-        env = {"HOME": HOME, **request.env, "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
+    async def _make(self, request: ControlRequest, wanted: NewSandbox, traits: Traits) -> E2bSandbox:
+        key = request.header(b"idempotency-key")
+        env = {"HOME": HOME, **wanted.env, "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
         machine = replace(
-            request,
+            wanted,
             limits=reduced(_MACHINE, self._service.configuration),
             env=env,
             env_for=lambda identity: {"E2B_SANDBOX_ID": to_e2b(identity)},
             idle_timeout=self._service.configuration.max_ttl,  # an unused E2B sandbox lives as long as a used one
         )
-        made = await self._service.sandboxes.create(asked.caller, machine, f"e2b:{key}" if key else None)
+        made = await self._service.sandboxes.create(request.caller, machine, f"e2b:{key}" if key else None)
         is_new = not self._directory.knows(made.record.id)
-        sandbox = await self._directory.find(asked.caller, made.record.id)
+        sandbox = await self._directory.find(request.caller, made.record.id)
         if is_new:  # not a repeated request
             sandbox.traits = traits
         return sandbox
 
-    async def _fork(self, asked: Asked, source: E2bSandbox, snapshot: Snapshot, ttl: float) -> dict[str, Any]:
-        request = NewSandbox(
+    async def _fork(
+        self, request: ControlRequest, source: E2bSandbox, snapshot: Snapshot, ttl: float
+    ) -> dict[str, Any]:
+        wanted = NewSandbox(
             env=source.view.env,
             metadata=source.view.record.metadata,
             ttl=self._time_left({"timeout": ttl}),
             pauses=source.view.pauses,
             snapshot=snapshot.id,
         )
-        return self._made(asked, await self._make(asked, request, replace(source.traits, timeout_s=ttl)))
+        return self._made(request, await self._make(request, wanted, replace(source.traits, timeout_s=ttl)))
 
     def _time_left(self, told: dict[str, Any]) -> float:
-        asked, most = seconds(told, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
-        if asked > most:
+        request, most = seconds(told, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
+        if request > most:
             raise Refusal(400, f"Timeout cannot be greater than {most / 3600:g} hours.")
-        return max(asked, 0.001)
+        return max(request, 0.001)
 
-    def _made(self, asked: Asked, sandbox: E2bSandbox) -> dict[str, Any]:
+    def _made(self, request: ControlRequest, sandbox: E2bSandbox) -> dict[str, Any]:
         return {
             "sandboxID": sandbox.id,
             "templateID": sandbox.traits.template,
@@ -182,16 +184,16 @@ class Control:
             "envdVersion": VERSION,
             "envdAccessToken": sandbox.token,
             "trafficAccessToken": sandbox.traffic_token,
-            "domain": self._domain(asked),
+            "domain": self._domain(request),
         }
 
-    def _domain(self, asked: Asked) -> str:
+    def _domain(self, request: ControlRequest) -> str:
         """Below which sandboxes' ports have names."""
-        domain, port = self._service.configuration.ports_domain, asked.header(b"host").rpartition(":")[2]
+        domain, port = self._service.configuration.ports_domain, request.header(b"host").rpartition(":")[2]
         return f"{domain}:{port}" if port.isdecimal() else domain
 
-    async def _list(self, asked: Asked) -> Reply:
-        query = asked.query
+    async def _list(self, request: ControlRequest) -> Reply:
+        query = request.query
         wanted = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True))
         wanted = {unquote(name): unquote(value) for name, value in wanted.items()}
         states = set(filter(None, query.get("state", "").split(","))) or {"running", "paused"}
@@ -199,13 +201,13 @@ class Control:
         since = _timestamp(query["startedAfter"]) if "startedAfter" in query else 0.0
         found = [
             sandbox
-            for sandbox in self._directory.all(asked.caller)
+            for sandbox in self._directory.all(request.caller)
             if wanted.items() <= sandbox.view.record.metadata.items()
             and sandbox.state in states
             and template in (None, sandbox.traits.template)
             and sandbox.view.record.created >= since
         ]
-        return paged(asked, found, lambda sandbox: sandbox.id, self._listed, ascending=query.get("order") == "asc")
+        return paged(request, found, lambda sandbox: sandbox.id, self._listed, ascending=query.get("order") == "asc")
 
     def _listed(self, sandbox: E2bSandbox) -> dict[str, Any]:
         record, limits = sandbox.view.record, sandbox.view.limits
@@ -225,16 +227,16 @@ class Control:
             "volumeMounts": [],
         }
 
-    async def _detail(self, asked: Asked) -> Reply:
-        sandbox = await self._directory.find(asked.caller, asked.name)
+    async def _detail(self, request: ControlRequest) -> Reply:
+        sandbox = await self._directory.find(request.caller, request.name)
         traits = sandbox.traits
         return Reply(
             200,
             {
                 **self._listed(sandbox),
                 # Whoever has the token may run code, which is more than to look.
-                **({"envdAccessToken": sandbox.token} if asked.caller.may("run") else {}),
-                "domain": self._domain(asked),
+                **({"envdAccessToken": sandbox.token} if request.caller.may("run") else {}),
+                "domain": self._domain(request),
                 "allowInternetAccess": traits.internet,
                 "network": traits.network,
                 "lifecycle": {
@@ -244,66 +246,66 @@ class Control:
             },
         )
 
-    async def _kill(self, asked: Asked) -> Reply:
-        sandbox = await self._directory.find(asked.caller, asked.name)
-        await self._service.sandboxes.kill(asked.caller, sandbox.view.id)
+    async def _kill(self, request: ControlRequest) -> Reply:
+        sandbox = await self._directory.find(request.caller, request.name)
+        await self._service.sandboxes.kill(request.caller, sandbox.view.id)
         return Reply()
 
     # --- how long
 
-    async def _connect(self, asked: Asked) -> Reply:
-        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
+    async def _connect(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
         ttl = self._time_left(told)
         async with sandbox.turn:
             was_paused = sandbox.view.paused
             if was_paused:
-                await self._service.sandboxes.resume(asked.caller, sandbox.view.id, ttl)
+                await self._service.sandboxes.resume(request.caller, sandbox.view.id, ttl)
                 if told.get("memory") is False or sandbox.traits.forgets:
-                    await sandbox.forget(asked.caller)
+                    await sandbox.forget(request.caller)
         if not was_paused and time() + ttl > sandbox.ends:
-            await self._service.sandboxes.change(asked.caller, sandbox.view.id, {"ttl": ttl})
-        return Reply(201 if was_paused else 200, self._made(asked, sandbox))
+            await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": ttl})
+        return Reply(201 if was_paused else 200, self._made(request, sandbox))
 
-    async def _pause(self, asked: Asked) -> Reply:
-        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
+    async def _pause(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
         async with sandbox.turn:
             if sandbox.view.paused:
-                raise Refusal(409, f"Sandbox {asked.name} is already paused")
+                raise Refusal(409, f"Sandbox {request.name} is already paused")
             if told.get("memory") is False:
-                await sandbox.forget(asked.caller)
+                await sandbox.forget(request.caller)
             try:
-                await self._service.sandboxes.pause(asked.caller, sandbox.view.id)
+                await self._service.sandboxes.pause(request.caller, sandbox.view.id)
             except Refused as problem:
                 raise Refusal(400, problem.message) from None  # 409 would mean that it is paused already
         return Reply()
 
-    async def _resume(self, asked: Asked) -> Reply:
-        sandbox = await self._directory.find(asked.caller, asked.name)
+    async def _resume(self, request: ControlRequest) -> Reply:
+        sandbox = await self._directory.find(request.caller, request.name)
         if not sandbox.view.paused:
-            raise Refusal(409, f"Sandbox {asked.name} is already running")
-        return await self._connect(asked)
+            raise Refusal(409, f"Sandbox {request.name} is already running")
+        return await self._connect(request)
 
-    async def _set_timeout(self, asked: Asked) -> Reply:
-        sandbox, told = await self._running(asked), await asked.body()
-        await self._service.sandboxes.change(asked.caller, sandbox.view.id, {"ttl": self._time_left(told)})
+    async def _set_timeout(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._running(request), await request.body()
+        await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": self._time_left(told)})
         return Reply()
 
-    async def _refresh(self, asked: Asked) -> Reply:
-        sandbox, told = await self._running(asked), await asked.body()
+    async def _refresh(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._running(request), await request.body()
         ttl = self._time_left({"timeout": told.get("duration")})
         if time() + ttl > sandbox.ends:
-            await self._service.sandboxes.change(asked.caller, sandbox.view.id, {"ttl": ttl})
+            await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": ttl})
         return Reply()
 
-    async def _running(self, asked: Asked) -> E2bSandbox:
+    async def _running(self, request: ControlRequest) -> E2bSandbox:
         """A sandbox that is not paused: clients before 2.5 resume a sandbox when it can be given no time."""
-        sandbox = await self._directory.find(asked.caller, asked.name)
+        sandbox = await self._directory.find(request.caller, request.name)
         if sandbox.view.paused:
-            raise Gone(f"Sandbox {asked.name} is not running.")
+            raise Gone(f"Sandbox {request.name} is not running.")
         return sandbox
 
-    async def _set_network(self, asked: Asked) -> Reply:
-        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
+    async def _set_network(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
         kept = {name: value for name, value in sandbox.traits.network.items() if name in _INWARD}
         sandbox.traits.network = {**checked_network({"network": told}), **kept}
         sandbox.traits.internet = told.get("allow_internet_access")

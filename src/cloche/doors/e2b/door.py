@@ -12,16 +12,16 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
 from cloche.doors.e2b import envd
-from cloche.doors.e2b.answers import Left, Refusal, header, refusal, refuse
-from cloche.doors.e2b.asked import Route
+from cloche.doors.e2b.answers import BrokenOff, Refusal, header, refusal, refuse
 from cloche.doors.e2b.control import Control
 from cloche.doors.e2b.interpreter import Interpreter
+from cloche.doors.e2b.requests import Route
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
-from cloche.doors.gate.admission import Admission
+from cloche.doors.gate.admission import RequestAdmission
 from cloche.doors.gate.declarations import Declared
 from cloche.doors.gate.identity import Identity
 from cloche.doors.http.problems import RequestRefused
-from cloche.doors.ports import Place, PortDoor
+from cloche.doors.ports import PortDoor, PortTarget
 from cloche.doors.routing.access import UNKNOWN, Access, BodyKind
 from cloche.errors import ClocheError
 from cloche.policy.caller import SCOPES, Caller
@@ -40,7 +40,7 @@ _IN_SANDBOX = Access("sandbox")  # for addresses in a sandbox that do not exist
 _SLASHES = re.compile("^/{2,}")
 
 
-class Visit(NamedTuple):
+class E2bTarget(NamedTuple):
     """Where a request goes: to a port of the sandbox with this name or token, or (port 0) to the server itself."""
 
     sandbox: str = ""
@@ -56,12 +56,12 @@ class E2bDoor:
         self._directory = Directory(service)
         self._control = Control(service, self._directory)
         self._interpreter = Interpreter(service)
-        self._identity, self._admission = Identity(service), Admission(service)
+        self._identity, self._admission = Identity(service), RequestAdmission(service)
 
     # --- where a request goes
 
     @staticmethod
-    def visit(scope: Scope) -> Visit | None:
+    def visit(scope: Scope) -> E2bTarget | None:
         """Where a request to one of our host names goes; None when it is not E2B's."""
         sandbox = port = token = b""
         for name, value in scope["headers"]:
@@ -76,16 +76,16 @@ class E2bDoor:
         if sandbox and port.isdigit() and len(port) <= 5:
             # Clients from 2.5 to 2.29 send the sandbox and its agent's port even with requests to the server.
             to_server = int(port) == ENVD and first in _CONTROL
-            return Visit() if to_server else Visit(sandbox.decode("latin-1"), int(port))
+            return E2bTarget() if to_server else E2bTarget(sandbox.decode("latin-1"), int(port))
         if token and first in _AGENT:
-            return Visit("", ENVD, token.decode("latin-1"))  # the same clients, once connected, send neither
-        return Visit() if first in _CONTROL or first == "files" else None
+            return E2bTarget("", ENVD, token.decode("latin-1"))  # the same clients, once connected, send neither
+        return E2bTarget() if first in _CONTROL or first == "files" else None
 
     @staticmethod
-    def visit_by_host(name: str, ours: set[str]) -> Visit | None:
+    def visit_by_host(name: str, ours: set[str]) -> E2bTarget | None:
         """The same for a request to PORT-SANDBOX.NAME, where NAME is ours."""
         found = _HOST.fullmatch(name)
-        return Visit(found[2], int(found[1])) if found and found[3] in ours else None
+        return E2bTarget(found[2], int(found[1])) if found and found[3] in ours else None
 
     def declarations(self) -> Iterable[Declared]:
         """Every address that E2B's clients use, with the access that it declares."""
@@ -100,7 +100,7 @@ class E2bDoor:
 
     # --- answers
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, visit: E2bTarget) -> None:
         begun = False
 
         async def sending(message: Message) -> None:
@@ -112,7 +112,7 @@ class E2bDoor:
             scope["path"] = _SLASHES.sub("/", scope["path"])
         try:
             await self._answer(scope, receive, sending if scope["type"] == "http" else send, visit)
-        except Left:
+        except BrokenOff:
             return
         except (ClocheError, Refusal) as problem:
             if begun:
@@ -130,7 +130,7 @@ class E2bDoor:
         else:
             await send({"type": "websocket.close", "code": 1008})
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: E2bTarget) -> None:
         if visit.port:
             directory = self._directory
             sandbox = directory.with_token(visit.token) if visit.token else await directory.living(visit.sandbox)
@@ -185,7 +185,7 @@ class E2bDoor:
         scope = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in _OURS]}
         path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
         mask = sandbox.traits.mask_host.replace("${PORT}", str(port))
-        place = Place(sandbox.acting_caller, sandbox.view.id, port)
+        place = PortTarget(sandbox.acting_caller, sandbox.view.id, port)
         await self._ports.reach(scope, receive, send, place, "", path, needs_key=False, mask=mask, tell=tell)
 
     async def _signed(self, scope: Scope, receive: Receive, send: Send) -> None:

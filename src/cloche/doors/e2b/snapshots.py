@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from cloche.doors.e2b.answers import Refusal, refusal
-from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply, paged, seconds
+from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply, paged, seconds
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox, from_e2b
 from cloche.doors.routing.access import Access
 from cloche.errors import ClocheError
@@ -18,7 +18,7 @@ from cloche.service.snapshots import Snapshot
 _TAG = ":default"
 _OURS, _THEIRS = "wsp_", "snp"
 _MOST_FORKS = 20
-Make = Callable[[Asked, E2bSandbox, Snapshot, float], Awaitable[dict[str, Any]]]
+Make = Callable[[ControlRequest, E2bSandbox, Snapshot, float], Awaitable[dict[str, Any]]]
 
 
 class SnapshotRoutes:
@@ -40,46 +40,50 @@ class SnapshotRoutes:
         bare = name.removesuffix(_TAG)
         return self._snapshots.find(caller, bare.replace(_THEIRS, _OURS, 1)) or self._snapshots.find(caller, bare)
 
-    async def _take(self, asked: Asked) -> Reply:
-        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
+    async def _take(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
         if sandbox.view.paused:
             raise Refusal(409, "The sandbox is paused: connect to it first.")
-        return Reply(201, _told(await self._snapshots.take(asked.caller, sandbox.view.id, str(told.get("name") or ""))))
+        return Reply(
+            201, _told(await self._snapshots.take(request.caller, sandbox.view.id, str(told.get("name") or "")))
+        )
 
-    async def _list(self, asked: Asked) -> Reply:
-        sandbox, name = from_e2b(asked.query.get("sandboxID", "")), asked.query.get("name", "").removesuffix(_TAG)
+    async def _list(self, request: ControlRequest) -> Reply:
+        sandbox, name = from_e2b(request.query.get("sandboxID", "")), request.query.get("name", "").removesuffix(_TAG)
         found = [
             known
-            for known in self._snapshots.list(asked.caller)
+            for known in self._snapshots.list(request.caller)
             if sandbox in ("", known.sandbox) and name in ("", known.name, known.id)
         ]
-        return paged(asked, found, lambda known: known.id, _told)
+        return paged(request, found, lambda known: known.id, _told)
 
-    async def _remove(self, asked: Asked) -> Reply:
-        found = self.find(asked.caller, asked.name)
+    async def _remove(self, request: ControlRequest) -> Reply:
+        found = self.find(request.caller, request.name)
         if found is None:
-            raise Refusal(404, f"Snapshot {asked.name} not found")
-        await self._snapshots.remove(asked.caller, found.id)
+            raise Refusal(404, f"Snapshot {request.name} not found")
+        await self._snapshots.remove(request.caller, found.id)
         return Reply()
 
-    async def _fork(self, asked: Asked) -> Reply:
-        sandbox, told = await self._directory.find(asked.caller, asked.name), await asked.body()
+    async def _fork(self, request: ControlRequest) -> Reply:
+        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
         count = told.get("count") or 1
         if not isinstance(count, int) or not 1 <= count <= _MOST_FORKS:
             raise Refusal(400, f"count may be 1 to {_MOST_FORKS}.")
         if sandbox.view.paused:
             raise Refusal(409, "The sandbox is paused: connect to it first.")
         ttl = seconds(told, "timeout", self._timeout_s)
-        snapshot = await self._snapshots.take(asked.caller, sandbox.view.id)
+        snapshot = await self._snapshots.take(request.caller, sandbox.view.id)
         try:
-            made = await asyncio.gather(*(self._one(asked, sandbox, snapshot, ttl) for _ in range(count)))
+            made = await asyncio.gather(*(self._one(request, sandbox, snapshot, ttl) for _ in range(count)))
         finally:
-            await self._snapshots.remove(asked.caller, snapshot.id)
+            await self._snapshots.remove(request.caller, snapshot.id)
         return Reply(201, made)
 
-    async def _one(self, asked: Asked, sandbox: E2bSandbox, snapshot: Snapshot, ttl: float) -> dict[str, Any]:
+    async def _one(
+        self, request: ControlRequest, sandbox: E2bSandbox, snapshot: Snapshot, ttl: float
+    ) -> dict[str, Any]:
         try:
-            return {"sandbox": await self._make(asked, sandbox, snapshot, ttl)}
+            return {"sandbox": await self._make(request, sandbox, snapshot, ttl)}
         except (ClocheError, Refusal) as problem:
             found = problem if isinstance(problem, Refusal) else refusal(problem)
             return {"error": {"code": found.status, "message": found.message}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cloche.doors.e2b.answers import Refusal
-from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply
+from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply
 from cloche.doors.routing.access import Access
 
 NAMES = ("base", "code-interpreter-v1", "code-interpreter-beta", "code-interpreter")
@@ -27,8 +27,8 @@ class Templates:
             raise Refusal(404, f"Template '{name}' not found; this server has {', '.join(NAMES)}.")
         return known
 
-    async def _list(self, _: Asked) -> Reply:
+    async def _list(self, _: ControlRequest) -> Reply:
         return Reply(200, [{"templateID": name, "aliases": [name], "names": [name], "public": True} for name in NAMES])
 
-    async def _by_alias(self, asked: Asked) -> Reply:
-        return Reply(200, {"templateID": self.find(asked.name), "public": True})
+    async def _by_alias(self, request: ControlRequest) -> Reply:
+        return Reply(200, {"templateID": self.find(request.name), "public": True})

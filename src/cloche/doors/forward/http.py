@@ -12,7 +12,7 @@ from cloche.doors.forward.address import ServerAddress
 from cloche.doors.forward.headers import Headers, outward
 from cloche.doors.http.problems import RequestRefused
 from cloche.errors import ClocheError, Gone
-from cloche.service.ports import PortConnection
+from cloche.service.ports import MeteredConnection
 
 ANSWER_S = 30.0  # for a server to begin its answer, once it has the request
 MAX_HEAD = 64 << 10  # bytes of an answer's headers
@@ -24,7 +24,7 @@ class Exchange:
     """One request and its answer."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, connection: PortConnection, address: ServerAddress
+        self, scope: Scope, receive: Receive, send: Send, connection: MeteredConnection, address: ServerAddress
     ) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self._connection, self._address = connection, address

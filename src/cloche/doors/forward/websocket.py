@@ -17,7 +17,7 @@ from cloche.doors.forward.http import ANSWER_S
 from cloche.doors.http.problems import RequestRefused
 from cloche.doors.sockets import SUBPROTOCOL, Socket
 from cloche.errors import ClocheError, Gone
-from cloche.service.ports import PortConnection
+from cloche.service.ports import MeteredConnection
 
 MAX_MESSAGE = 16 << 20
 STALLED_S = 120.0  # a server that reads nothing for so long is given up
@@ -28,7 +28,7 @@ _SENDABLE = frozenset((1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 101
 class Relay:
     """One WebSocket of a client and its counterpart to the server."""
 
-    def __init__(self, socket: Socket, connection: PortConnection, address: ServerAddress) -> None:
+    def __init__(self, socket: Socket, connection: MeteredConnection, address: ServerAddress) -> None:
         self._socket, self._connection, self._address = socket, connection, address
         self._sending = asyncio.Lock()
         self._message: list[bytes] = []
@@ -171,7 +171,7 @@ def _is_sendable(code: int) -> bool:
 class Tunnel:
     """Raw bytes in both directions, as binary messages; the text "eof" ends one direction."""
 
-    def __init__(self, socket: Socket, connection: PortConnection) -> None:
+    def __init__(self, socket: Socket, connection: MeteredConnection) -> None:
         self._socket, self._connection = socket, connection
         self._client_is_done = asyncio.Event()  # the client has sent all that it will
 

@@ -15,7 +15,7 @@ from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
 
-class Admission:
+class RequestAdmission:
     """Applies the policy of one server."""
 
     def __init__(self, service: Service) -> None:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cloche.doors import sharing
-from cloche.doors.gate.admission import Admission
+from cloche.doors.gate.admission import RequestAdmission
 from cloche.doors.gate.answering import PREFLIGHT, Answering
 from cloche.doors.gate.declarations import PORT_HOSTS, Declared, declarations
 from cloche.doors.gate.identity import Identity
@@ -40,7 +40,7 @@ class Gate:
         self._app, self._routes, self._metrics, self._ports, self._e2b = app, routes, metrics, ports, e2b
         self._origins = Origins(service.configuration)
         self._identity = Identity(service)
-        self._admission = Admission(service)
+        self._admission = RequestAdmission(service)
         self._sharing = service.configuration.sharing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

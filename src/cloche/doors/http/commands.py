@@ -16,7 +16,7 @@ from cloche.doors.http.runs import EVENTS, result_response
 from cloche.doors.http.streams import accepted, of_log, outcome, position
 from cloche.doors.routing.routes import Operations
 from cloche.results.fields import result_fields
-from cloche.service.commands import Command, CommandRequest
+from cloche.service.commands import CommandRequest, StartedCommand
 
 operations = Operations("/v1/sandboxes/{sandbox_id}/commands", responses=ERROR_RESPONSES, tag="commands")
 
@@ -139,7 +139,7 @@ def _input(body: CommandBody) -> bytes | None:
     return given_bytes("stdin", body.stdin, None) if isinstance(body.stdin, str) else None
 
 
-def _json(command: Command) -> dict[str, Any]:
+def _json(command: StartedCommand) -> dict[str, Any]:
     return {
         "id": command.id,
         "pid": command.pid,

@@ -41,7 +41,7 @@ class ComparedVariable(BaseModel):
     after: ValueAnswer | None
 
 
-class FileAnswer(BaseModel):
+class ComparedContents(BaseModel):
     """The contents of a file; no text for a binary or a very large file."""
 
     size: int
@@ -53,8 +53,8 @@ class ComparedFile(BaseModel):
 
     path: str
     kind: Difference
-    before: FileAnswer | None
-    after: FileAnswer | None
+    before: ComparedContents | None
+    after: ComparedContents | None
 
 
 class ComparedAnswer(BaseModel):

@@ -14,7 +14,7 @@ from cloche.doors.http.answers import Listening, Page, PortAddress, PortAnswer
 from cloche.doors.http.bodies import PortBody
 from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
 from cloche.doors.http.problems import ERROR_RESPONSES
-from cloche.doors.ports import Place, PortDoor
+from cloche.doors.ports import PortDoor, PortTarget
 from cloche.doors.routing.routes import ApplicationRoute, Operations, SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import InvalidRun
@@ -92,11 +92,11 @@ class _Proxied:
         await door.reach(scope, receive, send, place, prefix, b"/" + b"".join(rest), needs_key=True)
 
 
-def _place(scope: Scope, port: Any) -> Place:
+def _place(scope: Scope, port: Any) -> PortTarget:
     text = str(port)
     if not text.isdecimal() or len(text) > 5 or not 1 <= int(text) <= 65535:
         raise InvalidRun("A port is a number from 1 to 65535.")
-    return Place(caller_of(scope), scope["path_params"]["sandbox_id"], int(text))
+    return PortTarget(caller_of(scope), scope["path_params"]["sandbox_id"], int(text))
 
 
 async def _tunnel(socket: Socket) -> None:

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from cloche import languages
 from cloche.doors.mcp.conversation import Progress, Visit
-from cloche.doors.mcp.places import uri_of
-from cloche.doors.mcp.tool import Answer, Arguments, Tool, said
+from cloche.doors.mcp.file_uris import uri_of
+from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, said
 from cloche.doors.shapes import images
 from cloche.model.kinds import KINDS
 from cloche.model.result import Result
@@ -38,7 +38,7 @@ else:
     Language = Literal[tuple(languages.names())]  # the tool's schema lists them
 
 
-class CodeArguments(Arguments):
+class CodeArguments(ToolArguments):
     """Code, and where to run it."""
 
     code: Annotated[str, Field(min_length=1)]

@@ -12,7 +12,7 @@ import mcp_types as types
 from pydantic import Field
 
 from cloche.doors.mcp.conversation import Visit
-from cloche.doors.mcp.places import is_text, kind_of, uri_of
+from cloche.doors.mcp.file_uris import is_text, kind_of, uri_of
 from cloche.doors.mcp.sessions import SessionArguments
 from cloche.doors.mcp.tool import Answer, Tool, success
 from cloche.errors import InvalidRun
@@ -68,7 +68,7 @@ class ListArguments(SessionArguments):
     """How many levels of folders to list."""
 
 
-class FileAnswer(Answer):
+class ListedFile(Answer):
     """A file, or what else there is at a path."""
 
     path: str
@@ -110,7 +110,7 @@ class ListAnswer(Answer):
 
     session: str
     path: str
-    entries: list[FileAnswer]
+    entries: list[ListedFile]
     truncated: bool
     """There is more than is listed."""
 
@@ -208,8 +208,8 @@ async def listed(visit: Visit, given: ListArguments) -> types.CallToolResult:
     return success("\n".join(lines) or f"{clean(given.path)} is empty.", answer)
 
 
-def _entry(session: str, entry: Entry) -> FileAnswer:
-    return FileAnswer(
+def _entry(session: str, entry: Entry) -> ListedFile:
+    return ListedFile(
         path=clean(entry.path),
         kind=clean(entry.kind),
         size=entry.size,

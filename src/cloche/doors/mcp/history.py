@@ -32,7 +32,7 @@ class RestoreArguments(SessionArguments):
     """The id or the name of a checkpoint."""
 
 
-class CheckpointAnswer(Answer):
+class CheckpointMade(Answer):
     """A checkpoint."""
 
     session: str
@@ -42,7 +42,7 @@ class CheckpointAnswer(Answer):
     """What could not be remembered, by context: threads, sockets, child processes."""
 
 
-class RestoredAnswer(Answer):
+class SessionRestored(Answer):
     """What became of the session."""
 
     session: str
@@ -60,7 +60,7 @@ async def checkpoint(visit: Visit, given: CheckpointArguments) -> types.CallTool
     text = f'Checkpoint {taken.id} was made. Go back with restore(checkpoint="{taken.name or taken.id}").'
     if taken.lost:
         text += f" It does not have: {clean(str(taken.lost))[:500]}"
-    answer = CheckpointAnswer(session=session, checkpoint=taken.id, name=taken.name, lost=_cleaned(taken.lost))
+    answer = CheckpointMade(session=session, checkpoint=taken.id, name=taken.name, lost=_cleaned(taken.lost))
     return success(text, answer)
 
 
@@ -89,7 +89,7 @@ async def undo(visit: Visit, given: SessionArguments) -> types.CallToolResult:
 def _answer(session: str, restored: Restored, text: str) -> types.CallToolResult:
     if restored.restarted:
         text += f" These start anew, without variables: {', '.join(restored.restarted)}."
-    answer = RestoredAnswer(
+    answer = SessionRestored(
         session=session,
         restarted=list(restored.restarted),
         lost=_cleaned(restored.lost),
@@ -114,7 +114,7 @@ TOOLS = (
         "Remember the state of a session, Python variables and all files, so that `restore` can bring it back. Cheap "
         "and quick: make one before a step that you may regret.",
         CheckpointArguments,
-        CheckpointAnswer,
+        CheckpointMade,
         checkpoint,
     ),
     Tool(
@@ -123,7 +123,7 @@ TOOLS = (
         "Bring the variables and files of a session back to what they were at a checkpoint. What happened since is "
         "lost. A checkpoint can be restored again and again.",
         RestoreArguments,
-        RestoredAnswer,
+        SessionRestored,
         restore,
         destroys=True,
     ),
@@ -133,7 +133,7 @@ TOOLS = (
         "Go back to the state before the last code_execution of a session; again, to before the one before it. Only "
         "for sessions that session_create made with undo=true; elsewhere, use checkpoint and restore.",
         SessionArguments,
-        RestoredAnswer,
+        SessionRestored,
         undo,
         destroys=True,
     ),

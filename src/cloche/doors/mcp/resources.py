@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from cloche.doors.mcp.conversation import Visit
-from cloche.doors.mcp.places import TEMPLATE, file_at, is_text, kind_of, uri_of
+from cloche.doors.mcp.file_uris import TEMPLATE, file_at, is_text, kind_of, uri_of
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
 from cloche.results.cleaning import clean
 

@@ -9,7 +9,7 @@ import mcp_types as types
 from pydantic import Field
 
 from cloche.doors.mcp.conversation import Visit, create
-from cloche.doors.mcp.tool import Answer, Arguments, Tool, success
+from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, success
 from cloche.results.cleaning import clean
 from cloche.service.live import SandboxView
 from cloche.service.sandboxes import NewSandbox
@@ -20,17 +20,17 @@ Session = str | None
 _WHICH = "The session's id. Leave it out for this conversation's own session."
 
 
-class Nothing(Arguments):
+class Nothing(ToolArguments):
     """No arguments."""
 
 
-class SessionArguments(Arguments):
+class SessionArguments(ToolArguments):
     """Which session."""
 
     session: Annotated[Session, Field(description=_WHICH)] = None
 
 
-class CreateArguments(Arguments):
+class CreateArguments(ToolArguments):
     """What the new session should be like."""
 
     name: Annotated[str, Field(max_length=200)] = ""

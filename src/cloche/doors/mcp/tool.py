@@ -17,7 +17,7 @@ from cloche.results.cleaning import clean
 log = logging.getLogger("cloche.mcp")
 
 
-class Arguments(BaseModel):
+class ToolArguments(BaseModel):
     """What a tool is called with; anything else is refused."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -40,7 +40,7 @@ class Tool:
     name: str
     title: str
     description: str
-    arguments: type[Arguments]
+    arguments: type[ToolArguments]
     answer: type[Answer]
     work: Callable[[Visit, Any], Awaitable[types.CallToolResult]]
     reads: bool = False  # changes nothing

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.e2b.answers import Refusal, answer, body
 from cloche.doors.e2b.envd import filesystem, processes, transfers, watching
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import Problem, Stream, fail, message, parsed, problem_of, reply
+from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, fail, message, parsed, problem_of, reply
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.errors import ClocheError
@@ -57,7 +57,7 @@ async def _envs(call: Call) -> None:
 async def _call(run: Callable[[Call, dict[str, Any]], Awaitable[Any]], call: Call) -> None:
     try:
         result = await run(call, parsed(await body(call.receive)))
-    except Problem as problem:
+    except ConnectProblem as problem:
         await fail(call.send, problem)
     except ClocheError as error:
         await fail(call.send, _problem(call, error))
@@ -70,7 +70,7 @@ async def _stream(run: Callable[[Call, Stream], Awaitable[None]], call: Call) ->
     stream = Stream(call.receive, call.send)
     try:
         await run(call, stream)
-    except Problem as problem:
+    except ConnectProblem as problem:
         await stream.finish(problem=problem)
     except ClocheError as error:
         await stream.finish(problem=_problem(call, error))
@@ -82,7 +82,7 @@ async def _stream_input(call: Call) -> None:
     stream = Stream(call.receive, call.send)
     try:
         result = await processes.stream_input(call)
-    except Problem as problem:
+    except ConnectProblem as problem:
         await stream.finish(problem=problem)
     except ClocheError as error:
         await stream.finish(problem=_problem(call, error))
@@ -90,7 +90,7 @@ async def _stream_input(call: Call) -> None:
         await stream.finish(message(result))
 
 
-def _problem(call: Call, error: ClocheError) -> Problem:
+def _problem(call: Call, error: ClocheError) -> ConnectProblem:
     """What went wrong; raises that the sandbox is gone."""
     try:
         return problem_of(error)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from starlette.types import Receive, Scope, Send
 
-from cloche.doors.e2b.envd.connect import Problem
+from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.doors.e2b.envd.users import User, by_header
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.policy.caller import Caller
@@ -57,7 +57,7 @@ class Call:
         if not given:
             return None
         if not given.isdecimal() or len(given) > 15:
-            raise Problem("invalid_argument", "Connect-Timeout-Ms is not a number")
+            raise ConnectProblem("invalid_argument", "Connect-Timeout-Ms is not a number")
         return min(int(given) / 1000, _MAX_TIME_S) or None
 
     @property

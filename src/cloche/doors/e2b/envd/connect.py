@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.types import Receive, Send
 
-from cloche.doors.e2b.answers import Left, Refusal, answer
+from cloche.doors.e2b.answers import BrokenOff, Refusal, answer
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
 from cloche.json_text import to_json
 from cloche.policy.refusals import Busy, TooMany
@@ -49,7 +49,7 @@ _BY_ERRNO = {
 }
 
 
-class Problem(Exception):
+class ConnectProblem(Exception):
     """An error with one of Connect's codes."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -61,22 +61,22 @@ class Problem(Exception):
         return {"code": self.code, "message": self.message}
 
 
-def problem_of(error: ClocheError) -> Problem:
+def problem_of(error: ClocheError) -> ConnectProblem:
     """What went wrong, with the code that the clients have an exception for; raises what is no code but a state."""
     if isinstance(error, FileMissing):
-        return Problem("not_found", error.message)
+        return ConnectProblem("not_found", error.message)
     if isinstance(error, Gone):
         raise Refusal(502, "The sandbox was not found") from error
     text = f"{error.message} {error.hint}".strip()
     if isinstance(error, TooMany | Refused):
-        return Problem("resource_exhausted", text)
+        return ConnectProblem("resource_exhausted", text)
     if isinstance(error, Busy):
-        return Problem("unavailable", text)
+        return ConnectProblem("unavailable", text)
     if isinstance(error, InvalidRun):
-        return Problem("invalid_argument", text)
+        return ConnectProblem("invalid_argument", text)
     if isinstance(error, FileProblem):
-        return Problem(_BY_ERRNO.get(error.errno or 0, "internal"), text)
-    return Problem("internal", text)
+        return ConnectProblem(_BY_ERRNO.get(error.errno or 0, "internal"), text)
+    return ConnectProblem("internal", text)
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def parsed(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         told = None
     if not isinstance(told, dict):
-        raise Problem("invalid_argument", "the message is not a JSON object")
+        raise ConnectProblem("invalid_argument", "the message is not a JSON object")
     return told
 
 
@@ -95,7 +95,7 @@ async def reply(send: Send, told: dict[str, Any]) -> None:
     await answer(send, 200, told)
 
 
-async def fail(send: Send, problem: Problem) -> None:
+async def fail(send: Send, problem: ConnectProblem) -> None:
     """The same with an error."""
     await answer(send, _CODES[problem.code], problem.told())
 
@@ -116,13 +116,13 @@ async def envelopes(receive: Receive) -> AsyncIterator[dict[str, Any]]:
     while more:
         received = await receive()
         if received["type"] != "http.request":
-            raise Left
+            raise BrokenOff
         data += received.get("body", b"")
         more = received.get("more_body", False)
         while len(data) >= _HEAD.size:
             flags, size = _HEAD.unpack_from(data)
             if size > MAX_MESSAGE:
-                raise Problem("resource_exhausted", f"a message has at most {MAX_MESSAGE} bytes")
+                raise ConnectProblem("resource_exhausted", f"a message has at most {MAX_MESSAGE} bytes")
             if len(data) < _HEAD.size + size:
                 break
             payload = bytes(data[_HEAD.size : _HEAD.size + size])
@@ -130,7 +130,7 @@ async def envelopes(receive: Receive) -> AsyncIterator[dict[str, Any]]:
             if flags & _LAST:
                 return
             if flags:
-                raise Problem("unimplemented", "compressed messages are not taken")
+                raise ConnectProblem("unimplemented", "compressed messages are not taken")
             yield parsed(payload)
 
 
@@ -140,7 +140,7 @@ async def only_message(receive: Receive) -> dict[str, Any]:
     async for told in envelopes(receive):
         found = told
     if found is None:
-        raise Problem("invalid_argument", "the request has no message")
+        raise ConnectProblem("invalid_argument", "the request has no message")
     return found
 
 
@@ -168,7 +168,7 @@ class Stream:
         await self._begin()
         await self._send({"type": "http.response.body", "body": messages, "more_body": True})
 
-    async def finish(self, messages: bytes = b"", problem: Problem | None = None) -> None:
+    async def finish(self, messages: bytes = b"", problem: ConnectProblem | None = None) -> None:
         """Send the last ones, and how it ended; nothing to a client that has gone."""
         if self.left:
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 from cloche.doors.e2b.envd import users
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import Problem
+from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Details
 
@@ -53,7 +53,7 @@ def path_in(call: Call, told: dict[str, Any], name: str = "path") -> str:
     """A path in a message, made absolute."""
     path = told.get(name) or ""
     if not isinstance(path, str):
-        raise Problem("invalid_argument", f"{name} is not a text")
+        raise ConnectProblem("invalid_argument", f"{name} is not a text")
     return call.user.resolve(path)
 
 
@@ -66,7 +66,7 @@ async def list_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     """What is in a folder, and below it as deep as is asked for."""
     depth = told.get("depth") or 1
     if type(depth) is not int or depth < 1:
-        raise Problem("invalid_argument", "depth should be at least one")
+        raise ConnectProblem("invalid_argument", "depth should be at least one")
     path = path_in(call, told)
     entries = await call.service.files.describe_all(call.caller, call.identity, path, depth=depth)
     return {"entries": [entry(found) for found in entries]}
@@ -79,10 +79,10 @@ async def make_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
         is_new, found = await call.service.files.make_folder(call.caller, call.identity, path)
     except FileProblem as problem:
         if problem.errno in (_EXISTS, _NO_FOLDER):
-            raise Problem("invalid_argument", f"path already exists but it is not a directory: {path}") from None
+            raise ConnectProblem("invalid_argument", f"path already exists but it is not a directory: {path}") from None
         raise
     if not is_new:
-        raise Problem("already_exists", f"directory already exists: {path}")
+        raise ConnectProblem("already_exists", f"directory already exists: {path}")
     return {"entry": entry(found)}
 
 

@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Any
 
-from cloche.doors.e2b.answers import Left
+from cloche.doors.e2b.answers import BrokenOff
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import Problem, Stream, envelope, envelopes, message, only_message
+from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, envelope, envelopes, message, only_message
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
-from cloche.service.commands import Command, CommandRequest
+from cloche.service.commands import CommandRequest, StartedCommand
 from cloche.service.event_log import LogEntry, LogReader
 from cloche.service.events import OutputPiece
 from cloche.service.live import SandboxView
@@ -51,7 +51,7 @@ _DEADLINE = "the operation timed out"
 class EnvdProcess:
     """A process that an E2B client has started."""
 
-    def __init__(self, view: SandboxView, command: Command, request: dict[str, Any], takes_input: bool) -> None:
+    def __init__(self, view: SandboxView, command: StartedCommand, request: dict[str, Any], takes_input: bool) -> None:
         self._view = view
         self.command = command
         self.config: dict[str, Any] = request["process"]
@@ -107,9 +107,9 @@ class EnvdProcess:
         """How it ended, as a message; raises when the sandbox ended with it, or when its time was up."""
         status = self.command.status
         if status is None:
-            raise Left  # a stream that breaks off means to the client that the sandbox is gone
+            raise BrokenOff  # a stream that breaks off means to the client that the sandbox is gone
         if self._killing is not None:
-            raise Problem("deadline_exceeded", _DEADLINE)
+            raise ConnectProblem("deadline_exceeded", _DEADLINE)
         if status < 0:
             words = f"signal: {_IN_WORDS.get(-status, f'signal {-status}')}"
             fields: dict[str, Any] = {"exitCode": -1, "exited": False, "status": words, "error": words}
@@ -141,7 +141,7 @@ class EnvdProcesses:
         """The process that a request names; with `ended`, it may be one that ended lately."""
         selector = request.get("process")
         if not isinstance(selector, dict):
-            raise Problem("invalid_argument", "no process is selected")
+            raise ConnectProblem("invalid_argument", "no process is selected")
         pid, tag = selector.get("pid"), selector.get("tag")
         if type(pid) is int or (isinstance(pid, str) and pid.isdecimal()):
             found = [self._by_pid[int(pid)]] if int(pid) in self._by_pid else []
@@ -153,7 +153,7 @@ class EnvdProcesses:
         for program in reversed(found):
             if program.ended is None or (ended and program.ended > late):
                 return program
-        raise Problem("not_found", f"process with {name} not found")
+        raise ConnectProblem("not_found", f"process with {name} not found")
 
 
 def processes_of(sandbox: E2bSandbox) -> EnvdProcesses:
@@ -182,12 +182,12 @@ async def start(call: Call, stream: Stream) -> None:
 async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
     config = request.get("process")
     if not isinstance(config, dict) or not isinstance(config.get("cmd"), str):
-        raise Problem("invalid_argument", "no command is given")
+        raise ConnectProblem("invalid_argument", "no command is given")
     for name, kind in (("args", list), ("envs", dict), ("cwd", str)):
         if not isinstance(config.get(name) or kind(), kind):
-            raise Problem("invalid_argument", f"{name} is not of the form that it should have")
+            raise ConnectProblem("invalid_argument", f"{name} is not of the form that it should have")
     if not isinstance(request.get("tag") or "", str):
-        raise Problem("invalid_argument", "tag is not a text")
+        raise ConnectProblem("invalid_argument", "tag is not a text")
     user = call.user
     terminal = request.get("pty")
     takes_input = request.get("stdin") is not False and terminal is None
@@ -211,9 +211,9 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
         )
         command = await call.service.commands.start(call.caller, call.identity, wanted)
     except (FileMissing, FileProblem, InvalidRun) as problem:
-        raise Problem("invalid_argument", problem.message) from None
+        raise ConnectProblem("invalid_argument", problem.message) from None
     if command.start_error is not None:
-        raise Problem("invalid_argument", command.start_error.message)
+        raise ConnectProblem("invalid_argument", command.start_error.message)
     program = EnvdProcess(call.sandbox.view, command, request, takes_input)
     processes_of(call.sandbox).add(program)
     return program
@@ -244,14 +244,14 @@ async def _relay(call: Call, stream: Stream, program: EnvdProcess, reader: LogRe
                 break
             if deadline is not None and monotonic() >= deadline:
                 await stream.tell(output)
-                raise Problem("deadline_exceeded", _DEADLINE)
+                raise ConnectProblem("deadline_exceeded", _DEADLINE)
             if output or not entries:
                 await stream.tell(output or _KEEPALIVE)
     if program.command.status == -9 and _has_ended(call):
-        raise Left  # it was killed with its sandbox, and the agent was just quick enough to tell
+        raise BrokenOff  # it was killed with its sandbox, and the agent was just quick enough to tell
     try:
         output += program.end()
-    except Problem as problem:
+    except ConnectProblem as problem:
         await stream.finish(output, problem)
     else:
         await stream.finish(output)
@@ -274,10 +274,10 @@ async def stream_input(call: Call) -> dict[str, Any]:
                     await in_use.enter_async_context(program.command.in_use())
                 elif isinstance(request.get("data"), dict):
                     if program is None:
-                        raise Problem("invalid_argument", "the process has to be selected first")
+                        raise ConnectProblem("invalid_argument", "the process has to be selected first")
                     await _write(program, request["data"].get("input"))
     except TimeoutError:
-        raise Problem("deadline_exceeded", _DEADLINE) from None
+        raise ConnectProblem("deadline_exceeded", _DEADLINE) from None
     return {}
 
 
@@ -301,7 +301,7 @@ async def close_stdin(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Nothing more comes on its standard input; again, or after its end, that is nothing new."""
     program = processes_of(call.sandbox).find(request, ended=True)
     if program.is_terminal:
-        raise Problem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
+        raise ConnectProblem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
     if program.takes_input and program.ended is None:
         program.takes_input = False
         await program.command.close_stdin()
@@ -313,7 +313,7 @@ async def send_signal(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     program = processes_of(call.sandbox).find(request)
     number = _SIGNALS.get(str(request.get("signal")))
     if number is None:
-        raise Problem("invalid_argument", f"invalid signal: {request.get('signal')}")
+        raise ConnectProblem("invalid_argument", f"invalid signal: {request.get('signal')}")
     await program.command.signal(number)
     if number == 9:
         # Not for ever: its output may wait for a client that does not take it.
@@ -327,11 +327,11 @@ async def update(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     terminal = request.get("pty")
     if terminal is not None:
         if not program.is_terminal:
-            raise Problem("internal", "the process has no terminal")
+            raise ConnectProblem("internal", "the process has no terminal")
         try:
             await program.command.resize(*_size(terminal))
         except InvalidRun as problem:
-            raise Problem("invalid_argument", problem.message) from None
+            raise ConnectProblem("invalid_argument", problem.message) from None
     return {}
 
 
@@ -351,13 +351,13 @@ def _info(program: EnvdProcess) -> dict[str, Any]:
 async def _write(program: EnvdProcess, given: Any) -> None:
     kind = "pty" if program.is_terminal else "stdin"
     if not isinstance(given, dict) or not isinstance(given.get(kind), str):
-        raise Problem("internal", f"this process takes its input as `{kind}`")
+        raise ConnectProblem("internal", f"this process takes its input as `{kind}`")
     if not program.is_terminal and not program.takes_input:
-        raise Problem("internal", "stdin not enabled or closed")
+        raise ConnectProblem("internal", "stdin not enabled or closed")
     try:
         data = b64decode(given[kind])
     except (Error, ValueError):
-        raise Problem("invalid_argument", "the input is not base64") from None
+        raise ConnectProblem("invalid_argument", "the input is not base64") from None
     await program.command.write(data)
 
 

@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from cloche.doors.e2b.answers import Left, Refusal, answer, json_body
+from cloche.doors.e2b.answers import BrokenOff, Refusal, answer, json_body
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import Problem
+from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.doors.e2b.envd.filesystem import METADATA
 from cloche.doors.e2b.envd.users import User, named
 from cloche.doors.http.files import INERT
@@ -45,7 +45,7 @@ async def files(call: Call) -> None:
             await _write(call, user, query.get("path"))
         else:
             await _read(call, user.resolve(query.get("path", "")), with_body=method == "GET")
-    except Problem as problem:
+    except ConnectProblem as problem:
         raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None
 
 
@@ -108,7 +108,7 @@ async def _stream(call: Call, status: int, headers: list[tuple[bytes, bytes]], f
         await call.send({"type": "http.response.body", "body": piece, "more_body": left > 0})
         if not left:
             return
-    raise Left  # less than was promised: it shrank meanwhile, and the client sees that something is missing
+    raise BrokenOff  # less than was promised: it shrank meanwhile, and the client sees that something is missing
 
 
 async def _unsized(file: OpenFile) -> bytes:
@@ -221,7 +221,7 @@ async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            raise Left
+            raise BrokenOff
         more = message.get("more_body", False)
         yield message.get("body", b"")
 
@@ -250,7 +250,7 @@ async def compose(call: Call) -> None:
     try:
         user = named(str(told.get("username") or call.sandbox.traits.user))
         paths, target = [user.resolve(path) for path in sources], user.resolve(destination)
-    except Problem as problem:
+    except ConnectProblem as problem:
         raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None
     if target in paths:
         raise Refusal(400, f"source path {target} cannot be the same as destination")

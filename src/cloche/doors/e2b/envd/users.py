@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from posixpath import normpath
 from typing import NamedTuple
 
-from cloche.doors.e2b.envd.connect import Problem
+from cloche.doors.e2b.envd.connect import ConnectProblem
 
 _HOMES = {"user": "/home/user", "root": "/root"}
 _NAMES = {0: "root", 1000: "user"}
@@ -28,7 +28,7 @@ class User(NamedTuple):
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
         elif path.startswith("~"):
-            raise Problem("invalid_argument", "the home of another user cannot be named as ~user")
+            raise ConnectProblem("invalid_argument", "the home of another user cannot be named as ~user")
         path = path if path.startswith("/") else f"{self.home}/{path}"
         return normpath(path).replace("//", "/")
 
@@ -41,7 +41,7 @@ class User(NamedTuple):
 def named(name: str) -> User:
     """The user of this name."""
     if name not in _HOMES:
-        raise Problem("unauthenticated", f"invalid username: '{name}'")
+        raise ConnectProblem("unauthenticated", f"invalid username: '{name}'")
     return User(name, _HOMES[name])
 
 
@@ -53,7 +53,7 @@ def by_header(authorization: str, usual: str) -> User:
     try:
         name = b64decode(given, validate=True).decode().partition(":")[0]
     except (Error, ValueError):
-        raise Problem("unauthenticated", "the user cannot be read from the authorization") from None
+        raise ConnectProblem("unauthenticated", "the user cannot be read from the authorization") from None
     return named(name or usual)
 
 

@@ -9,9 +9,9 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any, NamedTuple
 
-from cloche.doors.e2b.answers import Left
+from cloche.doors.e2b.answers import BrokenOff
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import Problem, Stream, message, only_message
+from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, message, only_message
 from cloche.doors.e2b.envd.filesystem import entry, path_in
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Change
@@ -84,9 +84,9 @@ async def _tell(call: Call, watcher: Watcher, stream: Stream, deadline: float | 
             if event is not None:
                 await stream.tell(message({"filesystem": event}))
         elif deadline is not None and monotonic() >= deadline:
-            raise Problem("deadline_exceeded", "the operation timed out")
+            raise ConnectProblem("deadline_exceeded", "the operation timed out")
         elif monotonic() < begin + patience / 2:
-            raise Left  # the sandbox has ended
+            raise BrokenOff  # the sandbox has ended
         else:
             await stream.tell(_KEEPALIVE)
 
@@ -99,7 +99,7 @@ def _find(call: Call, told: dict[str, Any]) -> tuple[str, Watcher]:
     name = str(told.get("watcherId"))
     watcher = _watchers(call).get(name)
     if watcher is None:
-        raise Problem("not_found", f"watcher with id {name} not found")
+        raise ConnectProblem("not_found", f"watcher with id {name} not found")
     return name, watcher
 
 

@@ -6,7 +6,7 @@ from math import ceil
 from time import time
 from typing import Any
 
-from cloche.doors.e2b.asked import Asked, ControlOperation, ControlOperations, Reply, moment
+from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply, moment
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.routing.access import Access
 from cloche.policy.caller import Caller
@@ -29,23 +29,23 @@ class Measures:
             ("GET", "sandboxes", "", "logs"): ControlOperation(self._logs, Access("read")),
         }
 
-    async def _of_one(self, asked: Asked) -> Reply:
-        sandbox = await self._directory.find(asked.caller, asked.name)
-        start, end = (asked.number(name, default, 0, _FOREVER) for name, default in (("start", 0), ("end", _FOREVER)))
-        await _measure(sandbox, asked.caller)
+    async def _of_one(self, request: ControlRequest) -> Reply:
+        sandbox = await self._directory.find(request.caller, request.name)
+        start, end = (request.number(name, default, 0, _FOREVER) for name, default in (("start", 0), ("end", _FOREVER)))
+        await _measure(sandbox, request.caller)
         return Reply(200, [told for told, _, _ in sandbox.measured if start <= told["timestampUnix"] <= end])
 
-    async def _of_many(self, asked: Asked) -> Reply:
+    async def _of_many(self, request: ControlRequest) -> Reply:
         found = {}
-        for name in filter(None, asked.query.get("sandbox_ids", "").split(",")):
-            sandbox = await self._directory.find(asked.caller, name)
-            await _measure(sandbox, asked.caller)
+        for name in filter(None, request.query.get("sandbox_ids", "").split(",")):
+            sandbox = await self._directory.find(request.caller, name)
+            await _measure(sandbox, request.caller)
             if sandbox.measured:
                 found[sandbox.id] = sandbox.measured[-1][0]
         return Reply(200, {"sandboxes": found})
 
-    async def _logs(self, asked: Asked) -> Reply:
-        await self._directory.find(asked.caller, asked.name)
+    async def _logs(self, request: ControlRequest) -> Reply:
+        await self._directory.find(request.caller, request.name)
         return Reply(200, {"logs": [], "logEntries": []})  # those of a machine's start, which there is none of
 
 

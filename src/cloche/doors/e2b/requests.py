@@ -21,7 +21,7 @@ _ID = re.compile(r"[a-z]+_?[0-9a-f]{47}")
 
 
 @dataclass
-class Asked:
+class ControlRequest:
     """A request: who asks, for what, and what came along."""
 
     scope: Scope
@@ -70,7 +70,7 @@ class Route(NamedTuple):
 class ControlOperation(NamedTuple):
     """An operation of the control API, with the access that it declares."""
 
-    handler: Callable[[Asked], Awaitable[Reply]]
+    handler: Callable[[ControlRequest], Awaitable[Reply]]
     access: Access = UNDECLARED
 
 
@@ -79,7 +79,7 @@ ControlOperations = dict[tuple[str, ...], ControlOperation]
 
 
 def paged(
-    asked: Asked,
+    request: ControlRequest,
     items: list[Any],
     key: Callable[[Any], str],
     told: Callable[[Any], Any],
@@ -87,9 +87,9 @@ def paged(
     ascending: bool = False,
 ) -> Reply:
     """A page of a list in the order of its ids, and after which of them the next one begins: it may be gone by then."""
-    limit = int(asked.number("limit", _PAGE, 1, _PAGE))
+    limit = int(request.number("limit", _PAGE, 1, _PAGE))
     items = sorted(items, key=key, reverse=not ascending)
-    after = asked.query.get("nextToken")
+    after = request.query.get("nextToken")
     if after:
         if not _ID.fullmatch(after):
             raise Refusal(400, "nextToken is not one of ours.")
