@@ -24,6 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from cloche.kernels import charts
 
 DAYS = [datetime.datetime(2024, 1, 1), datetime.datetime(2024, 6, 1)]
 FRAME = pd.DataFrame({
