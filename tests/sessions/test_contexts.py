@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import pytest
+from tests.waiting import eventually
 
 import cloche
 
@@ -100,14 +100,15 @@ def test_removing_a_context_ends_the_cell_in_it_and_those_that_wait_for_their_tu
 
     def run() -> None:
         try:
-            told.append(context.run("import time; time.sleep(60)"))
+            told.append(context.run("import time; open('/sandbox/begun', 'w').close(); time.sleep(60)"))
         except cloche.Gone as gone:
             told.append(gone)
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
         thread.start()
-    time.sleep(0.3)
+    eventually(lambda: box.files.exists("begun"))
+    # Nothing announces the second, which waits for its turn; if it comes later, it hears the same.
     context.remove()
     for thread in threads:
         thread.join(10)

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
+from tests.waiting import eventually, eventually_async
 
 import cloche
 from cloche.model.events import End
 
-STUBBORN = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)"
+BEGIN = "open('/sandbox/begun', 'w').close()\n"
+ENDLESS = f"import time\n{BEGIN}time.sleep(60)"
+STUBBORN = f"import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{BEGIN}time.sleep(60)"
 
 
-def soon(function: Callable[[], object]) -> threading.Timer:
-    timer = threading.Timer(0.4, function)
-    timer.start()
-    return timer
+def until_begun(box: cloche.Sandbox) -> None:
+    """Wait for code that starts with BEGIN."""
+    eventually(lambda: box.files.exists("begun"))
+    box.files.remove("begun")
+
+
+def once_begun(box: cloche.Sandbox, act: Callable[[], object]) -> threading.Thread:
+    """Act in another thread as soon as the code runs, which starts with BEGIN."""
+
+    def wait_and_act() -> None:
+        until_begun(box)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
 
 
 @pytest.mark.parametrize(
@@ -112,9 +127,9 @@ def test_a_time_limit_counts_from_the_cells_own_begin(shared: cloche.Sandbox) ->
 
 def test_interrupting_from_another_thread_stops_the_code_and_keeps_its_variables(shared: cloche.Sandbox) -> None:
     shared.run("kept = 1")
-    timer = soon(shared.interrupt)
-    result = shared.run("import time; time.sleep(60)")
-    timer.join()
+    thread = once_begun(shared, shared.interrupt)
+    result = shared.run(ENDLESS)
+    thread.join()
     assert (result.error.kind, result.error.name, result.restarted) == ("killed", "KeyboardInterrupt", False)
     assert "interrupted" in result.error.message
     assert result.duration < 2
@@ -122,9 +137,9 @@ def test_interrupting_from_another_thread_stops_the_code_and_keeps_its_variables
 
 
 def test_interrupting_code_that_does_not_yield_ends_its_kernel(box: cloche.Sandbox) -> None:
-    timer = soon(box.interrupt)
+    thread = once_begun(box, box.interrupt)
     result = box.run(STUBBORN, timeout=3600)
-    timer.join()
+    thread.join()
     assert (result.error.kind, result.restarted) == ("killed", True)
     assert result.duration < 4
 
@@ -143,12 +158,15 @@ def test_an_interrupt_at_the_very_beginning_is_not_lost(shared: cloche.Sandbox) 
 def test_one_context_is_interrupted_and_the_other_is_not(box: cloche.Sandbox) -> None:
     one, two = box.contexts.create(), box.contexts.create()
     results: list[cloche.Result] = []
-    thread = threading.Thread(target=lambda: results.append(two.run("import time; time.sleep(1.2); 'whole'")))
-    thread.start()
-    timer = soon(one.interrupt)
-    assert one.run("import time; time.sleep(60)").error.kind == "killed"
+    waits = "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
+    other = threading.Thread(target=lambda: results.append(two.run(waits)))
+    other.start()
+    eventually(lambda: box.files.exists("waits"))
+    thread = once_begun(box, one.interrupt)
+    assert one.run(ENDLESS).error.kind == "killed"
     thread.join()
-    timer.join()
+    box.files.write("go", b"")
+    other.join()
     assert results[0].text == "'whole'"
 
 
@@ -160,10 +178,12 @@ def test_an_interrupt_when_nothing_runs_does_nothing(shared: cloche.Sandbox) -> 
 
 def test_a_cell_that_waits_for_its_turn_survives_an_interrupt_of_the_one_before_it(shared: cloche.Sandbox) -> None:
     results: list[cloche.Result] = []
-    first = threading.Thread(target=lambda: results.append(shared.run("import time; time.sleep(60)")))
+    first = threading.Thread(target=lambda: results.append(shared.run(ENDLESS)))
     first.start()
-    time.sleep(0.2)
-    timer = soon(shared.interrupt)
+    until_begun(shared)
+    # Nothing announces that a cell waits for its turn.  If it does not yet, the test sees less, but does not fail.
+    timer = threading.Timer(0.3, shared.interrupt)
+    timer.start()
     assert shared.run("'second'").text == "'second'"
     first.join()
     timer.join()
@@ -172,9 +192,9 @@ def test_a_cell_that_waits_for_its_turn_survives_an_interrupt_of_the_one_before_
 
 def test_a_restart_ends_what_runs_and_says_so(box: cloche.Sandbox) -> None:
     box.run("x = 1")
-    timer = soon(box.restart)
-    result = box.run("import time; time.sleep(60)")
-    timer.join()
+    thread = once_begun(box, box.restart)
+    result = box.run(ENDLESS)
+    thread.join()
     assert (result.error.kind, result.restarted) == ("killed", True)
     assert "restarted" in result.error.message
     again = box.run("'x' in globals()")
@@ -184,17 +204,15 @@ def test_a_restart_ends_what_runs_and_says_so(box: cloche.Sandbox) -> None:
 def test_a_sandbox_that_is_closed_ends_what_runs(warm: None) -> None:
     box = cloche.Sandbox()
     box.run("1")
-    timer = soon(box.close)
-    result = box.run("import time; time.sleep(60)")
-    timer.join()
+    thread = once_begun(box, box.close)
+    result = box.run(ENDLESS)
+    thread.join()
     assert result.error.kind == "killed"
     assert "closed" in result.error.message
 
 
 async def test_interrupting_from_another_task(async_box: cloche.AsyncSandbox) -> None:
-    import asyncio
-
-    task = asyncio.create_task(async_box.run("import time; time.sleep(60)"))
-    await asyncio.sleep(0.4)
+    task = asyncio.create_task(async_box.run(ENDLESS))
+    await eventually_async(lambda: async_box.files.exists("begun"))
     await async_box.interrupt()
     assert (await task).error.kind == "killed"

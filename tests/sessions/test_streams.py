@@ -6,18 +6,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import re
+import secrets
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from tests.places import THERE
+from tests.waiting import eventually, processes_called
 
 import cloche
 from cloche.model.events import End, Failed, Output
 from cloche.sandbox.contexts import AsyncContext
+from cloche.service.runs import MAX_LOG
 
-TICKING = "import time\nprint('begun')\nwhile True:\n    time.sleep(0.01); open('/sandbox/tick', 'a').write('x')"
+# The name of the process, which the host sees without asking the sandbox, tells whether the code runs.
+NAMED = "from pathlib import Path\nPath('/proc/self/comm').write_text({name!r})"
+ENDLESS = f"import time\n{NAMED}\nprint('begun')\ntry:\n    while True: time.sleep(0.01)\nfinally: Path('/proc/self/comm').write_text('idle')"
 UNTIL_SEEN = "import os, time\nwhile not os.path.exists('/sandbox/seen'): time.sleep(0.01)\nos.remove('/sandbox/seen')"
-STUBBORN = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{TICKING}"
+STUBBORN = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{ENDLESS}"
 
 
 def seen(events: object) -> list[tuple[str, str | None]]:
@@ -41,11 +50,10 @@ def seen(events: object) -> list[tuple[str, str | None]]:
     return joined
 
 
-def is_still(box: cloche.Sandbox) -> bool:
-    """Does nobody write to the file any more?"""
-    size = len(box.files.read("tick"))
-    time.sleep(0.3)
-    return len(box.files.read("tick")) == size
+@pytest.fixture
+def name() -> str:
+    """A name that no other process has."""
+    return f"tick-{secrets.token_hex(4)}"
 
 
 def test_output_and_displays_keep_their_order(shared: cloche.Sandbox) -> None:
@@ -117,47 +125,46 @@ def test_a_cell_whose_stream_is_never_begun_never_runs(shared: cloche.Sandbox) -
     assert shared.run("'never' in globals()").text == "False"
 
 
-def test_code_whose_stream_is_left_is_stopped_and_its_variables_stay(box: cloche.Sandbox) -> None:
-    box.files.write("tick", "")
+def test_code_whose_stream_is_left_is_stopped_and_its_variables_stay(box: cloche.Sandbox, name: str) -> None:
     box.run("x = 1")
-    for event in box.stream(TICKING):
+    for event in box.stream(ENDLESS.format(name=name)):
         if event.kind == "stdout":
+            assert processes_called(name)
             break
     assert box.run("x").text == "1"
-    assert is_still(box)
+    assert not processes_called(name)
 
 
 def test_code_that_does_not_yield_when_its_stream_is_left_loses_its_kernel_and_the_next_run_says_so(
-    box: cloche.Sandbox,
+    box: cloche.Sandbox, name: str
 ) -> None:
-    box.files.write("tick", "")
     other = box.contexts.create()
     other.run("y = 2")
-    for event in box.stream(STUBBORN):
+    for event in box.stream(STUBBORN.format(name=name)):
         if event.kind == "stdout":
             break
     result = box.run("'x' in globals()")
     assert (result.text, result.restarted) == ("False", True)
     assert not box.run("1").restarted
     assert other.run("y").text == "2"
-    assert is_still(box)
+    assert not processes_called(name)
 
 
-def test_code_that_does_not_yield_is_stopped_though_nobody_asks_for_anything_more(box: cloche.Sandbox) -> None:
-    box.files.write("tick", "")
-    for event in box.stream(STUBBORN):
+def test_code_that_does_not_yield_is_stopped_though_nobody_asks_for_anything_more(
+    box: cloche.Sandbox, name: str
+) -> None:
+    for event in box.stream(STUBBORN.format(name=name)):
         if event.kind == "stdout":
+            assert processes_called(name)
             break
-    time.sleep(2.3)
-    assert is_still(box)
+    eventually(lambda: not processes_called(name))
 
 
-def test_a_cell_is_stopped_in_time_though_nobody_takes_its_events(box: cloche.Sandbox) -> None:
-    box.files.write("tick", "")
-    events = box.stream(TICKING, timeout=0.3)
+def test_a_cell_is_stopped_in_time_though_nobody_takes_its_events(box: cloche.Sandbox, name: str) -> None:
+    events = box.stream(ENDLESS.format(name=name), timeout=1)
     next(events)
-    time.sleep(1.6)
-    assert is_still(box)
+    eventually(lambda: processes_called(name))
+    eventually(lambda: not processes_called(name), 4)
     *_, end = events
     assert isinstance(end, End)
     assert end.result.error.kind == "timeout"
@@ -166,18 +173,69 @@ def test_a_cell_is_stopped_in_time_though_nobody_takes_its_events(box: cloche.Sa
 def test_a_slow_listener_is_not_taken_for_a_slow_cell(shared: cloche.Sandbox) -> None:
     events = shared.stream("print(1)", timeout=1)
     next(events)
-    time.sleep(1.2)
+    time.sleep(1.2)  # the listener's slowness: longer than the cell may take
     *_, end = events
     assert isinstance(end, End)
     assert (end.result.error, end.result.stdout) == (None, "1\n")
 
 
-def test_a_flood_that_nobody_reads_costs_no_memory_and_can_be_left(box: cloche.Sandbox) -> None:
-    events = box.stream("while True: print('x' * 1000)")
-    next(events)
-    time.sleep(0.3)
-    del events
-    assert box.run("1").text == "1"
+FLOOD = """
+import os
+written = 0
+while True:
+    os.write(1, b"x" * 99_999 + b"\\n"); written += 100_000
+    with open("/sandbox/new", "w") as file: file.write(str(written))
+    os.rename("/sandbox/new", "/sandbox/written")
+"""
+
+
+class Peak:
+    """The most memory that processes have used since this was made, beyond what they used then."""
+
+    def __init__(self, *pids: int) -> None:
+        self._pids = pids
+        for pid in pids:
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
+        self._before = self._most()
+
+    def grown(self) -> int:
+        return self._most() - self._before
+
+    def _most(self) -> int:
+        found = [re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()) for pid in self._pids]
+        return sum(int(each[1]) << 10 for each in found if each is not None)
+
+
+@pytest.mark.parametrize(
+    "is_kept",
+    [pytest.param(False, id="read by nobody"), pytest.param(True, id="kept", marks=pytest.mark.embedded)],
+)
+def test_a_flood_that_nobody_reads_costs_no_memory_and_can_be_left(
+    warm: None, place: str, request: pytest.FixtureRequest, is_kept: bool
+) -> None:
+    is_there = place == THERE
+    engine = [request.getfixturevalue("served").process.pid] if is_there else []
+    most = MAX_LOG * 3 // 2 if is_there else 16 << 20  # a server keeps a run's events, up to a limit
+    kept, size = [], 0
+    with cloche.Sandbox(output="1G") as box:
+        box.run("1")
+        peak = Peak(os.getpid(), *engine)
+        events = box.stream(FLOOD)
+        next(events)
+        while is_kept and size < 4 * most:  # shows that the measurement sees what output costs
+            event = next(events)
+            kept.append(event)
+            size += len(event.data) if isinstance(event, Output) else 0
+
+        def is_held_up() -> bool:
+            before = box.files.read_text("written") if box.files.exists("written") else ""
+            time.sleep(0.2)
+            return before != "" and before == box.files.read_text("written")
+
+        eventually(is_held_up, 20)
+        assert (peak.grown() > 4 * most) if is_kept else (peak.grown() < most)
+        del events
+        assert box.run("1").text == "1"
 
 
 def test_more_than_the_result_keeps_can_be_streamed(warm: None) -> None:

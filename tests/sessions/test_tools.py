@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -255,12 +256,16 @@ def test_a_slow_tool_of_the_plain_sandbox_ends_first_and_then_the_cell():
 
 
 def test_an_answer_that_comes_too_late_goes_to_nobody():
+    limit_s, called = 0.5, []
+
     def nap(value: str) -> str:
-        time.sleep(0.5)
+        called.append(value)
+        time.sleep(limit_s + 0.1)  # the cell has begun before: its time is up then
         return value
 
     with offering(nap=nap, echo=lambda v: v) as box:
-        box.run("cloche.tools.nap('late')", timeout=0.2)
+        assert box.run("cloche.tools.nap('late')", timeout=limit_s).error.kind == "timeout"
+        assert called == ["late"]
         assert box.run("cloche.tools.echo('mine')").text == "'mine'"
 
 
@@ -346,7 +351,7 @@ def test_a_forged_call_of_a_tool_that_is_offered_is_a_call_like_any_other():
 def test_calls_without_end_do_not_fill_the_engine():
     def used() -> int:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     with offering(echo=lambda v: v) as box:
         box.run("s = 'x' * 800_000; cloche.tools.echo(s)")
