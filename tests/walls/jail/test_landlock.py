@@ -1,8 +1,7 @@
-"""T1, T6, T8, T11: what Landlock withholds, each beside the same attempt without it; and what must go on working."""
+"""What Landlock withholds, each beside the same attempt without it; and what must go on working."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
@@ -11,13 +10,13 @@ import stat
 import subprocess
 import sys
 import termios
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.walls.jail.forked import in_child
 
-from cloche.walls.jail import landlock, linux
+from cloche.walls.jail import landlock
 
 pytestmark = pytest.mark.skipif(not landlock.abi(), reason="this kernel has no Landlock")
 
@@ -29,30 +28,6 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root could do this wit
 
 def since(version: int) -> pytest.MarkDecorator:
     return pytest.mark.skipif(landlock.abi() < version, reason=f"needs version {version} of Landlock")
-
-
-def child(probe: Callable[[], object], restrict: Callable[[], None] | None = None) -> str:
-    """What `probe` returns in a child after `restrict`, as text; for an OSError, the name of its number."""
-    receive, send = os.pipe()
-    pid = os.fork()
-    if not pid:
-        try:
-            signal.alarm(30)
-            linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
-            if restrict:
-                restrict()
-            answer = repr(probe())
-        except OSError as error:
-            answer = errno.errorcode[error.errno or 0]
-        except BaseException:
-            answer = traceback.format_exc()
-        os.write(send, answer.encode())
-        os._exit(0)
-    os.close(send)
-    with open(receive) as answers:
-        answer = answers.read()
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return answer if status == 0 else f"ended with {status}"
 
 
 class Tree:
@@ -75,14 +50,14 @@ def tree(tmp_path):
 
 def test_what_no_list_names_cannot_be_read(tree):
     hidden = tree.hidden / "file"
-    assert child(hidden.read_text) == "'text'"
-    assert child(hidden.read_text, tree.restrict) == "EACCES"
-    assert child(lambda: os.listdir(tree.hidden), tree.restrict) == "EACCES"
+    assert in_child(hidden.read_text) == "'text'"
+    assert in_child(hidden.read_text, tree.restrict) == "EACCES"
+    assert in_child(lambda: os.listdir(tree.hidden), tree.restrict) == "EACCES"
 
 
 def test_what_is_readable_can_be_read_and_listed(tree):
-    assert child((tree.readable / "file").read_text, tree.restrict) == "'text'"
-    assert child(lambda: os.listdir(tree.readable), tree.restrict) == "['file']"
+    assert in_child((tree.readable / "file").read_text, tree.restrict) == "'text'"
+    assert in_child(lambda: os.listdir(tree.readable), tree.restrict) == "['file']"
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -101,15 +76,15 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_readable_cannot_be_changed(change, tree):
-    assert child(lambda: CHANGES[change](tree.readable), tree.restrict) in ("EACCES", "EPERM")
+    assert in_child(lambda: CHANGES[change](tree.readable), tree.restrict) in ("EACCES", "EPERM")
     assert os.listdir(tree.readable) == ["file"]
     assert (tree.readable / "file").read_text() == "text"
-    assert not child(lambda: CHANGES[change](tree.readable)).startswith("E")
+    assert not in_child(lambda: CHANGES[change](tree.readable)).startswith("E")
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_writable_can_be_changed(change, tree):
-    answer = child(lambda: CHANGES[change](tree.writable), tree.restrict)
+    answer = in_child(lambda: CHANGES[change](tree.writable), tree.restrict)
     assert not answer.startswith(("E", "Traceback"))
 
 
@@ -120,7 +95,7 @@ def test_files_move_between_writable_folders(tree):
         (tree.writable / "file").rename(tree.writable / "a" / "file")
         return str((tree.writable / "a" / "file").read_text())
 
-    assert child(move, tree.restrict) == "'text'"
+    assert in_child(move, tree.restrict) == "'text'"
 
 
 @since(2)
@@ -128,15 +103,15 @@ def test_what_is_readable_cannot_be_linked_to_where_it_would_be_writable(tree):
     def link() -> None:
         (tree.writable / "mine").hardlink_to(tree.readable / "file")
 
-    assert child(link, tree.restrict) in ("EXDEV", "EACCES")
-    assert child(link) == "None"
+    assert in_child(link, tree.restrict) in ("EXDEV", "EACCES")
+    assert in_child(link) == "None"
 
 
 @since(3)
 def test_what_is_readable_cannot_be_truncated(tree):
-    assert child(lambda: os.truncate(tree.readable / "file", 0), tree.restrict) == "EACCES"
-    assert child(lambda: os.truncate(tree.writable / "file", 0), tree.restrict) == "None"
-    assert child(lambda: os.truncate(tree.readable / "file", 0)) == "None"
+    assert in_child(lambda: os.truncate(tree.readable / "file", 0), tree.restrict) == "EACCES"
+    assert in_child(lambda: os.truncate(tree.writable / "file", 0), tree.restrict) == "None"
+    assert in_child(lambda: os.truncate(tree.readable / "file", 0)) == "None"
 
 
 def test_programs_run_from_what_is_readable_or_writable_only(tree):
@@ -148,10 +123,10 @@ def test_programs_run_from_what_is_readable_or_writable_only(tree):
     def start(folder: Path) -> int:
         return subprocess.run([folder / "program"], check=False).returncode
 
-    assert child(lambda: start(tree.readable), tree.restrict) == "0"
-    assert child(lambda: start(tree.writable), tree.restrict) == "0"
-    assert child(lambda: start(tree.hidden), tree.restrict) == "EACCES"
-    assert child(lambda: start(tree.hidden)) == "0"
+    assert in_child(lambda: start(tree.readable), tree.restrict) == "0"
+    assert in_child(lambda: start(tree.writable), tree.restrict) == "0"
+    assert in_child(lambda: start(tree.hidden), tree.restrict) == "EACCES"
+    assert in_child(lambda: start(tree.hidden)) == "0"
 
 
 def test_a_single_file_can_be_named(tree):
@@ -159,9 +134,9 @@ def test_a_single_file_can_be_named(tree):
         landlock.restrict([str(tree.hidden / "file")], [str(tree.writable), "/dev/null"])
 
     (tree.hidden / "other").write_text("other")
-    assert child((tree.hidden / "file").read_text, restrict) == "'text'"
-    assert child((tree.hidden / "other").read_text, restrict) == "EACCES"
-    assert child(lambda: Path("/dev/null").write_text("gone"), restrict) == "4"
+    assert in_child((tree.hidden / "file").read_text, restrict) == "'text'"
+    assert in_child((tree.hidden / "other").read_text, restrict) == "EACCES"
+    assert in_child(lambda: Path("/dev/null").write_text("gone"), restrict) == "4"
 
 
 @ROOT
@@ -169,9 +144,9 @@ def test_no_device_is_made_even_where_all_else_may_be(tree):
     def make(kind: int) -> None:
         os.mknod(tree.writable / "device", kind | 0o600, os.makedev(1, 3))
 
-    assert child(lambda: make(stat.S_IFCHR), tree.restrict) == "EACCES"
-    assert child(lambda: make(stat.S_IFBLK), tree.restrict) == "EACCES"
-    assert child(lambda: make(stat.S_IFCHR)) == "None"
+    assert in_child(lambda: make(stat.S_IFCHR), tree.restrict) == "EACCES"
+    assert in_child(lambda: make(stat.S_IFBLK), tree.restrict) == "EACCES"
+    assert in_child(lambda: make(stat.S_IFCHR)) == "None"
 
 
 TERMINAL = """
@@ -189,7 +164,7 @@ def test_terminals_work(tree):
     def use() -> str:
         return subprocess.run([sys.executable, "-c", TERMINAL], capture_output=True, text=True, check=False).stdout
 
-    assert child(use, lambda: tree.restrict("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts")) == r"'33 44 0\n'"
+    assert in_child(use, lambda: tree.restrict("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts")) == r"'33 44 0\n'"
 
 
 @since(5)
@@ -198,9 +173,9 @@ def test_a_device_that_is_only_readable_takes_no_commands():
         with open("/dev/zero", "rb", buffering=0) as device:
             return fcntl.ioctl(device, termios.TIOCGWINSZ, b"\0" * 8)
 
-    assert child(command, lambda: landlock.restrict(["/dev/zero"], [])) == "EACCES"
-    assert child(command, lambda: landlock.restrict([], ["/dev/zero"])) == "ENOTTY"
-    assert child(command) == "ENOTTY"
+    assert in_child(command, lambda: landlock.restrict(["/dev/zero"], [])) == "EACCES"
+    assert in_child(command, lambda: landlock.restrict([], ["/dev/zero"])) == "ENOTTY"
+    assert in_child(command) == "ENOTTY"
 
 
 @since(6)
@@ -215,14 +190,14 @@ def test_an_abstract_socket_of_the_host_cannot_be_reached(tree):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(name + "-own")
             server.listen()
-            assert child(lambda: connect(name + "-own")) == "None"
+            assert in_child(lambda: connect(name + "-own")) == "None"
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(name)
         server.listen()
-        assert child(connect, tree.restrict) == "EPERM"
-        assert child(connect) == "None"
-        assert child(connect_to_our_own, tree.restrict) == "None"
+        assert in_child(connect, tree.restrict) == "EPERM"
+        assert in_child(connect) == "None"
+        assert in_child(connect_to_our_own, tree.restrict) == "None"
 
 
 @since(6)
@@ -236,11 +211,11 @@ def test_no_process_outside_can_be_signalled_but_each_within_can(tree):
         os.kill(pid, signal.SIGTERM)
         status = os.waitpid(pid, 0)[1]
         parent = os.getpid()
-        return child(lambda: os.kill(parent, 0)) + str(os.WTERMSIG(status))
+        return in_child(lambda: os.kill(parent, 0)) + str(os.WTERMSIG(status))
 
-    assert child(lambda: os.kill(outside, 0), tree.restrict) == "EPERM"
-    assert child(lambda: os.kill(outside, 0)) == "None"
-    assert child(signal_each_other, tree.restrict) == repr(f"None{signal.SIGTERM:d}")
+    assert in_child(lambda: os.kill(outside, 0), tree.restrict) == "EPERM"
+    assert in_child(lambda: os.kill(outside, 0)) == "None"
+    assert in_child(signal_each_other, tree.restrict) == repr(f"None{signal.SIGTERM:d}")
 
 
 def test_servers_on_loopback_work(tree):
@@ -250,11 +225,11 @@ def test_servers_on_loopback_work(tree):
         server.accept()[0].sendall(b"ok")
         return client.recv(10).decode()
 
-    assert child(serve, tree.restrict) == "'ok'"
+    assert in_child(serve, tree.restrict) == "'ok'"
 
 
 def test_a_missing_path_is_an_error(tree):
-    assert child(lambda: tree.restrict(str(tree.hidden / "nothing"))) == "ENOENT"
+    assert in_child(lambda: tree.restrict(str(tree.hidden / "nothing"))) == "ENOENT"
 
 
 def test_no_descriptor_is_left_open(tree):
@@ -266,7 +241,7 @@ def test_no_descriptor_is_left_open(tree):
         tree.restrict()
 
     before: set[int] = set()
-    assert child(opened_by_it, restrict) == "[]"
+    assert in_child(opened_by_it, restrict) == "[]"
 
 
 @pytest.mark.parametrize("version", range(1, 8))
@@ -278,7 +253,7 @@ def test_every_older_version_still_guards_files(version, tree):
         landlock.abi = lambda: version  # in the child only: it stands for an older kernel
         tree.restrict()
 
-    assert child((tree.hidden / "file").read_text, restrict) == "EACCES"
-    assert child(lambda: (tree.readable / "file").write_text("x"), restrict) == "EACCES"
-    assert child(lambda: (tree.writable / "new").write_text("new"), restrict) == "3"
-    assert child((tree.readable / "file").read_text, restrict) == "'text'"
+    assert in_child((tree.hidden / "file").read_text, restrict) == "EACCES"
+    assert in_child(lambda: (tree.readable / "file").write_text("x"), restrict) == "EACCES"
+    assert in_child(lambda: (tree.writable / "new").write_text("new"), restrict) == "3"
+    assert in_child((tree.readable / "file").read_text, restrict) == "'text'"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import eventually
 
 import cloche
 from cloche import settings
@@ -39,29 +40,38 @@ def nursery_of(nurseries: Nurseries) -> int:
     return nursery
 
 
-def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)  # nothing announces what is done when there is nothing else to do
-
-
 def settle(nurseries: Nurseries) -> None:
     """Wait until all is ready that will be: two for anything, and the one that is claimed already."""
-    until(lambda: len(children(nursery_of(nurseries))) == 3, "the pool is not full again")
-    until(lambda: not claimed_or_made(nurseries), "the next one was not claimed")
+    eventually(lambda: len(children(nursery_of(nurseries))) == 3, what="a full pool")
+    eventually(lambda: not is_any_being_made(nurseries), what="three sandboxes that are ready")
+    eventually(lambda: has_nothing_to_do(nursery_of(nurseries)), what="a nursery without work")
 
 
-def claimed_or_made(nurseries: Nurseries) -> bool:
-    """Is something under way still?  A sandbox that waits has its spare Python as a child."""
+def is_any_being_made(nurseries: Nurseries) -> bool:
+    """A sandbox that waits has its spare Python as a child."""
     return any(not children(sandbox) for sandbox in children(nursery_of(nurseries)))
+
+
+def has_nothing_to_do(pid: int) -> bool:
+    """Return whether the process sleeps, and has for longer than a nursery waits before it works ahead (20 ms).
+
+    A nursery that has still to hand over a claimed sandbox sets itself that time; one that has done so sleeps on.
+    """
+    before = sleeps(pid)
+    time.sleep(0.1)
+    return "State:\tS" in before and before == sleeps(pid)
+
+
+def sleeps(pid: int) -> str:
+    """The process's state, and how often it has gone to sleep."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return "\n".join(line for line in lines if line.startswith(("State", "voluntary")))
 
 
 def test_one_that_is_claimed_already_is_used_without_the_nursery(nurseries: Nurseries) -> None:
     wall = Jail(nurseries)
     assert cloche.run("print(1)", wall=wall).stdout == "1\n"
     settle(nurseries)
-    time.sleep(0.2)  # for the nursery to hand it over, which nothing shows
     job = checked_job("print(2)", Limits())
     box = HostPlace(wall=wall).one_shot(job)
     os.kill(nursery_of(nurseries), signal.SIGSTOP)
@@ -83,7 +93,7 @@ def test_one_that_has_died_meanwhile_is_done_without(nurseries: Nurseries) -> No
         doomed = set(children(nursery_of(nurseries)))
         for sandbox in doomed:
             os.kill(sandbox, signal.SIGKILL)
-        until(lambda: not doomed & set(children(nursery_of(nurseries))), "they live on")  # noqa: B023
+        eventually(lambda: not doomed & set(children(nursery_of(nurseries))), what="the end of all")  # noqa: B023
         assert cloche.run(f"print({number})", wall=wall).stdout == f"{number}\n"
 
 
