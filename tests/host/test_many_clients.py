@@ -1,4 +1,4 @@
-"""T21, T40, T41: a busy server whose sandboxes are killed and whose clients leave: one outcome each, nothing left."""
+"""A busy server whose sandboxes are killed and whose clients leave: one outcome each, nothing left."""
 
 from __future__ import annotations
 

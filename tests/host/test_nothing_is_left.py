@@ -1,4 +1,4 @@
-"""T41: after many sandboxes the host is what it was."""
+"""After many sandboxes the host is what it was."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _sleepers() -> int:
 def test_the_engines_memory_is_flat():
     def used() -> int:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     for _ in range(50):
         cloche.run("print('x' * 1000)")

@@ -29,7 +29,7 @@ def nurseries() -> Iterator[Nurseries]:
 def used() -> int:
     """Bytes of this process."""
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def descriptors() -> int:

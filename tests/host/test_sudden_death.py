@@ -1,4 +1,4 @@
-"""T40: whoever is killed, nothing of ours keeps running or stays mounted, and the next run works."""
+"""Whoever is killed, nothing of ours keeps running or stays mounted, and the next run works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""T20: every limit exceeded on its own: its own kind of error, soon, while a neighbour goes on answering."""
+"""Every limit, exceeded on its own: its own kind of error, soon, while a neighbour goes on answering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""T40 for the server: whatever it was doing when it was killed or stopped, the next one knows what became of it."""
+"""Whatever a server was doing when it was killed or stopped, the next one knows what became of it."""
 
 from __future__ import annotations
 
