@@ -139,7 +139,9 @@ async def test_a_bridge_outlives_its_server(serve: Callable[..., Server], tmp_pa
         assert not (await run(client, "1")).is_error
 
 
-@pytest.mark.parametrize(("key", "part"), [("cloche_wrong", "does not know the key"), ("", "does not know the key")])
+@pytest.mark.parametrize(
+    ("key", "part"), [("cloche_wrong", "does not accept the key"), ("", "does not accept the key")]
+)
 async def test_a_wrong_key_is_told(server: Server, tmp_path: Path, key: str, part: str) -> None:
     env = surroundings(tmp_path, CLOCHE_API_KEY=key, XDG_DATA_HOME=str(tmp_path), HOME=str(tmp_path))
     async with stdio(env, "--url", server.url) as client:

@@ -355,7 +355,7 @@ async def test_checkpoint_and_restore(client: Client) -> None:
     assert restored["session"] == taken["session"]
     assert told(await run(client, "n, open('n.txt').read()"))["results"] == ["(1, 'one')"]
     unknown = await client.call_tool("restore", {"checkpoint": "after"})
-    assert "There are: before." in text(unknown)
+    assert "Existing checkpoints: before." in text(unknown)
 
 
 # Files

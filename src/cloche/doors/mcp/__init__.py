@@ -1,1 +1,1 @@
-"""The door for models: MCP in, runs, sessions and files out; over streamable HTTP at /mcp and over stdio."""
+"""The MCP server: code execution, sessions and files for models, over streamable HTTP at /mcp and over stdio."""

@@ -1,4 +1,4 @@
-"""MCP over stdio for a server that is elsewhere: every request is passed on to its /mcp, with the key."""
+"""MCP over stdio for a remote server: passes every request on to its /mcp, with the key."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger("cloche.mcp")
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
 _TIMES = httpx2.Timeout(30.0, read=None)  # code may be silent for as long as it likes
-_FORGOTTEN = ("Session not found", "Session terminated")  # the server was started anew, or we were away too long
+_FORGOTTEN = ("Session not found", "Session terminated")  # the server was restarted, or the session was idle too long
 
 
 class Remote:
-    """The server, and a connection to it that is made when it is wanted and made anew when it is lost."""
+    """The remote server.  Connects on the first request, and reconnects when the connection is lost."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url = url.rstrip("/").removesuffix("/mcp")
@@ -40,7 +40,7 @@ class Remote:
         self._leave = asyncio.Event()
 
     async def ask(self, request: Callable[[Client], Awaitable[T]]) -> T:
-        """Pass a request on; once more when the server does not know us any more, for then it has done nothing."""
+        """Pass a request on.  If the server has forgotten our session, it has done nothing: reconnect and try again."""
         try:
             try:
                 return await request(await self._connected())
@@ -53,7 +53,7 @@ class Remote:
             raise MCPError(types.INTERNAL_ERROR, str(problem)) from None
 
     async def close(self) -> None:
-        """Leave; the server ends what was ours alone."""
+        """Disconnect; the server then ends the sandbox of this conversation."""
         self._leave.set()
         if self._holder is not None:
             await asyncio.wait({self._holder}, timeout=10)
@@ -69,7 +69,7 @@ class Remote:
             return self._client
 
     async def _check(self) -> None:
-        """Say clearly what is wrong; the SDK would not."""
+        """Explain why the server cannot be used; the SDK's own errors do not."""
         try:
             async with httpx2.AsyncClient(headers=self._headers, timeout=_TIMES) as http:
                 status = (await http.get(f"{self.url}/v1/version", timeout=10)).status_code
@@ -79,12 +79,16 @@ class Remote:
                 hint="Start it with `cloche serve`, or correct --url (CLOCHE_URL).",
             ) from None
         if status in (401, 403):
-            raise Refused(f"The server at {self.url} does not know the key.", hint="Give it with CLOCHE_API_KEY.")
+            raise Refused(
+                f"The server at {self.url} does not accept the key.", hint="Set CLOCHE_API_KEY to a valid key."
+            )
         if status >= 400:
-            raise Misconfigured(f"What answers at {self.url} is no Cloche server (status {status}).", "Correct --url.")
+            raise Misconfigured(
+                f"{self.url} is not a Cloche server (it answered with status {status}).", "Correct --url."
+            )
 
     async def _hold(self, ready: asyncio.Future[Client], leave: asyncio.Event) -> None:
-        """Keep a connection until it is to be left, or breaks; one task enters and leaves it, as the SDK wants."""
+        """Keep the connection open until `leave` is set or it breaks; the SDK wants one task to open and close it."""
         try:
             async with (
                 httpx2.AsyncClient(headers=self._headers, timeout=_TIMES) as http,
@@ -96,14 +100,14 @@ class Remote:
             log.debug("the connection to %s broke", self.url, exc_info=True)
             if not ready.done():
                 ready.set_exception(
-                    Refused(f"The server at {self.url} does not take us: {problem}.", hint="Look at its log.")
+                    Refused(f"The server at {self.url} refused the connection: {problem}.", hint="Look at its log.")
                 )
         finally:
             self._client = None
 
 
 def serve(url: str, key: str) -> int:
-    """Serve until standard input ends; the exit code."""
+    """Serve until standard input ends; return the exit code."""
     return run(_serve(url, key))
 
 
@@ -123,9 +127,9 @@ def _server(remote: Remote) -> Server[Any]:
         async def pass_on(progress: float, total: float | None, message: str | None) -> None:
             await context.session.report_progress(progress, total, message)
 
-        wanted = pass_on if context.meta is not None and "progress_token" in context.meta else None
+        callback = pass_on if context.meta is not None and "progress_token" in context.meta else None
         return await remote.ask(
-            lambda client: client.call_tool(params.name, params.arguments, progress_callback=wanted)
+            lambda client: client.call_tool(params.name, params.arguments, progress_callback=callback)
         )
 
     async def list_resources(_: Context, __: object) -> types.ListResourcesResult:

@@ -1,4 +1,4 @@
-"""Finds the sandbox of a request: a conversation has one of its own, and may name any other of its owner's."""
+"""Finds the sandbox for a request: the conversation's own, or any other sandbox of its owner that it names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cloche.service.service import Service
 
 log = logging.getLogger("cloche.mcp")
 
-USUAL_TIMEOUT_S = 60.0  # of one execution; clients wait about that long for a tool
-MAX_UNNAMED = 4  # sandboxes of one owner that no later request has named
+USUAL_TIMEOUT_S = 60.0  # default for one execution; clients wait about that long for a tool
+MAX_UNNAMED = 4  # sandboxes kept for one owner although no later request has named them
 
 Progress = Callable[[float, str], Awaitable[None]]
 
 
 class Conversation:
-    """One client's connection.  Its sandbox is made with the first use and ends with the connection."""
+    """One client's connection.  The first use creates its sandbox, which ends with the connection."""
 
     def __init__(self, service: Service, caller: Caller, client: str) -> None:
         self._service, self._caller, self._client = service, caller, client
@@ -31,7 +31,7 @@ class Conversation:
         self.session = ""
 
     async def sandbox(self) -> tuple[str, str]:
-        """The id of the sandbox, and a note when it is a new one in place of another."""
+        """Return the id of the sandbox, and a note if it replaces one that has ended."""
         async with self._making:
             note = ""
             if self.session:
@@ -44,7 +44,7 @@ class Conversation:
             return self.session, note
 
     async def end(self) -> None:
-        """End the sandbox: the client has left."""
+        """End the sandbox, because the client has left."""
         try:
             async with self._making:
                 if self.session:
@@ -54,14 +54,14 @@ class Conversation:
 
 
 class Unnamed:
-    """Sandboxes of requests that belong to no conversation.  Few of those that no request names again are kept."""
+    """Sandboxes for requests without a conversation.  Only the newest few are kept until a request names them."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._kept: dict[str, OrderedDict[str, None]] = {}  # by owner, oldest first
 
     def name(self, caller: Caller, session: str) -> None:
-        """Keep a sandbox that a request has named."""
+        """Keep this sandbox, because a request has named it."""
         self._kept.get(caller.owner, OrderedDict()).pop(session, None)
 
     async def create(self, caller: Caller, client: str) -> str:
@@ -79,17 +79,17 @@ class Unnamed:
 
 @dataclass(frozen=True)
 class Visit:
-    """One request: the caller, its conversation, and how to report progress."""
+    """One request, with its caller, its conversation, and the way to report progress."""
 
     service: Service
     caller: Caller
     client: str
-    conversation: Conversation | None  # None: the request stands alone, as all of protocol 2026-07-28 over HTTP do
+    conversation: Conversation | None  # None for a single request, as in protocol 2026-07-28 over HTTP
     unnamed: Unnamed
     progress: Progress | None
 
     async def sandbox(self, session: str | None, *, makes: bool = False) -> tuple[str, str]:
-        """The id of the sandbox that the request means, and a note about it.  `makes`: a missing one is made."""
+        """Return the id of the requested sandbox, and a note about it; `makes` creates one if none is named."""
         if session:
             self.unnamed.name(self.caller, session)
             try:
@@ -108,20 +108,20 @@ class Visit:
                 hint="Pass `session`: the id that code_execution or session_create returned. session_list shows them.",
             )
         made = await self.unnamed.create(self.caller, self.client)
-        return made, f'This is a new session. To go on with its variables and files, pass session="{made}".'
+        return made, f'This is a new session. To keep using its variables and files, pass session="{made}".'
 
 
 async def create(service: Service, caller: Caller, request: NewSandbox, client: str, name: str = "") -> str:
-    """Make a sandbox for a model; its id."""
+    """Create a sandbox for a model and return its id."""
     metadata = {"made_by": "mcp", "client": client[:1000], **({"name": name} if name else {})}
-    usual = reduced({"timeout": USUAL_TIMEOUT_S}, service.configuration)
-    limits = {**usual, **request.limits}
+    defaults = reduced({"timeout": USUAL_TIMEOUT_S}, service.configuration)
+    limits = {**defaults, **request.limits}
     made = await service.sandboxes.create(caller, replace(request, limits=limits, metadata=metadata))
     return made.record.id
 
 
 async def ending(service: Service, caller: Caller, session: str) -> str:
-    """A sentence that says why a session is not there."""
+    """Return a sentence that explains why a session is not available."""
     try:
         record = (await service.sandboxes.info(caller, session)).record
     except Gone:

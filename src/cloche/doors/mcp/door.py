@@ -1,6 +1,6 @@
-"""The door at /mcp loads the MCP SDK when the first client comes.
+"""Serves /mcp, and loads the MCP SDK only when the first client connects.
 
-The SDK would be a third of everything that a server loads at its start, and most servers never have an MCP client.
+The SDK would be a third of the code that a server loads at its start, and most servers never have an MCP client.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class McpDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
-        conversations = await asyncio.shield(self._opening)  # a client that leaves must not stop the loading
+        conversations = await asyncio.shield(self._opening)  # a client that leaves must not cancel the loading
         await conversations(scope, receive, send)
 
     async def _open(self) -> Streamable:
@@ -38,7 +38,7 @@ class McpDoor:
             await asyncio.to_thread(import_module, "cloche.doors.mcp.streamable")
             from cloche.doors.mcp.streamable import Streamable
 
-            gc.freeze()  # as at the start (server.py): no need to collect through what stays loaded
+            gc.freeze()  # as server.py does at the start: the collector need not scan modules that stay loaded
             conversations = Streamable(self._service)
             await conversations.start()
         except BaseException:
@@ -47,6 +47,6 @@ class McpDoor:
         return conversations
 
     async def stop(self) -> None:
-        """Send the last answers, then end all conversations."""
+        """Wait for the last answers to be sent, then end all conversations."""
         if self._opening is not None:
             await (await self._opening).stop()

@@ -1,4 +1,4 @@
-"""`code_execution`: runs code, reports its progress, and answers with the outcome in a form for models."""
+"""The `code_execution` tool: runs code, reports its progress, and formats the outcome for a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import Field
 from cloche import languages
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.file_uris import uri_of
-from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, said
+from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, text_block
 from cloche.doors.shapes import images
 from cloche.model.kinds import KINDS
 from cloche.model.result import Result
@@ -24,7 +24,7 @@ from cloche.service.events import OutputPiece
 from cloche.service.runs import Run
 
 BUDGET = 4000  # tokens of the text for the model
-MAX_TEXT = 20_000  # characters of each stream for programs; some clients give models these, too
+MAX_TEXT = 20_000  # characters of each stream in the structured answer; some clients show that to models, too
 MAX_IMAGES = 8
 MAX_IMAGE = 4 << 20  # characters of base64; models take no larger ones
 _MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
@@ -39,17 +39,15 @@ else:
 
 
 class CodeArguments(ToolArguments):
-    """Code, and where to run it."""
-
     code: Annotated[str, Field(min_length=1)]
     """The code. In Python, the value of the last expression is returned, as in a notebook."""
     language: Language = "python"
-    """Python, JavaScript, TypeScript, Bash, R and Java keep variables of their own; files are shared by all."""
+    """Python, JavaScript, TypeScript, Bash, R and Java each keep their own variables; they share the files."""
     session: str | None = None
     """The id of a session, from an earlier result, session_create or session_list. Leave it out for this conversation's
-    own session; where there is none, a new session is made, and a note tells the id to pass from then on."""
+    own session; without a conversation, a new session is made, and a note gives the id to pass in later calls."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds after which the code is interrupted; 60 unless you say otherwise. Variables survive that."""
+    """Seconds after which the code is interrupted (default 60). Variables survive the interruption."""
 
 
 class CodeProblem(Answer):
@@ -74,10 +72,10 @@ class CodeArtifact(Answer):
 
 
 class CodeAnswer(Answer):
-    """What the code came to."""
+    """The outcome of an execution."""
 
     session: str
-    """The session that it ran in."""
+    """The session in which the code ran."""
     run_id: str
     stdout: str
     stderr: str
@@ -85,24 +83,23 @@ class CodeAnswer(Answer):
     error: CodeProblem | None = None
     """Only when the code failed."""
     results: list[str]
-    """What was displayed, as text; the last expression's value is the last one."""
+    """The displayed values as text; the value of the last expression comes last."""
     images: int
-    """How many pictures come with this."""
+    """The number of pictures in this answer."""
     artifacts: list[CodeArtifact]
     duration: float
     """Seconds."""
     truncated: bool
-    """Not all of the output is here."""
+    """Whether some of the output was left out."""
     restarted: bool
-    """The interpreter ended with this run: variables are gone, files are not."""
+    """Whether the interpreter was restarted after this run: variables are lost, files remain."""
 
 
-async def execute(visit: Visit, given: CodeArguments) -> types.CallToolResult:
-    """Run it, and wait for the outcome."""
-    visit.service.sessions.check_timeout(given.timeout)  # before a session is made for it
-    session, note = await visit.sandbox(given.session, makes=True)
+async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResult:
+    visit.service.sessions.check_timeout(arguments.timeout)  # before a session is created for an invalid request
+    session, note = await visit.sandbox(arguments.session, makes=True)
     run = await visit.service.sessions.run(
-        visit.caller, session, given.code, language=given.language, timeout=given.timeout
+        visit.caller, session, arguments.code, language=arguments.language, timeout=arguments.timeout
     )
     try:
         if visit.progress is not None:
@@ -116,7 +113,7 @@ async def execute(visit: Visit, given: CodeArguments) -> types.CallToolResult:
 
 
 async def _follow(run: Run, progress: Progress) -> None:
-    """Report the output as progress, until the run is over."""
+    """Report the output as progress until the run ends."""
     began = reported = monotonic()
     printed = ""
     async with aclosing(run.log.batches(patience_s=_LOOK_S)) as batches:  # type: ignore[type-var]
@@ -170,14 +167,14 @@ def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallT
         restarted=result.restarted,
     )
     return types.CallToolResult(
-        content=[said(text), *pictures],
-        structured_content=answer.told(),
+        content=[text_block(text), *pictures],
+        structured_content=answer.as_json(),
         is_error=error is not None,
     )
 
 
 def _pictures(result: Result) -> tuple[list[types.ImageContent], int]:
-    """The pictures that a model can see, and how many others there are: a broken one would end the conversation."""
+    """Return the valid pictures and the number of others: an invalid picture would end the model's conversation."""
     found = images(result)
     good = [picture for picture in found if _is_picture(picture)][:MAX_IMAGES]
     return [types.ImageContent(data=one["data"], mime_type=one["mime"]) for one in good], len(found) - len(good)
@@ -193,7 +190,7 @@ def _is_picture(picture: dict[str, str]) -> bool:
 
 
 def _middle_out(text: str) -> str:
-    """The beginning and the end of a long text."""
+    """Shorten a long text to its beginning and its end."""
     if len(text) <= MAX_TEXT:
         return text
     half = MAX_TEXT // 2
@@ -203,17 +200,17 @@ def _middle_out(text: str) -> str:
 _DESCRIPTION = """Run code in an isolated Linux sandbox and get its output, the value of its last expression, and \
 charts as images.
 
-State persists from call to call: variables, imports and functions of earlier calls are there, as in a notebook, and \
-so are files. A new conversation starts with an empty session. Work in small steps and look at each result.
+State persists from call to call: variables, imports, functions and files of earlier calls remain available, as in a \
+notebook. A new conversation starts with an empty session. Work in small steps and look at each result.
 
 - Python has pandas, NumPy, SciPy, scikit-learn, Matplotlib, openpyxl and more. End with an expression to see its \
 value. A Matplotlib figure is returned as an image; plt.show() is enough. !command runs a shell command.
-- bash, javascript and typescript are there, too; each keeps its own variables, and all share the files.
+- bash, javascript and typescript are available, too; each keeps its own variables, and all share the files.
 - The working directory is /sandbox. Save files for the user in /sandbox/output: they are listed in the result and \
 can be read as resources or with files_read.
 - There is no network: nothing can be downloaded or installed, and no service can be reached.
-- Code that fails returns the error, the line and a hint; mend it and call again. Code that takes too long is \
-interrupted and variables stay: raise `timeout` for long work. Too much memory restarts the interpreter: variables \
-are gone, files are not."""
+- Code that fails returns the error, the line and a hint; correct the code and call again. Code that takes too long \
+is interrupted and keeps its variables: raise `timeout` for long work. Code that uses too much memory restarts the \
+interpreter: variables are lost, files remain."""
 
 TOOLS = (Tool("code_execution", "Run code", _DESCRIPTION, CodeArguments, CodeAnswer, execute, destroys=True),)

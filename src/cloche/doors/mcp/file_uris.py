@@ -1,4 +1,4 @@
-"""Addresses of files: `cloche://sessions/{session}/files/{path}`, and what kind of contents a name promises."""
+"""The URIs of files, `cloche://sessions/{session}/files/{path}`, and the MIME types that file names suggest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cloche.errors import InvalidRun
 
 TEMPLATE = "cloche://sessions/{session}/files/{+path}"
 _ROOT = "/sandbox/"
-# What the standard library does not know, or knows otherwise on some hosts.
+# Types that the standard library does not know, or that differ between hosts.
 _KINDS = {
     ".md": "text/markdown",
     ".csv": "text/csv",
@@ -35,7 +35,7 @@ _TEXTS = ("application/json", "application/xml", "application/javascript", "appl
 
 
 def uri_of(session: str, path: str) -> str:
-    """The address of a file; what is below /sandbox is told relative to it, all else by its absolute path."""
+    """Return the URI of a file.  A path below /sandbox is given relative to it, any other path is absolute."""
     shown = path.removeprefix(_ROOT) if path.startswith(_ROOT) else path
     leading = "%2F" if shown.startswith("/") else ""
     raw = shown.lstrip("/").encode("utf-8", "surrogateescape")
@@ -43,22 +43,22 @@ def uri_of(session: str, path: str) -> str:
 
 
 def file_at(uri: str) -> tuple[str, str]:
-    """The session and the path of an address."""
+    """Return the session and the path in a URI."""
     parts = urlsplit(uri)
     session, files, path = (*parts.path.lstrip("/").split("/", 2), "", "")[:3]
     if parts.scheme != "cloche" or parts.netloc != "sessions" or files != "files" or not session or not path:
-        raise InvalidRun(f"{uri[:200]!r} is not the address of a file.", hint=f"Addresses look so: {TEMPLATE}")
+        raise InvalidRun(f"{uri[:200]!r} is not the address of a file.", hint=f"Addresses have the form {TEMPLATE}")
     return _plain(session), _plain(path)
 
 
 def kind_of(path: str) -> str:
-    """The MIME type that a file's name promises."""
+    """Return the MIME type that a file's name suggests."""
     ending = path[path.rfind(".") :].lower() if "." in path.rpartition("/")[2] else ""
     return _KINDS.get(ending) or guess_type(path)[0] or "application/octet-stream"
 
 
 def is_text(kind: str) -> bool:
-    """Are such contents for people to read?"""
+    """Return whether files of this MIME type are text."""
     return kind.startswith("text/") or kind.endswith(("+json", "+xml", "jsonl")) or kind in _TEXTS
 
 

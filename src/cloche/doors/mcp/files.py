@@ -1,4 +1,4 @@
-"""`files_*`: what is in a session's folder, read and written without running code."""
+"""The `files_*` tools: read, write and list the files of a session without running code."""
 
 from __future__ import annotations
 
@@ -36,32 +36,26 @@ Path = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class ReadArguments(SessionArguments):
-    """Which file, and which part of it."""
-
     path: Path
     """Relative paths start at /sandbox."""
     offset: Annotated[int, Field(ge=0)] = 0
-    """The byte to begin at."""
+    """The byte offset to start at."""
     length: Annotated[int, Field(ge=1, le=MAX_READ)] = USUAL_READ
-    """How many bytes to read at most."""
+    """The largest number of bytes to read."""
 
 
 class WriteArguments(SessionArguments):
-    """Which file, and what to write."""
-
     path: Path
-    """Relative paths start at /sandbox; folders on the way are made."""
+    """Relative paths start at /sandbox; missing parent folders are created."""
     content: str | None = None
     """The text to write."""
     content_base64: str | None = None
-    """Or, for what is not text, the bytes in base64."""
+    """The bytes to write, in base64; use this instead of `content` for data that is not text."""
     append: bool = False
-    """Add to the end of the file, instead of replacing it."""
+    """Append to the file instead of replacing it."""
 
 
 class ListArguments(SessionArguments):
-    """Which folder."""
-
     path: Path = "."
     """Relative paths start at /sandbox."""
     depth: Annotated[int, Field(ge=1, le=100)] = 1
@@ -69,7 +63,7 @@ class ListArguments(SessionArguments):
 
 
 class ListedFile(Answer):
-    """A file, or what else there is at a path."""
+    """A file, a folder or another entry."""
 
     path: str
     kind: str
@@ -81,24 +75,20 @@ class ListedFile(Answer):
 
 
 class ReadAnswer(Answer):
-    """A part of a file."""
-
     session: str
     path: str
     mime: str
     size: int
-    """Bytes of the whole file."""
+    """The size of the whole file in bytes."""
     offset: int
     next_offset: int | None = None
-    """Where to go on reading; not there when this was the end."""
+    """The offset of the next part; missing if this part reaches the end of the file."""
     encoding: Literal["text", "base64", "image"]
-    """How it is given: as text, as base64, or as an image beside this."""
+    """The form of the contents: text, base64, or a separate image block."""
     content: str
 
 
 class WriteAnswer(Answer):
-    """What was written."""
-
     session: str
     path: str
     size: int
@@ -106,49 +96,51 @@ class WriteAnswer(Answer):
 
 
 class ListAnswer(Answer):
-    """What is in a folder."""
-
     session: str
     path: str
     entries: list[ListedFile]
     truncated: bool
-    """There is more than is listed."""
+    """Whether the list is incomplete."""
 
 
-async def read(visit: Visit, given: ReadArguments) -> types.CallToolResult:
-    """A file's text, its picture, or its bytes in base64."""
-    session, _ = await visit.sandbox(given.session)
-    kind = kind_of(given.path)
-    wants_picture = kind in _PICTURES and given.offset == 0
-    length = MAX_PICTURE + 1 if wants_picture else given.length
-    opened = await visit.service.files.open(visit.caller, session, given.path, offset=given.offset, length=length)
+async def read(visit: Visit, arguments: ReadArguments) -> types.CallToolResult:
+    """Return a file as text, as a picture, or in base64."""
+    session, _ = await visit.sandbox(arguments.session)
+    kind = kind_of(arguments.path)
+    wants_picture = kind in _PICTURES and arguments.offset == 0
+    length = MAX_PICTURE + 1 if wants_picture else arguments.length
+    opened = await visit.service.files.open(
+        visit.caller, session, arguments.path, offset=arguments.offset, length=length
+    )
     async with opened as file:
         data = await file.read()
         whole = file.size
     if wants_picture and len(data) <= MAX_PICTURE and data.startswith(_PICTURES[kind]):
-        answer = _read(session, given, kind, whole, len(data), "image", "")
+        answer = _read_answer(session, arguments, kind, whole, len(data), "image", "")
         picture = types.ImageContent(data=b64encode(data).decode(), mime_type=kind)
-        return success(f"{clean(given.path)}: {kind}, {size_text(whole)}", answer, [picture])
-    data = data[: given.length]
+        return success(f"{clean(arguments.path)}: {kind}, {size_text(whole)}", answer, [picture])
+    data = data[: arguments.length]
     text = _text(data)
     if text is None:
-        answer = _read(session, given, kind, whole, len(data), "base64", b64encode(data).decode())
-        heading = f"{clean(given.path)} is not text ({kind}, {size_text(whole)}). Its bytes in base64:"
-        return success(f"{heading}\n{answer.content}{_rest(answer)}", answer)
-    answer = _read(session, given, kind if is_text(kind) else "text/plain", whole, len(text.encode()), "text", text)
-    return success(answer.content + _rest(answer), answer)
+        answer = _read_answer(session, arguments, kind, whole, len(data), "base64", b64encode(data).decode())
+        heading = f"{clean(arguments.path)} is not text ({kind}, {size_text(whole)}). Its bytes in base64:"
+        return success(f"{heading}\n{answer.content}{_continuation(answer)}", answer)
+    answer = _read_answer(
+        session, arguments, kind if is_text(kind) else "text/plain", whole, len(text.encode()), "text", text
+    )
+    return success(answer.content + _continuation(answer), answer)
 
 
-def _read(
-    session: str, given: ReadArguments, kind: str, whole: int, taken: int, encoding: str, content: str
+def _read_answer(
+    session: str, arguments: ReadArguments, kind: str, whole: int, taken: int, encoding: str, content: str
 ) -> ReadAnswer:
-    following = given.offset + taken
+    following = arguments.offset + taken
     return ReadAnswer(
         session=session,
-        path=clean(given.path),
+        path=clean(arguments.path),
         mime=kind,
         size=whole,
-        offset=given.offset,
+        offset=arguments.offset,
         next_offset=following if following < whole and taken else None,
         encoding=encoding,  # type: ignore[arg-type]
         content=content,
@@ -156,7 +148,7 @@ def _read(
 
 
 def _text(data: bytes) -> str | None:
-    """Bytes as text, without the beginning of a character that does not end here; None when they are none."""
+    """Decode bytes, leaving out an incomplete character at the end; None if they are not text."""
     try:
         text = _utf8().decode(data)
     except UnicodeDecodeError:
@@ -164,17 +156,19 @@ def _text(data: bytes) -> str | None:
     return None if "\0" in text or (data and not text) else text
 
 
-def _rest(answer: ReadAnswer) -> str:
+def _continuation(answer: ReadAnswer) -> str:
     if answer.next_offset is None:
         return ""
     return f"\n… {answer.size - answer.next_offset} more bytes: read on with offset={answer.next_offset}."
 
 
-async def write(visit: Visit, given: WriteArguments) -> types.CallToolResult:
-    """Write a file, all or nothing."""
-    data = _given(given)
-    session, note = await visit.sandbox(given.session, makes=True)
-    entry = await visit.service.files.write(visit.caller, session, given.path, _whole(data), append=given.append)
+async def write(visit: Visit, arguments: WriteArguments) -> types.CallToolResult:
+    """Write a file completely, or not at all."""
+    data = _contents(arguments)
+    session, note = await visit.sandbox(arguments.session, makes=True)
+    entry = await visit.service.files.write(
+        visit.caller, session, arguments.path, _whole(data), append=arguments.append
+    )
     answer = WriteAnswer(session=session, path=clean(entry.path), size=entry.size, uri=uri_of(session, entry.path))
     text = f"{answer.path} has {entry.size} bytes now."
     return success(f"{text}\n[note] {note}" if note else text, answer)
@@ -184,28 +178,29 @@ async def _whole(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-def _given(given: WriteArguments) -> bytes:
-    if (given.content is None) == (given.content_base64 is None):
-        raise InvalidRun("Give either content or content_base64.", hint="content for text, content_base64 for bytes.")
-    if given.content is not None:
-        return given.content.encode("utf-8", "replace")
+def _contents(arguments: WriteArguments) -> bytes:
+    if (arguments.content is None) == (arguments.content_base64 is None):
+        raise InvalidRun(
+            "Give either content or content_base64.", hint="Use content for text, content_base64 for bytes."
+        )
+    if arguments.content is not None:
+        return arguments.content.encode("utf-8", "replace")
     try:
-        return b64decode(given.content_base64 or "", validate=True)
+        return b64decode(arguments.content_base64 or "", validate=True)
     except (NotBase64, ValueError):
         raise InvalidRun("content_base64 is not base64.", hint="For text, use content.") from None
 
 
-async def listed(visit: Visit, given: ListArguments) -> types.CallToolResult:
-    """What is in a folder."""
-    session, _ = await visit.sandbox(given.session)
-    found = await visit.service.files.list(visit.caller, session, given.path, depth=given.depth)
+async def listed(visit: Visit, arguments: ListArguments) -> types.CallToolResult:
+    session, _ = await visit.sandbox(arguments.session)
+    found = await visit.service.files.list(visit.caller, session, arguments.path, depth=arguments.depth)
     entries = [_entry(session, entry) for entry in found[:MAX_LISTED]]
     truncated = found.truncated or len(found) > MAX_LISTED
     lines = [f"{one.path}/" if one.kind == "directory" else f"{one.path} ({size_text(one.size)})" for one in entries]
     if truncated:
-        lines.append("… there is more: list a folder below, or less deep.")
-    answer = ListAnswer(session=session, path=clean(given.path), entries=entries, truncated=truncated)
-    return success("\n".join(lines) or f"{clean(given.path)} is empty.", answer)
+        lines.append("… the list is incomplete: list a subfolder, or use a smaller depth.")
+    answer = ListAnswer(session=session, path=clean(arguments.path), entries=entries, truncated=truncated)
+    return success("\n".join(lines) or f"{clean(arguments.path)} is empty.", answer)
 
 
 def _entry(session: str, entry: Entry) -> ListedFile:
@@ -223,8 +218,8 @@ TOOLS = (
         "files_read",
         "Read a file",
         "Read a file of a session. Text comes as text, pictures (PNG, JPEG, GIF, WebP) as images that you can look at, "
-        "all else as base64. Long files come in parts: the answer says where to read on. To analyse data, read it with "
-        "code_execution instead.",
+        "other files as base64. Long files come in parts: the answer gives the offset of the next part. To analyse "
+        "data, read it with code_execution instead.",
         ReadArguments,
         ReadAnswer,
         read,
@@ -233,8 +228,8 @@ TOOLS = (
     Tool(
         "files_write",
         "Write a file",
-        "Write a file in a session, for code to use or for the user to have (in /sandbox/output). It is replaced as a "
-        "whole unless you append.",
+        "Write a file in a session: for code to use, or in /sandbox/output for the user to keep. An existing file is "
+        "replaced unless you append.",
         WriteArguments,
         WriteAnswer,
         write,
@@ -243,7 +238,7 @@ TOOLS = (
     Tool(
         "files_list",
         "List files",
-        "List what is in a folder of a session, with sizes.",
+        "List the files and folders in a folder of a session, with their sizes.",
         ListArguments,
         ListAnswer,
         listed,

@@ -1,4 +1,4 @@
-"""`checkpoint`, `restore`, `undo`: a way back for a model that wants to try something."""
+"""The `checkpoint`, `restore` and `undo` tools, with which a model can try something and go back."""
 
 from __future__ import annotations
 
@@ -15,80 +15,71 @@ from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Restored
 from cloche.results.cleaning import clean
 
-_NO_UNDO = "Go back with checkpoint and restore; session_create with undo=true makes a session that can be undone."
+_NO_UNDO = "Use checkpoint and restore instead; session_create with undo=true makes a session that supports undo."
 
 
 class CheckpointArguments(SessionArguments):
-    """What to call it."""
-
     name: Annotated[str, Field(max_length=100)] = ""
-    """A name to restore it by; without one, use the id that is returned."""
+    """A name for `restore`; without one, use the returned id."""
 
 
 class RestoreArguments(SessionArguments):
-    """What to go back to."""
-
     checkpoint: Annotated[str, Field(min_length=1, max_length=300)]
     """The id or the name of a checkpoint."""
 
 
 class CheckpointMade(Answer):
-    """A checkpoint."""
-
     session: str
     checkpoint: str
     name: str
     lost: dict[str, Any]
-    """What could not be remembered, by context: threads, sockets, child processes."""
+    """State that could not be saved, by context: threads, sockets, child processes."""
 
 
 class SessionRestored(Answer):
-    """What became of the session."""
-
     session: str
     restarted: list[str]
-    """Contexts that start anew, without variables."""
+    """Contexts that were restarted, without variables."""
     lost: dict[str, Any]
     files: dict[str, Any]
-    """How many files were written, removed and left as they were."""
+    """The number of files that were written, removed and left unchanged."""
 
 
-async def checkpoint(visit: Visit, given: CheckpointArguments) -> types.CallToolResult:
-    """Remember variables and files as they are now."""
-    session, _ = await visit.sandbox(given.session)
-    taken = await visit.service.sessions.checkpoint(visit.caller, session, given.name)
+async def checkpoint(visit: Visit, arguments: CheckpointArguments) -> types.CallToolResult:
+    session, _ = await visit.sandbox(arguments.session)
+    taken = await visit.service.sessions.checkpoint(visit.caller, session, arguments.name)
     text = f'Checkpoint {taken.id} was made. Go back with restore(checkpoint="{taken.name or taken.id}").'
     if taken.lost:
-        text += f" It does not have: {clean(str(taken.lost))[:500]}"
+        text += f" It does not include: {clean(str(taken.lost))[:500]}"
     answer = CheckpointMade(session=session, checkpoint=taken.id, name=taken.name, lost=_cleaned(taken.lost))
     return success(text, answer)
 
 
-async def restore(visit: Visit, given: RestoreArguments) -> types.CallToolResult:
-    """Make variables and files what they were."""
-    session, _ = await visit.sandbox(given.session)
+async def restore(visit: Visit, arguments: RestoreArguments) -> types.CallToolResult:
+    session, _ = await visit.sandbox(arguments.session)
     try:
-        restored = await visit.service.sessions.restore(visit.caller, session, given.checkpoint)
+        restored = await visit.service.sessions.restore(visit.caller, session, arguments.checkpoint)
     except Gone as problem:
         taken = await visit.service.sessions.checkpoints(visit.caller, session)
         names = ", ".join(one.name or one.id for one in taken[-20:])
-        raise Gone(problem.message, hint=f"There are: {names}." if names else "Make one with `checkpoint`.") from None
-    return _answer(session, restored, "Variables and files are what they were at the checkpoint.")
+        raise Gone(
+            problem.message, hint=f"Existing checkpoints: {names}." if names else "Make one with `checkpoint`."
+        ) from None
+    return _answer(session, restored, "Variables and files are as they were at the checkpoint.")
 
 
-async def undo(visit: Visit, given: SessionArguments) -> types.CallToolResult:
-    """Go back to before the last execution."""
-    session, _ = await visit.sandbox(given.session)
+async def undo(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
+    session, _ = await visit.sandbox(arguments.session)
     try:
         restored = await visit.service.sessions.undo(visit.caller, session)
     except InvalidRun as problem:
         raise InvalidRun(problem.message, hint=_NO_UNDO) from None
-    return _answer(session, restored, "Variables and files are what they were before the last execution.")
+    return _answer(session, restored, "Variables and files are as they were before the last execution.")
 
 
 def _answer(session: str, restored: Restored, text: str) -> types.CallToolResult:
     if restored.restarted:
-        text += f" These start anew, without variables: {', '.join(restored.restarted)}."
+        text += f" These contexts were restarted, without variables: {', '.join(restored.restarted)}."
     answer = SessionRestored(
         session=session,
         restarted=list(restored.restarted),
@@ -99,7 +90,7 @@ def _answer(session: str, restored: Restored, text: str) -> types.CallToolResult
 
 
 def _cleaned(value: Any) -> Any:
-    """A value from a sandbox, without what is not Unicode."""
+    """Return a value from a sandbox with only valid Unicode in it."""
     if isinstance(value, Mapping):
         return {clean(str(name)): _cleaned(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -111,8 +102,8 @@ TOOLS = (
     Tool(
         "checkpoint",
         "Make a checkpoint",
-        "Remember the state of a session, Python variables and all files, so that `restore` can bring it back. Cheap "
-        "and quick: make one before a step that you may regret.",
+        "Save the state of a session, Python variables and all files, so that `restore` can bring it back. Cheap and "
+        "quick: make one before a step that you may want to take back.",
         CheckpointArguments,
         CheckpointMade,
         checkpoint,
@@ -120,8 +111,8 @@ TOOLS = (
     Tool(
         "restore",
         "Restore a checkpoint",
-        "Bring the variables and files of a session back to what they were at a checkpoint. What happened since is "
-        "lost. A checkpoint can be restored again and again.",
+        "Return the variables and files of a session to their state at a checkpoint. Later changes are lost. A "
+        "checkpoint can be restored any number of times.",
         RestoreArguments,
         SessionRestored,
         restore,
@@ -130,8 +121,8 @@ TOOLS = (
     Tool(
         "undo",
         "Undo an execution",
-        "Go back to the state before the last code_execution of a session; again, to before the one before it. Only "
-        "for sessions that session_create made with undo=true; elsewhere, use checkpoint and restore.",
+        "Return a session to its state before the last code_execution. Call it again to go back one more execution. "
+        "Only for sessions that session_create made with undo=true; for others, use checkpoint and restore.",
         SessionArguments,
         SessionRestored,
         undo,

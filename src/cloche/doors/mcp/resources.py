@@ -1,4 +1,4 @@
-"""Files as resources: what a session has left in /sandbox/output is listed, and every file can be read."""
+"""Files as MCP resources: files in /sandbox/output are listed, and every file of a session can be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEMPLATES = [
 
 
 async def listed(visit: Visit) -> list[types.Resource]:
-    """The files that the caller's sessions have left in /sandbox/output."""
+    """List the files in /sandbox/output of the caller's sessions."""
     found: list[types.Resource] = []
     for session in [view.id for view in visit.service.sandboxes.living(visit.caller)][-MAX_SESSIONS:]:
         try:
@@ -51,7 +51,6 @@ async def listed(visit: Visit) -> list[types.Resource]:
 
 
 async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
-    """The contents of a file."""
     try:
         session, path = file_at(uri)
         session, _ = await visit.sandbox(session)
@@ -74,5 +73,5 @@ async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.Blo
         try:
             return types.TextResourceContents(uri=uri, mime_type=kind, text=data.decode())
         except UnicodeDecodeError:
-            pass  # whatever its name says
+            pass  # the file is not text, although its name suggests it
     return types.BlobResourceContents(uri=uri, mime_type=kind, blob=b64encode(data).decode())

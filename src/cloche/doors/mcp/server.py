@@ -1,4 +1,4 @@
-"""The MCP server: what is offered, and each request handed to whoever does it."""
+"""The MCP server: its tools and resources, and the dispatch of each request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cloche.service.service import Service
 
 TOOLS = {tool.name: tool for tool in (*execution.TOOLS, *sessions.TOOLS, *files.TOOLS, *history.TOOLS)}
 INSTRUCTIONS = """Cloche runs code in isolated sandboxes. Use code_execution whenever computing, data, files or charts \
-would give a better answer than guessing. This conversation has a session of its own: variables and files stay from \
+would give a better answer than guessing. This conversation has its own session: variables and files persist from \
 call to call. Put files that the user should have into /sandbox/output."""
 
 Context = ServerRequestContext[Any, Any]
@@ -29,7 +29,7 @@ _STATIC = CacheHint(ttl_ms=3_600_000, scope="public")
 
 
 def build(service: Service, caller_of: Callable[[Context], Caller], own: Conversation | None = None) -> Server[Any]:
-    """A server for one service; `own`: there is but one conversation, and this is it."""
+    """Build the server for a service; `own` is the only conversation, if there can be only one."""
     unnamed = Unnamed(service)
 
     def visit(context: Context) -> Visit:
@@ -76,13 +76,13 @@ def build(service: Service, caller_of: Callable[[Context], Caller], own: Convers
 
 
 def _client(context: Context) -> str:
-    told = context.session.client_params
-    return "" if told is None else told.client_info.name
+    params = context.session.client_params
+    return "" if params is None else params.client_info.name
 
 
 def _conversation(context: Context, service: Service, caller: Caller, client: str) -> Conversation | None:
-    """The conversation of a connection that lasts; it ends with it, however that comes about."""
-    # The SDK says to push what is to be done at the end onto the connection, and gives handlers no other way to it.
+    """Return the conversation of a lasting connection.  It ends with the connection, even if that breaks."""
+    # The SDK documents the connection's exit stack for cleanup, but gives handlers only this private way to reach it.
     connection: Connection = context.session._connection
     if connection.session_id is None:
         return None

@@ -1,4 +1,4 @@
-"""`session_*`: sandboxes that a model makes, lists, interrupts, restarts and ends."""
+"""The `session_*` tools, with which a model creates, lists, interrupts, restarts and ends sandboxes."""
 
 from __future__ import annotations
 
@@ -20,62 +20,54 @@ Session = str | None
 _WHICH = "The session's id. Leave it out for this conversation's own session."
 
 
-class Nothing(ToolArguments):
-    """No arguments."""
+class NoArguments(ToolArguments):
+    pass
 
 
 class SessionArguments(ToolArguments):
-    """Which session."""
-
     session: Annotated[Session, Field(description=_WHICH)] = None
 
 
 class CreateArguments(ToolArguments):
-    """What the new session should be like."""
-
     name: Annotated[str, Field(max_length=200)] = ""
-    """What it is for, for people to read."""
+    """A description of its purpose, for people to read."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds that each execution may take unless it says otherwise."""
+    """The default time limit for each execution, in seconds."""
     memory: str | None = None
-    """As in '512M' or '2G'."""
+    """The memory limit, for example '512M' or '2G'."""
     idle_timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds without any work after which it ends by itself."""
+    """The session ends after this many seconds without work."""
     undo: bool = False
-    """Remember the state before every execution, so that `undo` can go back."""
+    """Save the state before every execution, so that `undo` can go back."""
 
 
 class SessionAnswer(Answer):
-    """A session."""
+    """A living session."""
 
     session: str
     name: str
     is_own: bool
-    """It is this conversation's own: what is used when no session is named."""
+    """Whether this is the conversation's own session, which is used when no session is named."""
     created: str
     expires: str | None = None
     idle_timeout: float
-    """Seconds without any work after which it ends."""
+    """The session ends after this many seconds without work."""
 
 
 class SessionsAnswer(Answer):
-    """The sessions that there are."""
-
     sessions: list[SessionAnswer]
 
 
 class DoneAnswer(Answer):
-    """What was done, to which session."""
-
     session: str
     done: str
 
 
-async def make(visit: Visit, given: CreateArguments) -> types.CallToolResult:
-    """A new session, beside the conversation's own."""
-    limits = {name: value for name in ("timeout", "memory") if (value := getattr(given, name)) is not None}
-    request = NewSandbox(limits=limits, idle_timeout=given.idle_timeout, undo=given.undo)
-    session = await create(visit.service, visit.caller, request, visit.client, given.name)
+async def make(visit: Visit, arguments: CreateArguments) -> types.CallToolResult:
+    """Create a session in addition to the conversation's own."""
+    limits = {name: value for name in ("timeout", "memory") if (value := getattr(arguments, name)) is not None}
+    request = NewSandbox(limits=limits, idle_timeout=arguments.idle_timeout, undo=arguments.undo)
+    session = await create(visit.service, visit.caller, request, visit.client, arguments.name)
     made = await visit.service.sandboxes.view(visit.caller, session)
     text = (
         f'New session: {session}. Pass session="{session}" to use it. It is empty, and ends after '
@@ -84,8 +76,8 @@ async def make(visit: Visit, given: CreateArguments) -> types.CallToolResult:
     return success(text, _answer(visit, made))
 
 
-async def listed(visit: Visit, _: Nothing) -> types.CallToolResult:
-    """The caller's sessions that are alive."""
+async def listed(visit: Visit, _: NoArguments) -> types.CallToolResult:
+    """List the caller's living sessions."""
     found, following = await visit.service.sandboxes.list(visit.caller, "alive", {}, MAX_LISTED, None)
     living = {view.id: view for view in visit.service.sandboxes.living(visit.caller)}
     answers = [_answer(visit, living[info.record.id]) for info in found if info.record.id in living]
@@ -99,31 +91,29 @@ async def listed(visit: Visit, _: Nothing) -> types.CallToolResult:
     return success("\n".join(lines) or "There are no sessions.", SessionsAnswer(sessions=answers))
 
 
-async def end(visit: Visit, given: SessionArguments) -> types.CallToolResult:
-    """End a session with everything in it."""
-    session = given.session or (visit.conversation.session if visit.conversation is not None else "")
+async def end(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
+    session = arguments.session or (visit.conversation.session if visit.conversation is not None else "")
     if not session and visit.conversation is not None:
         return success("There was nothing to end.", DoneAnswer(session="", done="nothing"))
     session, _ = await visit.sandbox(session)
     await visit.service.sandboxes.kill(visit.caller, session)
     return success(
-        f"The session {session} has ended; its variables and files are gone.", DoneAnswer(session=session, done="ended")
+        f"The session {session} has ended; its variables and files are deleted.",
+        DoneAnswer(session=session, done="ended"),
     )
 
 
-async def restart(visit: Visit, given: SessionArguments) -> types.CallToolResult:
-    """Forget variables, keep files."""
-    session, _ = await visit.sandbox(given.session)
+async def restart(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
+    session, _ = await visit.sandbox(arguments.session)
     await visit.service.sessions.restart(visit.caller, session)
-    text = f"The session {session} was restarted: variables are gone, files are still there."
+    text = f"The session {session} was restarted: variables are lost, files remain."
     return success(text, DoneAnswer(session=session, done="restarted"))
 
 
-async def interrupt(visit: Visit, given: SessionArguments) -> types.CallToolResult:
-    """Stop what runs."""
-    session, _ = await visit.sandbox(given.session)
+async def interrupt(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
+    session, _ = await visit.sandbox(arguments.session)
     await visit.service.sessions.interrupt(visit.caller, session)
-    text = f"The code in the session {session} was interrupted; variables and files are still there."
+    text = f"The code in the session {session} was interrupted; variables and files remain."
     return success(text, DoneAnswer(session=session, done="interrupted"))
 
 
@@ -147,8 +137,8 @@ TOOLS = (
     Tool(
         "session_create",
         "New session",
-        "Make another session: an empty sandbox with variables and files of its own. You rarely need this, for "
-        "code_execution has a session by itself; make one to keep two pieces of work apart, to have more memory, or to "
+        "Create another session: an empty sandbox with its own variables and files. You rarely need this, because "
+        "code_execution already has a session; create one to keep two pieces of work apart, to have more memory, or to "
         "be able to undo. Returns the id to pass as `session`.",
         CreateArguments,
         SessionAnswer,
@@ -157,9 +147,9 @@ TOOLS = (
     Tool(
         "session_list",
         "List sessions",
-        "List the sessions that are alive: yours, and those that the user has open elsewhere, in a chat or a program. "
-        "Any of them can be used by its id.",
-        Nothing,
+        "List the living sessions: yours, and those that the user has open in other chats or programs. You can use any "
+        "of them by its id.",
+        NoArguments,
         SessionsAnswer,
         listed,
         reads=True,
@@ -167,8 +157,8 @@ TOOLS = (
     Tool(
         "session_end",
         "End a session",
-        "End a session for good: its variables and its files are gone. After ending this conversation's own session, "
-        "the next code_execution starts with an empty one.",
+        "End a session for good and delete its variables and files. After you end this conversation's own session, the "
+        "next code_execution starts with an empty one.",
         SessionArguments,
         DoneAnswer,
         end,
@@ -178,8 +168,8 @@ TOOLS = (
     Tool(
         "session_restart",
         "Restart a session",
-        "Restart the interpreters of a session: all variables are forgotten, files stay. Use it when the state is "
-        "muddled, or memory is short.",
+        "Restart the interpreters of a session: all variables are lost, files remain. Use it when the state is "
+        "confused, or memory is short.",
         SessionArguments,
         DoneAnswer,
         restart,
@@ -189,7 +179,7 @@ TOOLS = (
     Tool(
         "session_interrupt",
         "Interrupt a session",
-        "Stop the code that runs in a session now, like Ctrl-C. Variables and files stay.",
+        "Stop the code that is running in a session, like Ctrl-C. Variables and files remain.",
         SessionArguments,
         DoneAnswer,
         interrupt,

@@ -1,4 +1,4 @@
-"""MCP over stdio: sandboxes of this host for one client, for as long as it is there."""
+"""MCP over stdio: sandboxes on this host for one client, until it disconnects."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cloche.service.service import Service
 
 
 def serve() -> int:
-    """Serve until standard input ends, or a signal says so; the exit code."""
+    """Serve until standard input ends or a signal arrives; return the exit code."""
     return run(_serve())
 
 
 async def _serve() -> int:
     with TemporaryDirectory(prefix="cloche-mcp-") as folder:
-        # Nothing outlives it: a database of its own, whatever the environment says of a server's.
+        # Nothing outlives this process, so it has its own database, even if the environment names a server's.
         settings = load({"data_dir": folder, "database_url": f"sqlite:///{Path(folder) / 'cloche.db'}"}).value
         service = await Service.open(settings)
         try:
@@ -38,20 +38,20 @@ async def _serve() -> int:
 
 
 async def speak(server: Server[Any]) -> int:
-    """Be this server for whoever is at the other end of standard input, until they leave or a signal comes."""
+    """Serve the client on standard input until it disconnects or a signal arrives; return the exit code."""
     task = asyncio.create_task(_speak(server))
-    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    signalled: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(number: int) -> None:
-        if not told.done():
-            told.set_result(128 + number)
+        if not signalled.done():
+            signalled.set_result(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    either: set[asyncio.Future[Any]] = {task, told}
+    either: set[asyncio.Future[Any]] = {task, signalled}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    if told.done():
-        return told.result()
+    if signalled.done():
+        return signalled.result()
     await task
     return 0
 
@@ -62,12 +62,12 @@ async def _speak(server: Server[Any]) -> None:
 
 
 def run(serving: Coroutine[Any, Any, int]) -> int:
-    """Carry it out; the exit code."""
+    """Run the server to its end; return the exit code."""
 
     async def to_the_end() -> int:
         code = await serving
         if code:
-            # The thread that waits for standard input cannot be told to stop; all that was to be tidied up has been.
+            # The thread that reads standard input cannot be interrupted.  All cleanup is done by now.
             os._exit(code)
         return code
 

@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP, as the SDK speaks it: conversations, which need to be started and stopped."""
+"""MCP over streamable HTTP: starts and stops the SDK's session manager, and passes requests to it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cloche.doors.mcp.server import build
 from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
-IDLE_S = 1800.0  # without a request; a client that comes back later begins anew
+IDLE_S = 1800.0  # without a request; a client that returns later starts a new conversation
 MAX_CONVERSATIONS = 10_000
-FLUSH_S = 2.0  # for the last answers to be sent when the server is stopped
+FLUSH_S = 2.0  # to send the last answers when the server stops
 
 
 class Streamable:
@@ -29,7 +29,9 @@ class Streamable:
     def __init__(self, service: Service) -> None:
         self._conversations = StreamableHTTPSessionManager(
             build(service, _caller),
-            security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # as the gate has done
+            security_settings=TransportSecuritySettings(
+                enable_dns_rebinding_protection=False
+            ),  # the gate has checked that
             session_idle_timeout=IDLE_S,
             max_request_body_size=service.configuration.max_body,
             max_sessions=MAX_CONVERSATIONS,
@@ -40,21 +42,20 @@ class Streamable:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to take requests."""
-        # It would break answers off as soon as the server is told to stop; we let them be finished first.
+        # The SSE library would cut answers off as soon as the server begins to stop; `stop` lets them finish first.
         AppStatus.enable_automatic_graceful_drain = False
         ready = asyncio.Event()
         self._running = asyncio.create_task(self._run(ready))
         await ready.wait()
 
     async def _run(self, ready: asyncio.Event) -> None:
-        # Entered and left by one task, whoever starts and stops it: the SDK's task group wants that.
+        # The SDK's task group must be entered and left by one task, whichever tasks call `start` and `stop`.
         async with self._conversations.run():
             ready.set()
             await self._stop.wait()
 
     async def stop(self) -> None:
-        """Send what is left to be sent, then end all conversations."""
+        """Wait for the last answers to be sent, then end all conversations."""
         if self._running is None:
             return
         try:
@@ -67,14 +68,13 @@ class Streamable:
         self._stop.set()
         running, self._running = self._running, None
         await running
-        AppStatus.should_exit = True  # nobody else ends the streams that clients only listen to
+        AppStatus.should_exit = True  # nothing else ends the streams that clients only listen to
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request."""
         caller = caller_of(scope)
         # RFC 9110, 5.5: blanks around a value are not part of it; the SDK compares headers with the body.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
-        # With this, the SDK lets a conversation be used by the key alone that began it.
+        # With this, the SDK lets only the key that began a conversation use it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.key_id, scopes=[]))
         request = object()
         if scope["method"] == "POST":

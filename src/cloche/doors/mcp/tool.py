@@ -1,4 +1,4 @@
-"""What a tool is: words for the model that reads them, arguments that are checked, an answer with a declared shape."""
+"""The definition of a tool: its description for the model, its checked arguments, and its declared answer."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ log = logging.getLogger("cloche.mcp")
 
 
 class ToolArguments(BaseModel):
-    """What a tool is called with; anything else is refused."""
+    """The arguments of a tool; unknown arguments are refused."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class Answer(BaseModel):
-    """What a tool tells programs, beside the text for the model; what is None is left out."""
+    """The structured answer of a tool, next to the text for the model; fields that are None are left out."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    def told(self) -> dict[str, Any]:
-        """As JSON has it."""
+    def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -44,11 +43,11 @@ class Tool:
     answer: type[Answer]
     work: Callable[[Visit, Any], Awaitable[types.CallToolResult]]
     reads: bool = False  # changes nothing
-    destroys: bool = False  # what was there may be gone afterwards
+    destroys: bool = False  # may delete or replace data
     idempotent: bool = False
 
     def described(self) -> types.Tool:
-        """What a client is told of it."""
+        """Return the description that clients receive."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -60,52 +59,53 @@ class Tool:
                 read_only_hint=self.reads,
                 destructive_hint=self.destroys,
                 idempotent_hint=self.idempotent or self.reads,
-                open_world_hint=False,  # a sandbox has no way out
+                open_world_hint=False,  # a sandbox has no network
             ),
         )
 
-    async def call(self, visit: Visit, given: dict[str, Any] | None) -> types.CallToolResult:
-        """Do it; whatever goes wrong is an answer that a model can act on."""
+    async def call(self, visit: Visit, arguments: dict[str, Any] | None) -> types.CallToolResult:
+        """Call the tool.  Every failure becomes an answer that a model can act on."""
         try:
-            return await self.work(visit, self.arguments.model_validate(given or {}))
+            return await self.work(visit, self.arguments.model_validate(arguments or {}))
         except ValidationError as problem:
-            return failure("invalid", f"{self.name} cannot be called so. {_complaint(problem)}", "Mend the arguments.")
+            return failure(
+                "invalid", f"The arguments of {self.name} are invalid. {_complaint(problem)}", "Correct them."
+            )
         except ClocheError as problem:
             hint = problem.hint
             if (after := getattr(problem, "retry_after", None)) is not None:
                 hint = f"{hint} Try again in {after:.0f} seconds.".lstrip()
             return failure(problem.code, problem.message, hint)
         except Exception:
-            log.exception("the tool %s failed by our own fault", self.name)
-            return failure("failed", "Something went wrong on our side.", "Try again.")
+            log.exception("the tool %s failed with an unexpected exception", self.name)
+            return failure("failed", "The server failed to do this; its log has the details.", "Try again.")
 
 
 def success(text: str, answer: Answer, more: Sequence[types.ContentBlock] = ()) -> types.CallToolResult:
-    """What a tool came to: a text for the model, the same for programs, and perhaps pictures."""
-    return types.CallToolResult(content=[said(text), *more], structured_content=answer.told())
+    """Return the answer of a tool: a text for the model, a structured answer for programs, and maybe pictures."""
+    return types.CallToolResult(content=[text_block(text), *more], structured_content=answer.as_json())
 
 
 def failure(kind: str, message: str, hint: str) -> types.CallToolResult:
-    """Why a tool did nothing, and what to do about it."""
+    """Return an answer that explains why a tool did nothing, and what to do next."""
     text = f"[error] {kind}: {clean(message)}" + (f"\n{clean(hint)}" if hint else "")
-    return types.CallToolResult(content=[said(text)], is_error=True)
+    return types.CallToolResult(content=[text_block(text)], is_error=True)
 
 
-def said(text: str) -> types.TextContent:
-    """A text."""
+def text_block(text: str) -> types.TextContent:
     return types.TextContent(text=text)
 
 
 def _complaint(problem: ValidationError) -> str:
-    told = []
+    complaints = []
     for error in problem.errors(include_url=False, include_context=False, include_input=False)[:5]:
         place = ".".join(map(str, error["loc"]))
-        told.append(f"{place}: {error['msg']}" if place else error["msg"])
-    return "; ".join(told) + "."
+        complaints.append(f"{place}: {error['msg']}" if place else error["msg"])
+    return "; ".join(complaints) + "."
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """JSON Schema as every client understands it: what may be left out is just not required."""
+    """Return a JSON Schema that every client understands: an optional field is only not required, and never null."""
     schema: dict[str, Any] = _plainer(model.model_json_schema(mode="validation"))
     schema.pop("description", None)
     return schema
@@ -116,7 +116,7 @@ def _plainer(schema: Any, *, names: bool = False) -> Any:
         return [_plainer(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    if names:  # of properties: a property may be called "title"
+    if names:  # the keys are names of properties, and a property may be called "title"
         return {name: _plainer(value) for name, value in schema.items()}
     kept = {name: _plainer(value, names=name in ("properties", "$defs")) for name, value in schema.items()}
     kept.pop("title", None)
