@@ -1,4 +1,7 @@
-"""Answers as E2B's clients read them, straight to the connection: these requests are many, and small."""
+"""Answers in the form that E2B's clients read.
+
+They bypass Starlette's response classes, since these requests are many and small.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
 
 
 class Refusal(Exception):
-    """A request that is answered with an error; `more` is told beside its message."""
+    """Ends a request with an error answer; `more` holds further fields of the answer."""
 
     def __init__(
         self,
@@ -43,11 +46,11 @@ class Refusal(Exception):
 
 
 class BrokenOff(Exception):
-    """The client has gone before its request had come."""
+    """The client left before it had sent the whole request, or the stream must end without a result."""
 
 
 def refusal(problem: ClocheError) -> Refusal:
-    """What went wrong, with the status that the clients have an exception for."""
+    """Translate a problem to the status for which the clients have an exception."""
     status = next((number for kind, number in _STATUS if isinstance(problem, kind)), 500)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if isinstance(problem, RequestRefused):
@@ -61,29 +64,28 @@ def refusal(problem: ClocheError) -> Refusal:
 
 
 async def answer(
-    send: Send, status: int, told: Any = None, headers: tuple[tuple[bytes, bytes], ...] = (), kind: bytes = JSON
+    send: Send, status: int, payload: Any = None, headers: tuple[tuple[bytes, bytes], ...] = (), kind: bytes = JSON
 ) -> None:
-    """Send one whole answer: JSON, or bytes as they are, or nothing."""
-    body = told if isinstance(told, bytes) else b"" if status == 204 else to_json(told).encode()
+    """Send a complete answer: bytes unchanged, other payloads as JSON, and no body with status 204."""
+    body = payload if isinstance(payload, bytes) else b"" if status == 204 else to_json(payload).encode()
     size = () if status == 204 else ((b"content-type", kind), (b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": [*size, *headers]})
     await send({"type": "http.response.body", "body": body})
 
 
 async def refuse(send: Send, problem: Refusal) -> None:
-    """Send an error, in the form that all of them have."""
-    told = {**problem.more, "message": problem.message, "code": problem.status}
-    await answer(send, problem.status, told, problem.headers)
+    payload = {**problem.more, "message": problem.message, "code": problem.status}
+    await answer(send, problem.status, payload, problem.headers)
 
 
 def header(scope: Scope, name: bytes) -> str:
-    """A header of a request, or nothing."""
+    """Return a header of a request, or an empty text."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     return next((value.decode("latin-1") for key, value in headers if key == name), "")
 
 
 async def body(receive: Receive) -> bytes:
-    """The whole body of a request."""
+    """Receive the whole body of a request."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
         whole: bytes = message.get("body", b"")
@@ -98,20 +100,20 @@ async def body(receive: Receive) -> bytes:
 
 
 async def json_body(receive: Receive) -> dict[str, Any]:
-    """The same as the JSON object that it is; nothing at all is an empty one."""
+    """Receive a body that is a JSON object; an empty body is an empty object."""
     data = await body(receive)
     try:
-        told = loads(data) if data else {}
+        fields = loads(data) if data else {}
     except (ValueError, RecursionError):
         raise Refusal(400, "The request is not JSON.") from None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise Refusal(400, "The request is not a JSON object.")
-    return told
+    return fields
 
 
-def line(told: dict[str, Any]) -> bytes:
-    """One line of a stream: ASCII alone, since clients cut their lines and characters carelessly."""
-    return to_json(told).encode() + b"\n"
+def line(fields: dict[str, Any]) -> bytes:
+    """Encode one line of a stream in ASCII, since clients may split lines within a character."""
+    return to_json(fields).encode() + b"\n"
 
 
 __all__ = ["BrokenOff", "Refusal", "answer", "body", "header", "json_body", "line", "refusal", "refuse"]

@@ -1,4 +1,4 @@
-"""E2B's control API: sandboxes are made, found, given time, paused and ended."""
+"""E2B's control API: creates, finds, extends, pauses and ends sandboxes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,18 @@ from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
 
-TIMEOUT_S = 300.0  # of a sandbox whose client does not say
+TIMEOUT_S = 300.0  # default lifetime of a sandbox
 _VERSIONS = frozenset(("v2", "v3"))
-_FIXED = frozenset(("metrics", "aliases", "tags"))  # second parts of a path that name no thing
+_FIXED = frozenset(
+    ("metrics", "aliases", "tags")
+)  # second segments of a path that are not the name of a sandbox or template
 _MIB = 1 << 20
-# The limits of a sandbox, where the operator allows them; None is as much as the operator allows.
+# The limits of a sandbox, reduced to the operator's maximum; None stands for that maximum.
 _MACHINE = {"timeout": None, "memory": 1 << 30, "cpu": 2.0, "disk": 1 << 30, "processes": 256, "output": None}
 
 
 class Control:
-    """Everything below /sandboxes, and what else the API has."""
+    """Answers the requests to /sandboxes, /templates and /snapshots."""
 
     def __init__(self, service: Service, directory: Directory) -> None:
         self._service, self._directory = service, directory
@@ -68,7 +70,7 @@ class Control:
         self._routes = {shape: Route(f"e2b:{'/'.join(('', *shape[1:]))}") for shape in self.operations}
 
     def find(self, scope: Scope) -> tuple[ControlOperation | None, str]:
-        """The operation that a request asks for, and the name in its path; None for one that this server lacks."""
+        """Return the operation for a request, or None if it is not supported, and the name in its path."""
         parts = _parts(scope)
         shape = (scope["method"], *parts)
         name = ""
@@ -86,14 +88,14 @@ class Control:
     async def answer(
         self, scope: Scope, receive: Receive, send: Send, caller: Caller, operation: ControlOperation | None, name: str
     ) -> None:
-        """Run the operation for a caller that was admitted to it."""
+        """Run the operation for an admitted caller."""
         if operation is None:
             raise _unsupported(next(iter(_parts(scope)), ""), f"{scope['method']} {scope['path']}")
         reply = await operation.handler(ControlRequest(scope, receive, caller, name))
-        await answer(send, reply.status, reply.told, reply.headers)
+        await answer(send, reply.status, reply.payload, reply.headers)
 
     async def wake(self, sandbox: E2bSandbox) -> bool:
-        """Whether a request can use the sandbox.  A paused one that resumes by itself does so now."""
+        """Return whether a request can use the sandbox, after resuming a paused one that has auto-resume."""
         view, sandboxes = sandbox.view, self._service.sandboxes
         if not view.paused and not sandbox.is_over:
             return True
@@ -107,38 +109,38 @@ class Control:
                 await sandboxes.resume(caller, view.id, sandbox.traits.timeout_s)
         return not view.paused
 
-    # --- made, and found again
+    # --- creating and listing
 
     async def _create(self, request: ControlRequest) -> Reply:
-        told = await request.body()
-        wanted = str(told.get("templateID") or "base")
-        snapshot = self._snapshots.find(request.caller, wanted)
-        network = checked_network(told)
+        body = await request.body()
+        template = str(body.get("templateID") or "base")
+        snapshot = self._snapshots.find(request.caller, template)
+        network = checked_network(body)
         for name in ("iam", "volumeMounts"):
-            if told.get(name):
+            if body.get(name):
                 raise Refusal(400, f"`{name}` is not supported by this server.")
-        ttl, resume = self._time_left(told), told.get("autoResume") or {}
+        ttl, resume = self._time_left(body), body.get("autoResume") or {}
         if not isinstance(resume, dict):
             raise Refusal(400, "autoResume is an object.")
         traits = Traits(
-            template=self._templates.find(wanted) if snapshot is None else wanted,
+            template=self._templates.find(template) if snapshot is None else template,
             timeout_s=ttl,
             auto_resume=bool(resume.get("enabled")),
-            is_secured=told.get("secure") is not False,
+            is_secured=body.get("secure") is not False,
             is_public=network.get("allowPublicTraffic") is not False,
             mask_host=str(network.get("maskRequestHost") or ""),
-            forgets=told.get("autoPauseMemory") is False,
-            internet=told.get("allow_internet_access"),
+            forgets=body.get("autoPauseMemory") is False,
+            internet=body.get("allow_internet_access"),
             network=network,
         )
-        wanted_sandbox = NewSandbox(
-            env=texts(told, "envVars"),
-            metadata=texts(told, "metadata"),
+        wanted = NewSandbox(
+            env=texts(body, "envVars"),
+            metadata=texts(body, "metadata"),
             ttl=ttl,
-            pauses=bool(told.get("autoPause")),
+            pauses=bool(body.get("autoPause")),
             snapshot=None if snapshot is None else snapshot.id,
         )
-        return Reply(201, self._made(request, await self._make(request, wanted_sandbox, traits)))
+        return Reply(201, self._made(request, await self._make(request, wanted, traits)))
 
     async def _make(self, request: ControlRequest, wanted: NewSandbox, traits: Traits) -> E2bSandbox:
         key = request.header(b"idempotency-key")
@@ -169,11 +171,11 @@ class Control:
         )
         return self._made(request, await self._make(request, wanted, replace(source.traits, timeout_s=ttl)))
 
-    def _time_left(self, told: dict[str, Any]) -> float:
-        request, most = seconds(told, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
-        if request > most:
+    def _time_left(self, body: dict[str, Any]) -> float:
+        ttl, most = seconds(body, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
+        if ttl > most:
             raise Refusal(400, f"Timeout cannot be greater than {most / 3600:g} hours.")
-        return max(request, 0.001)
+        return max(ttl, 0.001)
 
     def _made(self, request: ControlRequest, sandbox: E2bSandbox) -> dict[str, Any]:
         return {
@@ -188,21 +190,21 @@ class Control:
         }
 
     def _domain(self, request: ControlRequest) -> str:
-        """Below which sandboxes' ports have names."""
+        """Return the domain below which the ports of sandboxes have host names."""
         domain, port = self._service.configuration.ports_domain, request.header(b"host").rpartition(":")[2]
         return f"{domain}:{port}" if port.isdecimal() else domain
 
     async def _list(self, request: ControlRequest) -> Reply:
         query = request.query
-        wanted = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True))
-        wanted = {unquote(name): unquote(value) for name, value in wanted.items()}
+        metadata = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True))
+        metadata = {unquote(name): unquote(value) for name, value in metadata.items()}
         states = set(filter(None, query.get("state", "").split(","))) or {"running", "paused"}
         template = query.get("template")
         since = _timestamp(query["startedAfter"]) if "startedAfter" in query else 0.0
         found = [
             sandbox
             for sandbox in self._directory.all(request.caller)
-            if wanted.items() <= sandbox.view.record.metadata.items()
+            if metadata.items() <= sandbox.view.record.metadata.items()
             and sandbox.state in states
             and template in (None, sandbox.traits.template)
             and sandbox.view.record.created >= since
@@ -234,7 +236,7 @@ class Control:
             200,
             {
                 **self._listed(sandbox),
-                # Whoever has the token may run code, which is more than to look.
+                # The token lets its holder run code, so a key that may only read does not get it.
                 **({"envdAccessToken": sandbox.token} if request.caller.may("run") else {}),
                 "domain": self._domain(request),
                 "allowInternetAccess": traits.internet,
@@ -251,32 +253,32 @@ class Control:
         await self._service.sandboxes.kill(request.caller, sandbox.view.id)
         return Reply()
 
-    # --- how long
+    # --- lifetime
 
     async def _connect(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
-        ttl = self._time_left(told)
+        sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
+        ttl = self._time_left(body)
         async with sandbox.turn:
             was_paused = sandbox.view.paused
             if was_paused:
                 await self._service.sandboxes.resume(request.caller, sandbox.view.id, ttl)
-                if told.get("memory") is False or sandbox.traits.forgets:
+                if body.get("memory") is False or sandbox.traits.forgets:
                     await sandbox.forget(request.caller)
         if not was_paused and time() + ttl > sandbox.ends:
             await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": ttl})
         return Reply(201 if was_paused else 200, self._made(request, sandbox))
 
     async def _pause(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
+        sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
         async with sandbox.turn:
             if sandbox.view.paused:
                 raise Refusal(409, f"Sandbox {request.name} is already paused")
-            if told.get("memory") is False:
+            if body.get("memory") is False:
                 await sandbox.forget(request.caller)
             try:
                 await self._service.sandboxes.pause(request.caller, sandbox.view.id)
             except Refused as problem:
-                raise Refusal(400, problem.message) from None  # 409 would mean that it is paused already
+                raise Refusal(400, problem.message) from None  # to a client, 409 means that it is paused already
         return Reply()
 
     async def _resume(self, request: ControlRequest) -> Reply:
@@ -286,42 +288,42 @@ class Control:
         return await self._connect(request)
 
     async def _set_timeout(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._running(request), await request.body()
-        await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": self._time_left(told)})
+        sandbox, body = await self._running(request), await request.body()
+        await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": self._time_left(body)})
         return Reply()
 
     async def _refresh(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._running(request), await request.body()
-        ttl = self._time_left({"timeout": told.get("duration")})
+        sandbox, body = await self._running(request), await request.body()
+        ttl = self._time_left({"timeout": body.get("duration")})
         if time() + ttl > sandbox.ends:
             await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": ttl})
         return Reply()
 
     async def _running(self, request: ControlRequest) -> E2bSandbox:
-        """A sandbox that is not paused: clients before 2.5 resume a sandbox when it can be given no time."""
+        """Find a sandbox that is not paused.  Clients before 2.5 resume a sandbox when extending it answers 404."""
         sandbox = await self._directory.find(request.caller, request.name)
         if sandbox.view.paused:
             raise Gone(f"Sandbox {request.name} is not running.")
         return sandbox
 
     async def _set_network(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
+        sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
         kept = {name: value for name, value in sandbox.traits.network.items() if name in _INWARD}
-        sandbox.traits.network = {**checked_network({"network": told}), **kept}
-        sandbox.traits.internet = told.get("allow_internet_access")
+        sandbox.traits.network = {**checked_network({"network": body}), **kept}
+        sandbox.traits.internet = body.get("allow_internet_access")
         return Reply()
 
 
 _MISSING = {
     "volumes": "Volumes are not supported by this server: keep files in snapshots, or in persistent workspaces (/v1).",
-    "secrets": "Secrets are not supported by this server: pass what code may know as `envs`.",
-    "templates": "Templates cannot be built or tagged on this server: all sandboxes have its one environment.",
+    "secrets": "Secrets are not supported by this server: pass values that code may read as `envs`.",
+    "templates": "Templates cannot be built or tagged on this server: all sandboxes have the same environment.",
 }
 _MISSING["volumecontent"] = _MISSING["volumes"]
 
 
 def _parts(scope: Scope) -> list[str]:
-    """The segments of the path, without the version."""
+    """Return the segments of the path, without the version."""
     raw: bytes = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
     parts = [unquote(part) for part in raw.decode("latin-1").split("/") if part]
     return parts[1:] if parts and parts[0] in _VERSIONS else parts
@@ -330,7 +332,7 @@ def _parts(scope: Scope) -> list[str]:
 def _unsupported(family: str, request: str) -> Refusal:
     if family in _MISSING:
         return Refusal(400, _MISSING[family])
-    return Refusal(404, f"{request} is nothing that this server knows.")
+    return Refusal(404, f"{request} is not supported by this server.")
 
 
 _INWARD = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")

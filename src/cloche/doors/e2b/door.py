@@ -30,7 +30,9 @@ from cloche.service.service import Service
 log = logging.getLogger("cloche.e2b")
 
 ENVD, INTERPRETER = 49983, 49999
-_HOST = re.compile(r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)")  # port 0 would mean the server, which has names of its own
+_HOST = re.compile(
+    r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)"
+)  # port 0 stands for the server itself, which has its own host names
 _CONTROL = frozenset(
     ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "teams")
 )
@@ -41,7 +43,7 @@ _SLASHES = re.compile("^/{2,}")
 
 
 class E2bTarget(NamedTuple):
-    """Where a request goes: to a port of the sandbox with this name or token, or (port 0) to the server itself."""
+    """The target of a request: a port of the sandbox with this name or token, or the server itself (port 0)."""
 
     sandbox: str = ""
     port: int = 0
@@ -49,8 +51,6 @@ class E2bTarget(NamedTuple):
 
 
 class E2bDoor:
-    """Answers the requests of E2B's clients."""
-
     def __init__(self, service: Service, ports: PortDoor) -> None:
         self._service, self._ports = service, ports
         self._directory = Directory(service)
@@ -58,11 +58,11 @@ class E2bDoor:
         self._interpreter = Interpreter(service)
         self._identity, self._admission = Identity(service), RequestAdmission(service)
 
-    # --- where a request goes
+    # --- the target of a request
 
     @staticmethod
     def visit(scope: Scope) -> E2bTarget | None:
-        """Where a request to one of our host names goes; None when it is not E2B's."""
+        """Return the target of a request to one of our host names; None if no E2B client sent it."""
         sandbox = port = token = b""
         for name, value in scope["headers"]:
             if name == b"e2b-sandbox-id":
@@ -78,17 +78,17 @@ class E2bDoor:
             to_server = int(port) == ENVD and first in _CONTROL
             return E2bTarget() if to_server else E2bTarget(sandbox.decode("latin-1"), int(port))
         if token and first in _AGENT:
-            return E2bTarget("", ENVD, token.decode("latin-1"))  # the same clients, once connected, send neither
+            return E2bTarget("", ENVD, token.decode("latin-1"))  # once connected, the same clients send neither
         return E2bTarget() if first in _CONTROL or first == "files" else None
 
     @staticmethod
     def visit_by_host(name: str, ours: set[str]) -> E2bTarget | None:
-        """The same for a request to PORT-SANDBOX.NAME, where NAME is ours."""
+        """Return the target of a request to PORT-SANDBOX.NAME, where NAME is one of ours."""
         found = _HOST.fullmatch(name)
         return E2bTarget(found[2], int(found[1])) if found and found[3] in ours else None
 
     def declarations(self) -> Iterable[Declared]:
-        """Every address that E2B's clients use, with the access that it declares."""
+        """List every address that E2B's clients use, with its declared access."""
         for (method, *segments), operation in self._control.operations.items():
             yield Declared("E2B", method, "/".join(("", *(part or "{name}" for part in segments))), operation.access)
         for (method, path), route in envd.ROUTES.items():
@@ -193,12 +193,12 @@ class E2bDoor:
         text: str = scope["query_string"].decode("latin-1")
         query = parse_qs(text, keep_blank_values=True, errors="surrogateescape")
 
-        def given(name: str) -> str:
+        def value(name: str) -> str:
             return query.get(name, [""])[0]
 
         operation = "read" if scope["method"] in ("GET", "HEAD") else "write"
         sandbox = self._directory.signed(
-            given("path"), operation, given("username"), given("signature_expiration"), given("signature")
+            value("path"), operation, value("username"), value("signature_expiration"), value("signature")
         )
         if sandbox is None:
             raise Refusal(401, "invalid signature")
@@ -209,9 +209,9 @@ class E2bDoor:
     # --- admission
 
     def _admit(self, scope: Scope, receive: Receive, sandbox: E2bSandbox, access: Access) -> Receive:
-        """Admit a request to a sandbox as one of the key that made the sandbox, and bound its body."""
+        """Admit a request in the name of the key that made the sandbox, and limit the size of its body."""
         if access.scope in SCOPES:
-            self._admit_key(scope, access)  # a route whose declaration was forgotten
+            self._admit_key(scope, access)  # a route that declares no access
         elif sandbox.caller is None:
             raise Refusal(401, "The key that made this sandbox was revoked.")
         else:
@@ -231,7 +231,7 @@ class E2bDoor:
             try:
                 return await bounded()
             except RequestRefused as problem:
-                # Not as an error of ours: envd would send those inside an answer that is a success to HTTP.
+                # Not as a ClocheError, which envd would send inside an answer with the HTTP status 200.
                 raise refusal(problem) from None
 
         return translated

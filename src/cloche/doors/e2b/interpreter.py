@@ -1,4 +1,4 @@
-"""E2B's code interpreter: code in contexts, answered line by line as it runs."""
+"""E2B's code interpreter: runs code in contexts and streams the answer line by line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOMENT_S = 0.02
 _SHOWS = {"rows": 5000, "saved": True}  # clients expect whole tables
 _TEXT = b"text/plain; charset=utf-8"
 _NDJSON = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-_FIRST = ("python", "javascript")  # contexts that every sandbox has
+_FIRST = ("python", "javascript")  # languages of the contexts that every sandbox has
 
 
 class InterpreterCall(NamedTuple):
@@ -35,7 +35,7 @@ class InterpreterCall(NamedTuple):
     receive: Receive
     send: Send
     sandbox: E2bSandbox
-    name: str  # of the context that the path names, or nothing
+    name: str  # the context in the path, or an empty text
 
 
 class InterpreterRoute(NamedTuple):
@@ -60,7 +60,7 @@ class Interpreter:
         }
 
     def find(self, scope: Scope) -> tuple[InterpreterRoute | None, str]:
-        """The route of a request to port 49999, and the context that its path names."""
+        """Return the route of a request to port 49999, and the name of the context in its path."""
         parts = [unquote(part) for part in scope["path"].split("/") if part]
         name = parts[1] if len(parts) > 1 else ""
         return self.routes.get(
@@ -70,7 +70,7 @@ class Interpreter:
     async def answer(
         self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, route: InterpreterRoute | None, name: str
     ) -> None:
-        """Answer a request that was admitted; errors are plain text here."""
+        """Answer an admitted request; errors are plain text on this port."""
         try:
             if route is None:
                 raise Refusal(404, "Not Found")
@@ -116,15 +116,15 @@ class Interpreter:
         if context and language:
             raise Refusal(400, "Only one of context_id or language can be provided")
         name = None if context is None else (await self._find(sandbox, str(context))).id
-        spoken = "" if name else _language(language or "python")
+        known_language = "" if name else _language(language or "python")
         caller, sessions = sandbox.acting_caller, self._service.sessions
-        if spoken:
-            await sessions.default_context(caller, sandbox.view.id, spoken, HOME)
+        if known_language:
+            await sessions.default_context(caller, sandbox.view.id, known_language, HOME)
         run = await sessions.run(
             caller,
             sandbox.view.id,
             code,
-            language=spoken or None,
+            language=known_language or None,
             context=name,
             env=request.get("env_vars") or None,
             keep=0,
@@ -133,7 +133,7 @@ class Interpreter:
         await _stream(run, receive, send, sandbox)
 
     async def _contexts(self, sandbox: E2bSandbox) -> Sequence[ContextInfo]:
-        """The contexts, beginning with those that every E2B sandbox has."""
+        """List the contexts, beginning with those that every E2B sandbox has."""
         caller, sessions = sandbox.acting_caller, self._service.sessions
         for language in _FIRST:
             await sessions.default_context(caller, sandbox.view.id, language, HOME)
@@ -171,7 +171,7 @@ async def _stream(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -
 
 
 async def _rest(run: Run, lines: ExecutionLines, batch: list[LogEntry]) -> bytes:
-    """Output that has not ended its line, unless more of it comes in a moment."""
+    """Return an unfinished line of output, unless more of the line arrives within a moment."""
     await asyncio.sleep(_MOMENT_S)
     return b"" if batch and run.log.last > batch[-1].number and lines.waits() else lines.rest()
 

@@ -1,4 +1,4 @@
-"""What sandboxes use, as E2B's clients read it: measured when somebody asks, and kept for who asks again."""
+"""Resource usage for E2B's clients: measured on each request, and kept for later requests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.routing.access import Access
 from cloche.policy.caller import Caller
 
-_APART_S = 1.0  # two measurements, at least
+_APART_S = 1.0  # at least, between two measurements
 _MOST = 1000
 _FOREVER = 1e12
 
 
 class Measures:
-    """What clients ask about resources."""
-
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
@@ -33,7 +31,7 @@ class Measures:
         sandbox = await self._directory.find(request.caller, request.name)
         start, end = (request.number(name, default, 0, _FOREVER) for name, default in (("start", 0), ("end", _FOREVER)))
         await _measure(sandbox, request.caller)
-        return Reply(200, [told for told, _, _ in sandbox.measured if start <= told["timestampUnix"] <= end])
+        return Reply(200, [sample for sample, _, _ in sandbox.measured if start <= sample["timestampUnix"] <= end])
 
     async def _of_many(self, request: ControlRequest) -> Reply:
         found = {}
@@ -46,7 +44,9 @@ class Measures:
 
     async def _logs(self, request: ControlRequest) -> Reply:
         await self._directory.find(request.caller, request.name)
-        return Reply(200, {"logs": [], "logEntries": []})  # those of a machine's start, which there is none of
+        return Reply(
+            200, {"logs": [], "logEntries": []}
+        )  # E2B lists a virtual machine's boot log here; there is no machine
 
 
 async def _measure(sandbox: E2bSandbox, caller: Caller) -> None:
@@ -56,7 +56,7 @@ async def _measure(sandbox: E2bSandbox, caller: Caller) -> None:
         return
     usage, limits = await sandbox.service.sandboxes.usage(caller, sandbox.view.id), sandbox.view.limits
     share = (usage.cpu_time - cpu_before) / max(now - before, 0.01)
-    told: dict[str, Any] = {
+    sample: dict[str, Any] = {
         "timestamp": moment(now),
         "timestampUnix": int(now),
         "cpuCount": ceil(limits.cpu),
@@ -67,5 +67,5 @@ async def _measure(sandbox: E2bSandbox, caller: Caller) -> None:
         "diskUsed": usage.disk,
         "diskTotal": limits.disk_bytes,
     }
-    sandbox.measured.append((told, now, usage.cpu_time))
+    sandbox.measured.append((sample, now, usage.cpu_time))
     del sandbox.measured[:-_MOST]

@@ -1,4 +1,4 @@
-"""What E2B's clients wish of a network, held against what there is: a sandbox has its own loopback alone."""
+"""Checks the network settings of E2B's clients: a sandbox has only a loopback network."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from cloche.doors.e2b.answers import Refusal
 
-_WAYS_OUT = ("allowOut", "rules", "egressProxy")
+_OUTWARD = ("allowOut", "rules", "egressProxy")
 
 
-def checked_network(told: dict[str, Any]) -> dict[str, Any]:
-    """The rules of a request; those that would let something out are refused, since nothing gets out."""
-    network = told.get("network") or {}
+def checked_network(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the network settings of a request; settings for outgoing traffic are refused, since there is none."""
+    network = body.get("network") or {}
     if not isinstance(network, dict):
         raise Refusal(400, "network is an object.")
-    for name in _WAYS_OUT:
+    for name in _OUTWARD:
         if network.get(name):
             raise Refusal(400, f"network.{name} is not supported: sandboxes of this server have no way out.")
     if network.get("httpsPorts"):

@@ -1,4 +1,4 @@
-"""One request to E2B's control API, and what comes back."""
+"""A request to E2B's control API, and its reply."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ _ID = re.compile(r"[a-z]+_?[0-9a-f]{47}")
 
 @dataclass
 class ControlRequest:
-    """A request: who asks, for what, and what came along."""
-
     scope: Scope
     receive: Receive
     caller: Caller
@@ -31,19 +29,18 @@ class ControlRequest:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """What follows the question mark."""
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     async def body(self) -> dict[str, Any]:
-        """The JSON that came along; nothing is an empty object."""
+        """Receive the JSON body; an empty body is an empty object."""
         return await json_body(self.receive)
 
     def header(self, name: bytes) -> str:
-        """A header, or nothing."""
+        """Return a header, or an empty text."""
         return header(self.scope, name)
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        """A number in the query."""
+        """Return a number from the query."""
         try:
             value = float(self.query.get(name, default))
         except ValueError:
@@ -54,15 +51,13 @@ class ControlRequest:
 
 
 class Reply(NamedTuple):
-    """What is answered."""
-
     status: int = 204
-    told: Any = None
+    payload: Any = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Route(NamedTuple):
-    """What the metrics call a request."""
+    """The name of a request in the metrics."""
 
     path: str
 
@@ -82,39 +77,39 @@ def paged(
     request: ControlRequest,
     items: list[Any],
     key: Callable[[Any], str],
-    told: Callable[[Any], Any],
+    to_json: Callable[[Any], Any],
     *,
     ascending: bool = False,
 ) -> Reply:
-    """A page of a list in the order of its ids, and after which of them the next one begins: it may be gone by then."""
+    """Return one page of a list, ordered by id.  The token is the last id of the page, whose item may end meanwhile."""
     limit = int(request.number("limit", _PAGE, 1, _PAGE))
     items = sorted(items, key=key, reverse=not ascending)
     after = request.query.get("nextToken")
     if after:
         if not _ID.fullmatch(after):
-            raise Refusal(400, "nextToken is not one of ours.")
+            raise Refusal(400, "nextToken was not issued by this server.")
         items = [item for item in items if (key(item) > after if ascending else key(item) < after)]
     page = items[:limit]
     following = ((b"x-next-token", key(page[-1]).encode()),) if len(items) > limit else ()
-    return Reply(200, [told(item) for item in page], following)
+    return Reply(200, [to_json(item) for item in page], following)
 
 
 def moment(when: float) -> str:
-    """A time as E2B writes it."""
+    """Format a time as E2B does."""
     return datetime.fromtimestamp(when, UTC).isoformat().replace("+00:00", "Z")
 
 
-def texts(told: dict[str, Any], name: str) -> dict[str, str]:
-    """An object of texts in a body."""
-    value = told.get(name) or {}
+def texts(body: dict[str, Any], name: str) -> dict[str, str]:
+    """Return a field of a body that is an object of texts."""
+    value = body.get(name) or {}
     if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
         raise Refusal(400, f"{name} is an object of texts.")
     return value
 
 
-def seconds(told: dict[str, Any], name: str, default: float) -> float:
-    """A time in a body."""
-    value = told.get(name)
+def seconds(body: dict[str, Any], name: str, default: float) -> float:
+    """Return a field of a body that is a number of seconds."""
+    value = body.get(name)
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:

@@ -14,7 +14,7 @@ from cloche.model.result import CHART, TABLE, Display, Error
 from cloche.service.event_log import LogEntry
 from cloche.service.events import NoResult, OutputPiece
 
-# The field in which a client looks for each form; a form that is not here is in `extra`, under its own name.
+# The field in which clients look for each form; other forms go into `extra`, under their MIME types.
 _FIELDS = {
     "text/plain": "text",
     "text/html": "html",
@@ -38,25 +38,25 @@ class ExecutionLines:
     """Turns the events of one run into lines; a line of output that comes in several pieces is sent as one."""
 
     def __init__(self) -> None:
-        self._stream = self._text = ""  # output that has not ended its line
+        self._stream = self._text = ""  # the incomplete line of output
         self._waited = 0
 
     @property
     def is_unfinished(self) -> bool:
-        """Is there output that has not ended its line?"""
+        """Whether the last line of output is incomplete."""
         return bool(self._text)
 
     def waits(self) -> bool:
-        """May the client wait for more of that line?  A few times."""
+        """Return whether to wait for more of that line; true only a few times in a row."""
         self._waited += 1
         return self._waited <= _PATIENCE
 
     def of(self, entries: Iterable[LogEntry]) -> bytes:
-        """The lines for some events, without output at their end that has not ended its line."""
+        """Return the lines for some events, without an incomplete line of output at their end."""
         return b"".join(map(self._lines, entries))
 
     def rest(self) -> bytes:
-        """The output that has not ended its line, when no more of it has come."""
+        """Return the incomplete line of output, and forget it."""
         if not self._text:
             return b""
         stream, text, self._text, self._waited = self._stream, self._text, "", 0
@@ -79,7 +79,7 @@ class ExecutionLines:
 
 
 def result(shown: Display) -> dict[str, Any]:
-    """A display, in every form that it has."""
+    """Return a display, in all its forms."""
     fields: dict[str, Any] = {"type": "result", "is_main_result": shown.is_main, "extra": {}}
     for mime, value in shown.mime.items():
         field = _FIELDS.get(mime)
@@ -101,14 +101,14 @@ def result(shown: Display) -> dict[str, Any]:
 
 
 def unquoted(text: Any) -> Any:
-    """A text without the quotes of its Python repr."""
+    """Remove the quotes of a Python repr."""
     if isinstance(text, str) and len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     return text
 
 
 def data(table: dict[str, Any]) -> dict[str, list[Any]] | None:
-    """A table by columns; None when only a part of the table is there."""
+    """Return a table by columns, or None if the table was truncated."""
     if table.get("truncated"):
         return None
     names = [column["name"] for column in table["columns"]]
@@ -116,7 +116,7 @@ def data(table: dict[str, Any]) -> dict[str, list[Any]] | None:
 
 
 def chart(shown: dict[str, Any]) -> dict[str, Any]:
-    """A chart with every key that a client expects of its kind; further keys of ours stay."""
+    """Return a chart with every key that clients expect of its type; our additional keys remain."""
     kind = shown.get("type")
     fields: dict[str, Any] = {"title": None, "elements": [], **shown}
     if kind == "superchart":
@@ -128,7 +128,7 @@ def chart(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def error(problem: Error | ClocheError) -> dict[str, Any]:
-    """The reason why a cell did not succeed: its exception, or a limit, or a problem of the server."""
+    """Return the reason why a cell failed: its exception, a limit, or a problem of the server."""
     if isinstance(problem, Error) and problem.name:
         traceback = problem.traceback or ""
         return {"type": "error", "name": problem.name, "value": problem.message, "traceback": traceback}

@@ -1,4 +1,4 @@
-"""A sandbox as E2B's clients know it: its name, its token, and the properties that only they ask for."""
+"""Sandboxes as E2B's clients see them, with their names, their tokens and their E2B properties."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cloche.policy.caller import Caller
 from cloche.service.live import SandboxView
 from cloche.service.service import Service
 
-_OURS, _THEIRS = "sbx_", "sbx"  # E2B's name becomes part of a host name, which has no underscore
+_OURS, _THEIRS = "sbx_", "sbx"  # E2B's id becomes part of a host name, in which no underscore is allowed
 HOME = "/home/user"  # E2B's name for our /sandbox
-VERSION = "0.6.13"  # the version of envd, E2B's agent, whose interface ours has
+VERSION = "0.6.13"  # of envd, E2B's agent, whose API we implement
 
 
 def to_e2b(identity: str) -> str:
-    """Our id in E2B's form."""
+    """Convert our id to E2B's form."""
     return identity.replace(_OURS, _THEIRS, 1)
 
 
 def from_e2b(name: str) -> str:
-    """E2B's id in our form; our own id stays as it is."""
+    """Convert E2B's id to our form; our own id remains unchanged."""
     return name if name.startswith(_OURS) or not name.startswith(_THEIRS) else name.replace(_THEIRS, _OURS, 1)
 
 
@@ -36,11 +36,11 @@ class Traits:
     """The properties of a sandbox that only E2B's clients set."""
 
     template: str = "base"
-    timeout_s: float = 300.0  # given when it was made
-    auto_resume: bool = False  # when the next request comes
-    forgets: bool = False  # its memory, when it is paused
-    is_secured: bool = True  # running code needs the access token, which clients before version 2 do not send
-    is_public: bool = True  # its ports, for everyone who knows its name
+    timeout_s: float = 300.0  # as requested when the sandbox was created
+    auto_resume: bool = False  # on the next request
+    forgets: bool = False  # loses its memory when it is paused
+    is_secured: bool = True  # running code requires the access token, which clients before version 2 do not send
+    is_public: bool = True  # everyone who knows its name may use its ports
     mask_host: str = ""  # the Host header that a server inside sees
     internet: bool | None = None
     network: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Traits:
 
 
 class E2bSandbox:
-    """A living sandbox as E2B's clients see it; the same object for as long as the sandbox lives."""
+    """A living sandbox as E2B's clients see it; one object for the whole life of the sandbox."""
 
     def __init__(self, service: Service, view: SandboxView, token: str, traffic_token: str) -> None:
         self.service, self.view, self.token = service, view, token
@@ -63,12 +63,12 @@ class E2bSandbox:
 
     @property
     def caller(self) -> Caller | None:
-        """The caller whose key made the sandbox; None when that key was revoked."""
+        """The caller whose key made the sandbox; None if that key was revoked."""
         return self.service.sandboxes.owner_of(self.view.id)
 
     @property
     def acting_caller(self) -> Caller:
-        """The same for a request whose token was checked."""
+        """The caller for a request whose token was checked; raises Gone if the key was revoked."""
         caller = self.caller
         if caller is None:
             raise Gone(f"Sandbox {self.id} not found.")
@@ -95,31 +95,33 @@ class E2bSandbox:
 
     @property
     def state(self) -> str:
-        """The state in E2B's words."""
+        """E2B's name for the state."""
         return "paused" if self.view.paused else "running"
 
     async def forget(self, caller: Caller) -> None:
-        """End every process in it: what a start from the disk alone would not have."""
+        """End every process, as if the sandbox had been started from its disk alone."""
         await self.service.commands.kill_all(caller, self.view.id)
         await self.service.sessions.restart(caller, self.view.id)
 
-    def is_token(self, given: str) -> bool:
-        """Whether this is the access token.  A sandbox whose key was revoked has none."""
-        return hmac.compare_digest(given.encode(), self.token.encode()) and self.caller is not None
+    def is_token(self, token: str) -> bool:
+        """Return whether this is the access token.  It is void once the key was revoked."""
+        return hmac.compare_digest(token.encode(), self.token.encode()) and self.caller is not None
 
     def signature(self, path: str, operation: str, user: str, expiration: str) -> str:
-        """The signature in the signed address of a file; `operation` is "read" or "write"."""
+        """Return the signature for the signed address of a file; `operation` is "read" or "write"."""
         parts = [path, operation, user, self.token, *([expiration] if expiration else [])]
         digest = sha256(":".join(parts).encode("utf-8", "surrogateescape")).digest()
         return "v1_" + b64encode(digest).decode().rstrip("=")
 
 
 class Directory:
-    """The living sandboxes, by the names that E2B's clients have for them."""
+    """The living sandboxes by their E2B names."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._secret = token_bytes(32)  # tokens are derived from it, and end with the server like the sandboxes
+        self._secret = token_bytes(
+            32
+        )  # tokens are derived from it, and become void when the server ends, like the sandboxes
         self._known: dict[str, E2bSandbox] = {}
         service.sandboxes.when_ended(self._forget)
 
@@ -127,7 +129,7 @@ class Directory:
         self._known.pop(identity, None)
 
     def of(self, view: SandboxView) -> E2bSandbox:
-        """The E2B form of a sandbox."""
+        """Return the E2B form of a sandbox."""
         known = self._known.get(view.id)
         if known is None:
             token, traffic = self._token("envd", view.id), self._token("traffic", view.id)
@@ -135,11 +137,11 @@ class Directory:
         return known
 
     def knows(self, identity: str) -> bool:
-        """Whether a client of E2B's has asked for this sandbox before."""
+        """Return whether an E2B client has used this sandbox before."""
         return identity in self._known
 
     async def living(self, name: str) -> E2bSandbox | None:
-        """The sandbox of this name, whoever owns it: its token says who may use it."""
+        """Find a sandbox by its name, whoever owns it: its token decides who may use it."""
         identity = from_e2b(name)
         owner = self._service.sandboxes.owner_of(identity)
         if owner is None:
@@ -150,11 +152,11 @@ class Directory:
             return None
 
     def with_token(self, token: str) -> E2bSandbox | None:
-        """The sandbox with this access token.  Only sandboxes that were asked for here have given theirs out."""
+        """Find a sandbox by its access token.  Only sandboxes that E2B clients know have given out a token."""
         return next((sandbox for sandbox in self._there() if sandbox.is_token(token)), None)
 
     async def find(self, caller: Caller, name: str) -> E2bSandbox:
-        """A sandbox of the caller's; raises Gone."""
+        """Find a sandbox of the caller; raises Gone."""
         try:
             found = self.of(await self._service.sandboxes.view(caller, from_e2b(name)))
         except Gone:
@@ -164,15 +166,15 @@ class Directory:
         return found
 
     def all(self, caller: Caller) -> list[E2bSandbox]:
-        """The caller's living sandboxes."""
+        """List the caller's living sandboxes."""
         found = [self.of(view) for view in self._service.sandboxes.living(caller)]
         return [sandbox for sandbox in found if sandbox.is_there]
 
     def signed(self, path: str, operation: str, user: str, expiration: str, signature: str) -> E2bSandbox | None:
-        """The sandbox that a signed address is for.  The address does not name it; the signature does."""
-        given = signature.encode()
+        """Find the sandbox of a signed address.  The address does not name it; only the signature identifies it."""
+        expected = signature.encode()
         for sandbox in self._there():
-            if hmac.compare_digest(sandbox.signature(path, operation, user, expiration).encode(), given):
+            if hmac.compare_digest(sandbox.signature(path, operation, user, expiration).encode(), expected):
                 return sandbox
         return None
 

@@ -1,4 +1,4 @@
-"""Snapshots and forks: a sandbox's files for others to begin with.  Memory stays where it is (docs/e2b.md)."""
+"""Snapshots and forks: new sandboxes start with the files of another, but not its memory (docs/e2b.md)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ Make = Callable[[ControlRequest, E2bSandbox, Snapshot, float], Awaitable[dict[st
 
 
 class SnapshotRoutes:
-    """What clients ask about snapshots."""
-
     def __init__(self, service: Service, directory: Directory, make: Make, timeout_s: float) -> None:
         self._snapshots, self._directory, self._make, self._timeout_s = service.snapshots, directory, make, timeout_s
 
@@ -36,16 +34,16 @@ class SnapshotRoutes:
         }
 
     def find(self, caller: Caller, name: str) -> Snapshot | None:
-        """The snapshot that a client means."""
+        """Find a snapshot by the id or name that a client uses, with or without the tag."""
         bare = name.removesuffix(_TAG)
         return self._snapshots.find(caller, bare.replace(_THEIRS, _OURS, 1)) or self._snapshots.find(caller, bare)
 
     async def _take(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
+        sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
         if sandbox.view.paused:
             raise Refusal(409, "The sandbox is paused: connect to it first.")
         return Reply(
-            201, _told(await self._snapshots.take(request.caller, sandbox.view.id, str(told.get("name") or "")))
+            201, _json(await self._snapshots.take(request.caller, sandbox.view.id, str(body.get("name") or "")))
         )
 
     async def _list(self, request: ControlRequest) -> Reply:
@@ -55,7 +53,7 @@ class SnapshotRoutes:
             for known in self._snapshots.list(request.caller)
             if sandbox in ("", known.sandbox) and name in ("", known.name, known.id)
         ]
-        return paged(request, found, lambda known: known.id, _told)
+        return paged(request, found, lambda known: known.id, _json)
 
     async def _remove(self, request: ControlRequest) -> Reply:
         found = self.find(request.caller, request.name)
@@ -65,13 +63,13 @@ class SnapshotRoutes:
         return Reply()
 
     async def _fork(self, request: ControlRequest) -> Reply:
-        sandbox, told = await self._directory.find(request.caller, request.name), await request.body()
-        count = told.get("count") or 1
+        sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
+        count = body.get("count") or 1
         if not isinstance(count, int) or not 1 <= count <= _MOST_FORKS:
             raise Refusal(400, f"count may be 1 to {_MOST_FORKS}.")
         if sandbox.view.paused:
             raise Refusal(409, "The sandbox is paused: connect to it first.")
-        ttl = seconds(told, "timeout", self._timeout_s)
+        ttl = seconds(body, "timeout", self._timeout_s)
         snapshot = await self._snapshots.take(request.caller, sandbox.view.id)
         try:
             made = await asyncio.gather(*(self._one(request, sandbox, snapshot, ttl) for _ in range(count)))
@@ -89,6 +87,6 @@ class SnapshotRoutes:
             return {"error": {"code": found.status, "message": found.message}}
 
 
-def _told(snapshot: Snapshot) -> dict[str, Any]:
+def _json(snapshot: Snapshot) -> dict[str, Any]:
     name = snapshot.name or snapshot.id.replace(_OURS, _THEIRS, 1)
     return {"snapshotID": f"{name}{_TAG}", "names": [snapshot.name] if snapshot.name else []}

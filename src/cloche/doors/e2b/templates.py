@@ -1,4 +1,4 @@
-"""Templates: names that E2B's clients have for what a sandbox starts with.  There is one kind here."""
+"""E2B's templates.  All their names stand for the one environment of this server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ NAMES = ("base", "code-interpreter-v1", "code-interpreter-beta", "code-interpret
 
 
 class Templates:
-    """The names, all of them for our one runtime."""
-
     def operations(self) -> ControlOperations:
         return {
             ("GET", "templates"): ControlOperation(self._list, Access("read")),
@@ -19,7 +17,7 @@ class Templates:
         }
 
     def find(self, name: str) -> str:
-        """The template of this name, with whatever tag."""
+        """Find a template by its name, ignoring the tag."""
         known = name.partition(":")[0]
         if known == "mcp-gateway":
             raise Refusal(404, "There is no MCP gateway in sandboxes of this server; it speaks MCP itself, at /mcp.")

@@ -1,4 +1,4 @@
-"""E2B's agent in a sandbox, as its clients see it on port 49983: processes, files, watched folders."""
+"""The API of envd, E2B's agent in a sandbox, on port 49983: processes, files and watched folders."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class EnvdRoute(NamedTuple):
 
 
 def find(scope: Scope) -> EnvdRoute | None:
-    """The route of a request to port 49983."""
+    """Return the route of a request to port 49983."""
     path: str = scope["path"]
     return ROUTES.get((scope["method"], path)) or ROUTES.get(("*", path))
 
 
 async def envd(scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, route: EnvdRoute | None) -> None:
-    """Answer a request that was admitted."""
+    """Answer an admitted request."""
     call = Call(scope, receive, send, sandbox)
     needs_token = route is None or (route.access.scope != "public" and not route.is_signed)
     if needs_token and not sandbox.is_token(call.headers.get(b"x-access-token", "")):
@@ -91,7 +91,7 @@ async def _stream_input(call: Call) -> None:
 
 
 def _problem(call: Call, error: ClocheError) -> ConnectProblem:
-    """What went wrong; raises that the sandbox is gone."""
+    """Translate an error to Connect's form; raises Refusal if the sandbox is gone."""
     try:
         return problem_of(error)
     except Refusal as refusal:
@@ -112,7 +112,9 @@ async def _metrics(call: Call) -> None:
         {
             "ts": int(time()),
             "cpu_count": max(1, round(limits.cpu)),
-            "cpu_used_pct": round(100 * (usage.cpu_time - spent) / max(now - before, 0.001), 2),  # since last asked
+            "cpu_used_pct": round(
+                100 * (usage.cpu_time - spent) / max(now - before, 0.001), 2
+            ),  # since the last request
             "mem_total": limits.memory_bytes,
             "mem_used": usage.memory,
             "mem_cache": 0,

@@ -1,4 +1,4 @@
-"""One request to envd: its sandbox, and the user that it acts as."""
+"""A request to envd, with its sandbox and the user as whom it acts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ _MAX_TIME_S = 366 * 86400.0
 
 @dataclass
 class Call:
-    """A request."""
-
     scope: Scope
     receive: Receive
     send: Send
@@ -42,26 +40,25 @@ class Call:
 
     @cached_property
     def headers(self) -> dict[bytes, str]:
-        """The headers, by their names in lower case."""
+        """The headers, by lower-case name."""
         return {name.lower(): value.decode("latin-1") for name, value in self.scope["headers"]}
 
     @cached_property
     def user(self) -> User:
-        """On whose behalf."""
         return by_header(self.headers.get(b"authorization", ""), self.sandbox.traits.user)
 
     @property
     def time_s(self) -> float | None:
-        """How long it may take, if the client says so."""
-        given = self.headers.get(b"connect-timeout-ms", "")
-        if not given:
+        """The time limit in seconds, if the client sets one."""
+        text = self.headers.get(b"connect-timeout-ms", "")
+        if not text:
             return None
-        if not given.isdecimal() or len(given) > 15:
+        if not text.isdecimal() or len(text) > 15:
             raise ConnectProblem("invalid_argument", "Connect-Timeout-Ms is not a number")
-        return min(int(given) / 1000, _MAX_TIME_S) or None
+        return min(int(text) / 1000, _MAX_TIME_S) or None
 
     @property
     def keepalive_s(self) -> float:
-        """After so long a silence a stream says that it is still there."""
-        given = self.headers.get(b"keepalive-ping-interval", "")
-        return max(1.0, float(given)) if given.isdecimal() and len(given) < 6 else _KEEPALIVE_S
+        """The seconds of silence after which a stream sends a keepalive message."""
+        text = self.headers.get(b"keepalive-ping-interval", "")
+        return max(1.0, float(text)) if text.isdecimal() and len(text) < 6 else _KEEPALIVE_S

@@ -1,4 +1,4 @@
-"""Connect's protocol as E2B's clients speak it: JSON messages, one by one or in envelopes (connectrpc.com)."""
+"""The Connect protocol as E2B's clients use it: single JSON messages, or streams of envelopes (connectrpc.com)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _BY_ERRNO = {
     1: "permission_denied",
     13: "permission_denied",
     17: "already_exists",
-    20: "invalid_argument",  # no directory
-    21: "invalid_argument",  # a directory
+    20: "invalid_argument",  # not a directory
+    21: "invalid_argument",  # is a directory
     22: "invalid_argument",
     30: "permission_denied",  # read-only
-    36: "invalid_argument",  # too long a name
-    40: "invalid_argument",  # links that lead in a circle
+    36: "invalid_argument",  # name too long
+    40: "invalid_argument",  # loop of symbolic links
     95: "unimplemented",
 }
 
@@ -56,13 +56,12 @@ class ConnectProblem(Exception):
         super().__init__(message)
         self.code, self.message = code, message
 
-    def told(self) -> dict[str, str]:
-        """As the clients read it."""
+    def as_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
 
 
 def problem_of(error: ClocheError) -> ConnectProblem:
-    """What went wrong, with the code that the clients have an exception for; raises what is no code but a state."""
+    """Translate an error to the code for which clients have an exception; raises Refusal if the sandbox is gone."""
     if isinstance(error, FileMissing):
         return ConnectProblem("not_found", error.message)
     if isinstance(error, Gone):
@@ -80,38 +79,38 @@ def problem_of(error: ClocheError) -> ConnectProblem:
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    """A message."""
+    """Decode a message; an empty one is an empty object."""
     try:
-        told = loads(data) if data else {}
+        fields = loads(data) if data else {}
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise ConnectProblem("invalid_argument", "the message is not a JSON object")
-    return told
+    return fields
 
 
-async def reply(send: Send, told: dict[str, Any]) -> None:
-    """Answer a call that has one answer."""
-    await answer(send, 200, told)
+async def reply(send: Send, fields: dict[str, Any]) -> None:
+    """Answer a call that returns a single message."""
+    await answer(send, 200, fields)
 
 
 async def fail(send: Send, problem: ConnectProblem) -> None:
-    """The same with an error."""
-    await answer(send, _CODES[problem.code], problem.told())
+    """Answer such a call with an error."""
+    await answer(send, _CODES[problem.code], problem.as_json())
 
 
 def envelope(message: bytes, flags: int = 0) -> bytes:
-    """One message of a stream."""
+    """Wrap an encoded message for a stream."""
     return _HEAD.pack(flags, len(message)) + message
 
 
-def message(told: dict[str, Any]) -> bytes:
-    """The same, of what it tells."""
-    return envelope(to_json(told).encode())
+def message(fields: dict[str, Any]) -> bytes:
+    """Encode a message and wrap it for a stream."""
+    return envelope(to_json(fields).encode())
 
 
 async def envelopes(receive: Receive) -> AsyncIterator[dict[str, Any]]:
-    """The messages that a client streams to us, as they come."""
+    """Yield the messages that a client streams to us, as they arrive."""
     data, more = bytearray(), True
     while more:
         received = await receive()
@@ -130,22 +129,22 @@ async def envelopes(receive: Receive) -> AsyncIterator[dict[str, Any]]:
             if flags & _LAST:
                 return
             if flags:
-                raise ConnectProblem("unimplemented", "compressed messages are not taken")
+                raise ConnectProblem("unimplemented", "compressed messages are not supported")
             yield parsed(payload)
 
 
 async def only_message(receive: Receive) -> dict[str, Any]:
-    """The one message of a request whose answer is a stream."""
+    """Receive the single message of a request whose answer is a stream."""
     found: dict[str, Any] | None = None
-    async for told in envelopes(receive):
-        found = told
+    async for fields in envelopes(receive):
+        found = fields
     if found is None:
         raise ConnectProblem("invalid_argument", "the request has no message")
     return found
 
 
 class Stream:
-    """Messages on their way to a client, for as long as it listens."""
+    """A stream of messages to a client."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
@@ -153,7 +152,7 @@ class Stream:
         self.begun = self.left = False
 
     def watch(self, left: Any) -> None:
-        """Call `left` when the client has gone; the request must have come whole."""
+        """Call `left` when the client disconnects; the whole request must have been received."""
 
         async def wait() -> None:
             while (await self._receive())["type"] != "http.disconnect":
@@ -164,20 +163,20 @@ class Stream:
         self._watcher = asyncio.create_task(wait())
 
     async def tell(self, messages: bytes) -> None:
-        """Send messages, in their envelopes."""
+        """Send messages that are already wrapped."""
         await self._begin()
         await self._send({"type": "http.response.body", "body": messages, "more_body": True})
 
     async def finish(self, messages: bytes = b"", problem: ConnectProblem | None = None) -> None:
-        """Send the last ones, and how it ended; nothing to a client that has gone."""
+        """Send the last messages and the end of the stream, unless the client has left."""
         if self.left:
             return
         await self._begin()
-        told = b"{}" if problem is None else to_json({"error": problem.told()}).encode()
-        await self._send({"type": "http.response.body", "body": messages + envelope(told, _LAST)})
+        end = b"{}" if problem is None else to_json({"error": problem.as_json()}).encode()
+        await self._send({"type": "http.response.body", "body": messages + envelope(end, _LAST)})
 
     async def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching for the client's disconnection."""
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)

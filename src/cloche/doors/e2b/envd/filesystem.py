@@ -1,4 +1,4 @@
-"""E2B's `filesystem.Filesystem`: files and folders, looked at, made, moved and removed."""
+"""E2B's `filesystem.Filesystem`: describes, makes, moves and removes files and folders."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.errors import FileMissing, FileProblem
 from cloche.model.files import Details
 
-METADATA = "e2b."  # attributes of a file that clients know as its metadata begin so
+METADATA = "e2b."  # prefix of the file attributes that clients see as metadata
 _TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
 _LETTERS = {"directory": "d", "symlink": "L", "file": "-"}
 _EXISTS, _NO_FOLDER = 17, 20
 
 
 def entry(found: Details) -> dict[str, Any]:
-    """A file as clients read it; a link has the type of what it leads to."""
+    """Return a file in E2B's form; a link has the type of its target."""
     is_link = found.kind == "symlink"
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": found.path.rpartition("/")[2] or "/",
         "type": _TYPES.get(found.end_kind if is_link else found.kind, "FILE_TYPE_UNSPECIFIED"),
         "path": found.path,
@@ -34,14 +34,14 @@ def entry(found: Details) -> dict[str, Any]:
         "modifiedTime": _moment(found.modified),
     }
     if is_link:
-        told["symlinkTarget"] = found.end if found.end is not None else found.path
+        fields["symlinkTarget"] = found.end if found.end is not None else found.path
     if metadata := metadata_of(found.attributes):
-        told["metadata"] = metadata
-    return told
+        fields["metadata"] = metadata
+    return fields
 
 
 def metadata_of(attributes: dict[str, str]) -> dict[str, str]:
-    """What a client has written about a file."""
+    """Return the metadata that clients have set on a file."""
     return {name[len(METADATA) :]: value for name, value in attributes.items() if name.startswith(METADATA)}
 
 
@@ -49,32 +49,30 @@ def _moment(when: float) -> str:
     return datetime.fromtimestamp(max(when, 0), UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def path_in(call: Call, told: dict[str, Any], name: str = "path") -> str:
-    """A path in a message, made absolute."""
-    path = told.get(name) or ""
+def path_in(call: Call, request: dict[str, Any], name: str = "path") -> str:
+    """Return a path in a message as an absolute path."""
+    path = request.get(name) or ""
     if not isinstance(path, str):
         raise ConnectProblem("invalid_argument", f"{name} is not a text")
     return call.user.resolve(path)
 
 
-async def stat(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """What is at a path."""
-    return {"entry": entry(await call.service.files.describe(call.caller, call.identity, path_in(call, told)))}
+async def stat(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    return {"entry": entry(await call.service.files.describe(call.caller, call.identity, path_in(call, request)))}
 
 
-async def list_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """What is in a folder, and below it as deep as is asked for."""
-    depth = told.get("depth") or 1
+async def list_dir(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    depth = request.get("depth") or 1
     if type(depth) is not int or depth < 1:
         raise ConnectProblem("invalid_argument", "depth should be at least one")
-    path = path_in(call, told)
+    path = path_in(call, request)
     entries = await call.service.files.describe_all(call.caller, call.identity, path, depth=depth)
     return {"entries": [entry(found) for found in entries]}
 
 
-async def make_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """Make a folder, and those on the way."""
-    path = path_in(call, told)
+async def make_dir(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    """Make a folder and its missing parents."""
+    path = path_in(call, request)
     try:
         is_new, found = await call.service.files.make_folder(call.caller, call.identity, path)
     except FileProblem as problem:
@@ -86,16 +84,15 @@ async def make_dir(call: Call, told: dict[str, Any]) -> dict[str, Any]:
     return {"entry": entry(found)}
 
 
-async def move(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """Rename or move a file or folder."""
-    old, new = path_in(call, told, "source"), path_in(call, told, "destination")
+async def move(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    old, new = path_in(call, request, "source"), path_in(call, request, "destination")
     found = await call.service.files.rename_described(call.caller, call.identity, old, new)
     return {"entry": entry(found)}
 
 
-async def remove(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """Remove a file, or a folder with all that is in it; one that is not there is removed already."""
-    path = path_in(call, told)
+async def remove(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    """Remove a file, or a folder with its contents; a missing one is no error."""
+    path = path_in(call, request)
     try:
         await call.service.files.remove(call.caller, call.identity, path)
     except FileMissing:

@@ -1,4 +1,4 @@
-"""E2B's `process.Process`: commands and terminals, which go on when no client listens."""
+"""E2B's `process.Process`: commands and terminals, which keep running without a client."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from cloche.service.event_log import LogEntry, LogReader
 from cloche.service.events import OutputPiece
 from cloche.service.live import SandboxView
 
-REMEMBERED_S = 30.0  # a client can connect to a process for so long after its end
-KILLED_S = 5.0  # to wait for the end of a process that was killed
+REMEMBERED_S = 30.0  # for which a client can still connect to a process that has ended
+KILLED_S = 5.0  # to wait for a killed process to end
 _CHUNK, _TERMINAL_CHUNK = 32 << 10, 16 << 10  # bytes of output in one message
-_KEPT = 64 << 10  # bytes of output in the result, which only other doors show: there may be many processes
-_LOG = 2 << 20  # characters of events: a client may be half of that behind before the process waits
-_LOOK_AGAIN_S = 1.0  # while the sandbox is paused, and time stands still in it
+_KEPT = 64 << 10  # bytes of output in the result; small, since only other APIs show it and there may be many processes
+_LOG = 2 << 20  # characters of events: a client may lag half of that behind before the process waits
+_LOOK_AGAIN_S = 1.0  # while the sandbox is paused, and its clock with it
 _SIGNALS = {"SIGNAL_SIGKILL": 9, "SIGNAL_SIGTERM": 15}
-_IN_WORDS = {
+_SIGNAL_NAMES = {
     1: "hangup",
     2: "interrupt",
     3: "quit",
@@ -66,10 +66,9 @@ class EnvdProcess:
         command.task.add_done_callback(lambda _: self._end())
 
     def limit(self, seconds: float) -> None:
-        """Kill the process after so many seconds, whether or not a client listens then.
+        """Kill the process after this many seconds, whether or not a client is connected then.
 
-        The engine's own time limit is no use here: it also ends processes that this one left behind, and E2B's agent
-        does not.
+        The engine's own time limit does not fit: it also ends the children of the process, and E2B's agent does not.
         """
         self._alarm = asyncio.get_running_loop().call_later(seconds, self._time_is_up)
 
@@ -91,7 +90,7 @@ class EnvdProcess:
             self._alarm.cancel()
 
     def output(self, entries: list[LogEntry]) -> bytes:
-        """The output among some events, as messages."""
+        """Return the output among some events, as messages."""
         parts = []
         size = _TERMINAL_CHUNK if self.is_terminal else _CHUNK
         for entry in entries:
@@ -104,14 +103,14 @@ class EnvdProcess:
         return b"".join(parts)
 
     def end(self) -> bytes:
-        """How it ended, as a message; raises when the sandbox ended with it, or when its time was up."""
+        """Return the final status as a message; raises if the sandbox has ended, or if the time was up."""
         status = self.command.status
         if status is None:
-            raise BrokenOff  # a stream that breaks off means to the client that the sandbox is gone
+            raise BrokenOff  # to a client, an incomplete stream means that the sandbox is gone
         if self._killing is not None:
             raise ConnectProblem("deadline_exceeded", _DEADLINE)
         if status < 0:
-            words = f"signal: {_IN_WORDS.get(-status, f'signal {-status}')}"
+            words = f"signal: {_SIGNAL_NAMES.get(-status, f'signal {-status}')}"
             fields: dict[str, Any] = {"exitCode": -1, "exited": False, "status": words, "error": words}
         else:
             words = f"exit status {status}"
@@ -138,7 +137,7 @@ class EnvdProcesses:
         return [program for program in self._by_pid.values() if program.ended is None]
 
     def find(self, request: dict[str, Any], *, ended: bool = False) -> EnvdProcess:
-        """The process that a request names; with `ended`, it may be one that ended lately."""
+        """Find the process that a request names; with `ended`, also one that has ended recently."""
         selector = request.get("process")
         if not isinstance(selector, dict):
             raise ConnectProblem("invalid_argument", "no process is selected")
@@ -157,7 +156,7 @@ class EnvdProcesses:
 
 
 def processes_of(sandbox: E2bSandbox) -> EnvdProcesses:
-    """The processes of a sandbox that E2B's clients have started."""
+    """Return the processes that E2B's clients have started in a sandbox."""
     if sandbox.programs is None:
         sandbox.programs = EnvdProcesses()
     found = sandbox.programs
@@ -169,7 +168,7 @@ def processes_of(sandbox: E2bSandbox) -> EnvdProcesses:
 
 
 async def start(call: Call, stream: Stream) -> None:
-    """Start a process and stream its events until it ends; it goes on when the client leaves."""
+    """Start a process and stream its events until it ends; it keeps running when the client leaves."""
     request = await only_message(call.receive)
     time_s = call.time_s
     program = await _started(call, request)
@@ -185,7 +184,7 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
         raise ConnectProblem("invalid_argument", "no command is given")
     for name, kind in (("args", list), ("envs", dict), ("cwd", str)):
         if not isinstance(config.get(name) or kind(), kind):
-            raise ConnectProblem("invalid_argument", f"{name} is not of the form that it should have")
+            raise ConnectProblem("invalid_argument", f"{name} has the wrong type")
     if not isinstance(request.get("tag") or "", str):
         raise ConnectProblem("invalid_argument", "tag is not a text")
     user = call.user
@@ -220,7 +219,7 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
 
 
 async def connect(call: Call, stream: Stream) -> None:
-    """Stream the events of a process from now on; for one that has just ended, how it ended."""
+    """Stream the new events of a process; for one that has just ended, only its final status."""
     request = await only_message(call.receive)
     deadline = None if call.time_s is None else monotonic() + call.time_s
     program = processes_of(call.sandbox).find(request, ended=True)
@@ -248,7 +247,7 @@ async def _relay(call: Call, stream: Stream, program: EnvdProcess, reader: LogRe
             if output or not entries:
                 await stream.tell(output or _KEEPALIVE)
     if program.command.status == -9 and _has_ended(call):
-        raise BrokenOff  # it was killed with its sandbox, and the agent was just quick enough to tell
+        raise BrokenOff  # it was killed with its sandbox, and the agent just had time to report that
     try:
         output += program.end()
     except ConnectProblem as problem:
@@ -264,7 +263,7 @@ def _has_ended(call: Call) -> bool:
 
 async def stream_input(call: Call) -> dict[str, Any]:
     """Write the input that a client streams to a process, in order."""
-    call.scope.setdefault("state", {})["patient"] = True  # it says nothing for as long as nothing is typed
+    call.scope.setdefault("state", {})["patient"] = True  # such a request is silent while nothing is typed
     program: EnvdProcess | None = None
     try:
         async with asyncio.timeout(call.time_s), AsyncExitStack() as in_use:
@@ -285,12 +284,11 @@ async def stream_input(call: Call) -> dict[str, Any]:
 
 
 async def list_all(call: Call, _: dict[str, Any]) -> dict[str, Any]:
-    """The processes that were started here and have not ended."""
+    """List the running processes that E2B's clients have started."""
     return {"processes": [_info(program) for program in processes_of(call.sandbox).running()]}
 
 
 async def send_input(call: Call, request: dict[str, Any]) -> dict[str, Any]:
-    """Write to a process."""
     program = processes_of(call.sandbox).find(request)
     async with program.command.in_use():
         await _write(program, request.get("input"))
@@ -298,7 +296,7 @@ async def send_input(call: Call, request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def close_stdin(call: Call, request: dict[str, Any]) -> dict[str, Any]:
-    """Nothing more comes on its standard input; again, or after its end, that is nothing new."""
+    """Close the standard input of a process.  To repeat that, or to do it after its end, is no error."""
     program = processes_of(call.sandbox).find(request, ended=True)
     if program.is_terminal:
         raise ConnectProblem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
@@ -309,14 +307,14 @@ async def close_stdin(call: Call, request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def send_signal(call: Call, request: dict[str, Any]) -> dict[str, Any]:
-    """Kill a process, or ask it to end; one that was killed is gone when this is answered."""
+    """Send SIGTERM or SIGKILL to a process; the answer to SIGKILL waits for its end."""
     program = processes_of(call.sandbox).find(request)
     number = _SIGNALS.get(str(request.get("signal")))
     if number is None:
         raise ConnectProblem("invalid_argument", f"invalid signal: {request.get('signal')}")
     await program.command.signal(number)
     if number == 9:
-        # Not for ever: its output may wait for a client that does not take it.
+        # With a time limit, since its output may wait for a client that reads nothing.
         await asyncio.wait({program.command.task}, timeout=KILLED_S)
     return {}
 
@@ -348,14 +346,14 @@ def _info(program: EnvdProcess) -> dict[str, Any]:
     return fields
 
 
-async def _write(program: EnvdProcess, given: Any) -> None:
+async def _write(program: EnvdProcess, source: Any) -> None:
     kind = "pty" if program.is_terminal else "stdin"
-    if not isinstance(given, dict) or not isinstance(given.get(kind), str):
+    if not isinstance(source, dict) or not isinstance(source.get(kind), str):
         raise ConnectProblem("internal", f"this process takes its input as `{kind}`")
     if not program.is_terminal and not program.takes_input:
         raise ConnectProblem("internal", "stdin not enabled or closed")
     try:
-        data = b64decode(given[kind])
+        data = b64decode(source[kind])
     except (Error, ValueError):
         raise ConnectProblem("invalid_argument", "the input is not base64") from None
     await program.command.write(data)

@@ -1,4 +1,4 @@
-"""E2B's `/files`: whole files in and out, with a token or by a signed address."""
+"""E2B's `/files`: reads and writes whole files, with a token or by a signed address."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from cloche.service.files import OpenFile
 _BYTES = b"application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _METADATA = b"x-metadata-"
-_MAX_UNSIZED = 64 << 20  # bytes of a file whose size the kernel does not tell
+_MAX_UNSIZED = 64 << 20  # bytes of a file whose size the kernel reports as 0
 _INERT = [(name.lower().encode(), value.encode()) for name, value in INERT.items()]
 
 
 async def files(call: Call) -> None:
-    """A request to `/files`."""
+    """Answer a request to `/files`."""
     query = dict(
         parse_qsl(call.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
     )
@@ -50,7 +50,7 @@ async def files(call: Call) -> None:
 
 
 def _check(call: Call, query: dict[str, str], operation: str) -> None:
-    """Is this somebody who may?"""
+    """Check the access token or the signature of a request."""
     if call.sandbox.is_token(call.headers.get(b"x-access-token", "")):
         return
     signature, expiration = query.get("signature", ""), query.get("signature_expiration", "")
@@ -63,7 +63,7 @@ def _check(call: Call, query: dict[str, str], operation: str) -> None:
         raise Refusal(401, "signature is already expired")
 
 
-# --- out
+# --- reading
 
 
 async def _read(call: Call, path: str, *, with_body: bool) -> None:
@@ -103,16 +103,16 @@ async def _stream(call: Call, status: int, headers: list[tuple[bytes, bytes]], f
     await call.send({"type": "http.response.start", "status": status, "headers": headers})
     left = length
     async for piece in file:
-        piece = piece[:left]  # never more than was promised, though the file may grow
+        piece = piece[:left]  # never more than Content-Length promises, even if the file grows
         left -= len(piece)
         await call.send({"type": "http.response.body", "body": piece, "more_body": left > 0})
         if not left:
             return
-    raise BrokenOff  # less than was promised: it shrank meanwhile, and the client sees that something is missing
+    raise BrokenOff  # the file has shrunk: an incomplete body tells the client
 
 
 async def _unsized(file: OpenFile) -> bytes:
-    """A file that seems to be empty; those of /proc are not."""
+    """Read a file of size 0; files in /proc have contents nevertheless."""
     found = bytearray()
     async for piece in file:
         found += piece
@@ -133,23 +133,23 @@ def _range(wanted: str, size: int) -> tuple[int, int, int]:
     return start, end - start + 1, 206
 
 
-# --- in
+# --- writing
 
 
-async def _write(call: Call, user: User, given: str | None) -> None:
+async def _write(call: Call, user: User, target: str | None) -> None:
     attributes = _attributes(call)
     receive = _unpacked(call)
     kind = call.headers.get(b"content-type", "").partition(";")[0].strip().lower()
     written: list[str] = []
     if kind == "application/octet-stream":
-        if not given:
-            raise Refusal(400, "path is required for a body that is the file itself")
-        written.append(user.resolve(given))
+        if not target:
+            raise Refusal(400, "path is required with application/octet-stream")
+        written.append(user.resolve(target))
         await _store(call, written[0], _pieces(receive), attributes)
     elif kind == "multipart/form-data":
         try:
             async for name, pieces in parts(Request(call.scope, receive)):
-                path = user.resolve(given or name)
+                path = user.resolve(target or name)
                 if path in written:
                     raise Refusal(
                         400, f"you cannot upload multiple files to the same path '{path}' in one upload request"
@@ -168,7 +168,7 @@ async def _write(call: Call, user: User, given: str | None) -> None:
 
 async def _store(call: Call, path: str, pieces: AsyncIterator[bytes], attributes: dict[str, str]) -> None:
     try:
-        # In place, as envd does it: a client that watches the folder sees the file made, given its owner, and written.
+        # In place, as envd does: a client that watches the folder sees the file created, chowned and written.
         await call.service.files.write(call.caller, call.identity, path, pieces, in_place=True, attributes=attributes)
     except FileMissing:
         raise Refusal(404, f"path '{path}' does not exist") from None
@@ -183,13 +183,13 @@ def _attributes(call: Call) -> dict[str, str]:
         if key.startswith(_METADATA):
             text = value.decode("latin-1")
             if key == _METADATA or not all(" " <= character <= "~" for character in text):
-                raise Refusal(400, "names and values of metadata are printable ASCII")
+                raise Refusal(400, "names and values of metadata must be printable ASCII")
             found[METADATA + key[len(_METADATA) :].decode("ascii", "replace")] = text
     return found
 
 
 def _unpacked(call: Call) -> Receive:
-    """The body as it was before it was compressed."""
+    """Return a `receive` that decompresses the body."""
     encoding = call.headers.get(b"content-encoding", "identity").strip().lower()
     if encoding in ("", "identity"):
         return call.receive
@@ -198,19 +198,19 @@ def _unpacked(call: Call) -> Receive:
     unpacker = zlib.decompressobj(wbits=31)
 
     async def receive() -> Message:
-        held = unpacker.unconsumed_tail
+        packed = unpacker.unconsumed_tail
         more = True
-        if not held:
+        if not packed:
             message = await call.receive()
             if message["type"] != "http.request":
                 return message
-            held, more = message.get("body", b""), message.get("more_body", False)
+            packed, more = message.get("body", b""), message.get("more_body", False)
         try:
-            body = unpacker.decompress(held, 1 << 20)  # a little grows large: never more at once than can be passed on
+            body = unpacker.decompress(packed, 1 << 20)  # bounded: a small body may expand to a huge one
         except zlib.error as problem:
             raise Refusal(400, f"error decompressing request body: {problem}") from None
         if not more and not unpacker.eof and not unpacker.unconsumed_tail:
-            raise Refusal(400, "error decompressing request body: it breaks off")
+            raise Refusal(400, "error decompressing request body: it is incomplete")
         return {"type": "http.request", "body": body, "more_body": not unpacker.eof}
 
     return receive
@@ -236,19 +236,19 @@ def _refused(problem: FileProblem, path: str) -> Refusal:
     return Refusal(status, problem.message)
 
 
-# --- put together
+# --- composing
 
 
 async def compose(call: Call) -> None:
-    """Make one file of several, which are gone then."""
-    told = await json_body(call.receive)
-    sources, destination = told.get("source_paths"), told.get("destination")
+    """Join several files into one, and remove them."""
+    request = await json_body(call.receive)
+    sources, destination = request.get("source_paths"), request.get("destination")
     if not isinstance(sources, list) or not sources or not all(isinstance(path, str) for path in sources):
         raise Refusal(400, "source_paths must not be empty")
     if not isinstance(destination, str) or not destination:
         raise Refusal(400, "destination is required")
     try:
-        user = named(str(told.get("username") or call.sandbox.traits.user))
+        user = named(str(request.get("username") or call.sandbox.traits.user))
         paths, target = [user.resolve(path) for path in sources], user.resolve(destination)
     except ConnectProblem as problem:
         raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None

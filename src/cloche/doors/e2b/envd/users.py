@@ -1,6 +1,6 @@
-"""The users that E2B's clients may name, and what their paths mean.
+"""The users that E2B's clients may name, and their home folders.
 
-There is one user behind the wall: `root` is a name and a home of its own, and no more rights (docs/e2b.md).
+A sandbox has one real user: `root` has another name and another home, but no more rights (docs/e2b.md).
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ _NAMES = {0: "root", 1000: "user"}
 
 
 class User(NamedTuple):
-    """Somebody in the sandbox."""
-
     name: str
     home: str
 
     def resolve(self, path: str) -> str:
-        """An absolute path: relative ones start at this user's home."""
+        """Make a path absolute; a relative path starts at this user's home."""
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
         elif path.startswith("~"):
@@ -32,36 +30,34 @@ class User(NamedTuple):
         path = path if path.startswith("/") else f"{self.home}/{path}"
         return normpath(path).replace("//", "/")
 
-    def environment_with(self, given: Mapping[str, str]) -> dict[str, str]:
-        """A sandbox's environment, with what says who this is unless that was chosen; the usual home was not."""
-        chosen = {name: value for name, value in given.items() if (name, value) != ("HOME", _HOMES["user"])}
+    def environment_with(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Add this user's variables to an environment, unless it sets them; the default HOME does not count as set."""
+        chosen = {name: value for name, value in env.items() if (name, value) != ("HOME", _HOMES["user"])}
         return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, **chosen}
 
 
 def named(name: str) -> User:
-    """The user of this name."""
+    """Find a user by name."""
     if name not in _HOMES:
         raise ConnectProblem("unauthenticated", f"invalid username: '{name}'")
     return User(name, _HOMES[name])
 
 
-def by_header(authorization: str, usual: str) -> User:
-    """The user whom a request names, by basic authentication without a password."""
-    kind, _, given = authorization.partition(" ")
+def by_header(authorization: str, default: str) -> User:
+    """Return the user that a request names, in basic authentication without a password."""
+    kind, _, credentials = authorization.partition(" ")
     if kind.lower() != "basic":
-        return named(usual)
+        return named(default)
     try:
-        name = b64decode(given, validate=True).decode().partition(":")[0]
+        name = b64decode(credentials, validate=True).decode().partition(":")[0]
     except (Error, ValueError):
         raise ConnectProblem("unauthenticated", "the user cannot be read from the authorization") from None
-    return named(name or usual)
+    return named(name or default)
 
 
 def owner(uid: int) -> str:
-    """The name of a file's owner."""
     return _NAMES.get(uid) or ("nobody" if uid == 65534 else str(uid))
 
 
 def group(gid: int) -> str:
-    """The name of a file's group."""
     return _NAMES.get(gid) or ("nogroup" if gid == 65534 else str(gid))

@@ -1,4 +1,4 @@
-"""Folders that clients watch: as a stream, or asked for again and again."""
+"""Folders that clients watch, over a stream or by polling."""
 
 from __future__ import annotations
 
@@ -30,57 +30,57 @@ _KEEPALIVE = message({"keepalive": {}})
 
 
 class Watcher(NamedTuple):
-    """A folder that is watched, and what its watcher wants to know."""
+    """A watched folder, and the options of its client."""
 
     watch: FileWatch
     path: str
     with_entry: bool
     turn: asyncio.Lock
 
-    async def told(self, call: Call, change: Change) -> dict[str, Any] | None:
-        """A change as clients read it; what arrives under a new name was created, for them."""
+    async def event(self, call: Call, change: Change) -> dict[str, Any] | None:
+        """Return a change in E2B's form, in which a file that was moved here was created."""
         kind = "create" if change.arrived else change.kind
         if kind not in _TYPES:
             return None
-        event: dict[str, Any] = {"name": relpath(change.path, self.path), "type": _TYPES[kind]}
+        fields: dict[str, Any] = {"name": relpath(change.path, self.path), "type": _TYPES[kind]}
         if self.with_entry and kind in _WITH_ENTRY:
             try:
-                event["entry"] = entry(await call.service.files.describe(call.caller, call.identity, change.path))
+                fields["entry"] = entry(await call.service.files.describe(call.caller, call.identity, change.path))
             except (FileMissing, FileProblem):
-                pass  # gone meanwhile
-        return event
+                pass  # it was removed meanwhile
+        return fields
 
 
-async def _watched(call: Call, told: dict[str, Any]) -> Watcher:
-    path = path_in(call, told)
-    watch = await call.service.files.watch(call.caller, call.identity, path, recursive=bool(told.get("recursive")))
-    return Watcher(watch, path, bool(told.get("includeEntry")), asyncio.Lock())
+async def _watched(call: Call, request: dict[str, Any]) -> Watcher:
+    path = path_in(call, request)
+    watch = await call.service.files.watch(call.caller, call.identity, path, recursive=bool(request.get("recursive")))
+    return Watcher(watch, path, bool(request.get("includeEntry")), asyncio.Lock())
 
 
 async def watch_dir(call: Call, stream: Stream) -> None:
-    """Tell what changes in a folder, as it happens."""
-    told = await only_message(call.receive)
+    """Stream the changes in a folder."""
+    request = await only_message(call.receive)
     deadline = None if call.time_s is None else monotonic() + call.time_s
-    watcher = await _watched(call, told)
-    telling = asyncio.create_task(_tell(call, watcher, stream, deadline))
+    watcher = await _watched(call, request)
+    sending = asyncio.create_task(_send(call, watcher, stream, deadline))
     try:
-        stream.watch(telling.cancel)
-        await asyncio.wait({telling})
-        if not telling.cancelled():
-            telling.result()
+        stream.watch(sending.cancel)
+        await asyncio.wait({sending})
+        if not sending.cancelled():
+            sending.result()
     finally:
-        telling.cancel()
+        sending.cancel()
         await watcher.watch.close()
 
 
-async def _tell(call: Call, watcher: Watcher, stream: Stream, deadline: float | None) -> None:
+async def _send(call: Call, watcher: Watcher, stream: Stream, deadline: float | None) -> None:
     await stream.tell(_STARTED)
     while True:
         begin = monotonic()
         patience = call.keepalive_s if deadline is None else max(min(call.keepalive_s, deadline - begin), 0)
         change = await watcher.watch.next_change(patience)
         if change is not None:
-            event = await watcher.told(call, change)
+            event = await watcher.event(call, change)
             if event is not None:
                 await stream.tell(message({"filesystem": event}))
         elif deadline is not None and monotonic() >= deadline:
@@ -95,32 +95,31 @@ def _watchers(call: Call) -> dict[str, Watcher]:
     return call.sandbox.watchers
 
 
-def _find(call: Call, told: dict[str, Any]) -> tuple[str, Watcher]:
-    name = str(told.get("watcherId"))
+def _find(call: Call, request: dict[str, Any]) -> tuple[str, Watcher]:
+    name = str(request.get("watcherId"))
     watcher = _watchers(call).get(name)
     if watcher is None:
         raise ConnectProblem("not_found", f"watcher with id {name} not found")
     return name, watcher
 
 
-async def create_watcher(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """Watch a folder; what changes there is asked for by and by."""
+async def create_watcher(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    """Watch a folder whose changes the client polls."""
     name = "w" + token_hex(10)
-    _watchers(call)[name] = await _watched(call, told)
+    _watchers(call)[name] = await _watched(call, request)
     return {"watcherId": name}
 
 
-async def get_watcher_events(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """What has changed since it was asked for last."""
-    _, watcher = _find(call, told)
+async def get_watcher_events(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes since the last poll."""
+    _, watcher = _find(call, request)
     async with watcher.turn:
-        events = [await watcher.told(call, change) for change in await watcher.watch.drain()]
+        events = [await watcher.event(call, change) for change in await watcher.watch.drain()]
     return {"events": [event for event in events if event is not None]}
 
 
-async def remove_watcher(call: Call, told: dict[str, Any]) -> dict[str, Any]:
-    """Watch it no longer."""
-    name, watcher = _find(call, told)
+async def remove_watcher(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    name, watcher = _find(call, request)
     del _watchers(call)[name]
     await watcher.watch.close()
     return {}
