@@ -111,7 +111,7 @@ async def test_who_waits_is_not_passed_by_who_comes_later():
     crowd = Crowd(door)
     await crowd.add("a", "x")
     await crowd.add("b", "x")
-    door._memory._left = float(PLENTY)  # there is room again, and nobody has noticed yet
+    door._memory._free = float(PLENTY)  # there is room again, and nobody has noticed yet
 
     await crowd.add("c", "y")
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.conftest import Server
 
-from cloche.service.workspaces.scan import Found
+from cloche.service.workspaces.scan import ScannedEntry
 
 Serve = Callable[..., Server]
 
@@ -26,8 +26,8 @@ class Box:
     def __init__(self, client: httpx2.Client, **wish: Any) -> None:
         answer = client.post("/v1/sandboxes", json=wish)
         assert answer.status_code == 201, answer.text
-        self.told = answer.json()
-        self.id, self.workspace = self.told["id"], self.told["workspace"]
+        self.fields = answer.json()
+        self.id, self.workspace = self.fields["id"], self.fields["workspace"]
         self._client, self.path = client, f"/v1/sandboxes/{self.id}"
 
     def run(self, code: str) -> str:
@@ -103,7 +103,7 @@ def test_all_that_can_be_kept_is_kept(http: httpx2.Client) -> None:
     first.end()
     second = Box(http, workspace=first.workspace)
     assert second.workspace == first.workspace
-    assert second.told["persistent"] is True
+    assert second.fields["persistent"] is True
     assert second.run(LOOK) == seen
     names = second.names()
     assert "a/b/empty" in names
@@ -135,8 +135,8 @@ def test_one_sandbox_at_a_time_has_it(http: httpx2.Client) -> None:
     assert (again.status_code, again.json()["error"]["kind"]) == (409, "refused")
     assert box.id in again.json()["error"]["message"]
     assert http.delete(place).status_code == 409
-    told = http.get(place).json()
-    assert (told["open"], told["sandbox"], told["files"]) == (True, box.id, 0)
+    fields = http.get(place).json()
+    assert (fields["open"], fields["sandbox"], fields["files"]) == (True, box.id, 0)
     box.end()
     assert http.get(place).json()["open"] is False
     assert http.delete(place).status_code == 204
@@ -189,7 +189,7 @@ def test_they_are_listed_in_pages(http: httpx2.Client) -> None:
 def test_a_sandbox_that_is_not_persistent_leaves_nothing(http: httpx2.Client) -> None:
     before = http.get("/v1/workspaces", params={"limit": 1000}).json()["items"]
     box = Box(http)
-    assert (box.told["persistent"], box.workspace) == (False, None)
+    assert (box.fields["persistent"], box.workspace) == (False, None)
     box.put("x", b"1")
     box.end()
     assert http.get("/v1/workspaces", params={"limit": 1000}).json()["items"] == before
@@ -238,8 +238,8 @@ def test_an_upload_of_many_is_kept(http: httpx2.Client) -> None:
     assert http.post(f"{first.path}/files", files=parts).status_code == 200
     assert first.post("folders", {"path": "new/folder"}).status_code == 200
     assert http.patch(f"{first.path}/files/up%2F7", json={"new_path": "moved"}).status_code == 200
-    told = http.get(f"/v1/workspaces/{first.workspace}").json()
-    assert told["files"] == 50
+    fields = http.get(f"/v1/workspaces/{first.workspace}").json()
+    assert fields["files"] == 50
     first.end()
     second = Box(http, workspace=first.workspace)
     assert second.read("moved") == b"7"
@@ -312,8 +312,8 @@ def test_what_was_acknowledged_survives_a_kill(serve: Serve) -> None:
     server = serve(folder="one")
     with server.client() as client:
         assert client.get(box.path).json()["state"] == "lost"
-        told = client.get(f"/v1/workspaces/{box.workspace}").json()
-        assert (told["open"], told["sandbox"], told["files"]) == (False, box.id, 4)
+        fields = client.get(f"/v1/workspaces/{box.workspace}").json()
+        assert (fields["open"], fields["sandbox"], fields["files"]) == (False, box.id, 4)
         again = Box(client, workspace=box.workspace)
         assert again.names() == FRESH | {"put", "cell", "command", "folder", "streamed"}
         assert (again.read("put"), again.read("cell"), again.read("command")) == (b"1", b"2", b"3\n")
@@ -404,9 +404,9 @@ def test_old_ones_are_removed(serve: Serve) -> None:
     assert server.stop() == 0
     place = folder_of(server, old.workspace) / "manifest"
     about, _, rest = place.read_text().partition("\n")
-    told = json.loads(about)
-    told.update(saved=time.time() - 10_000, opened=time.time() - 10_000)
-    place.write_text(json.dumps(told) + "\n" + rest)
+    fields = json.loads(about)
+    fields.update(saved=time.time() - 10_000, opened=time.time() - 10_000)
+    place.write_text(json.dumps(fields) + "\n" + rest)
     server = serve("--persistent-age", "3600", folder="one")
     with server.client() as client:
         deadline = time.monotonic() + 5
@@ -477,8 +477,8 @@ GOOD = ["a/b", "file", 0o644, 3, 1, 2, 3, True, None]
 
 
 def test_an_honest_entry_is_taken() -> None:
-    found = Found(GOOD)
-    assert (found.path, found.kept.kind, found.kept.size, found.sure) == ("a/b", "file", 3, True)
+    found = ScannedEntry(GOOD)
+    assert (found.path, found.entry.kind, found.entry.size, found.sure) == ("a/b", "file", 3, True)
 
 
 BAD = [
@@ -501,8 +501,8 @@ BAD = [
 
 @pytest.mark.parametrize("change", BAD, ids=repr)
 def test_an_entry_that_makes_no_sense_is_refused(change: dict[int, Any]) -> None:
-    told: list[Any] = list(GOOD)
+    fields: list[Any] = list(GOOD)
     for place, value in change.items():
-        told[place] = value
+        fields[place] = value
     with pytest.raises((ValueError, TypeError)):
-        Found(told)
+        ScannedEntry(fields)

@@ -1,13 +1,13 @@
-"""A fair, bounded queue: who wants to run waits for a place and for memory, and no key stands in another's way.
+"""A fair, bounded queue: each run waits for a free place and for memory, and keys do not block each other.
 
     async with admission.slot(caller.key_id, limits.memory_bytes, limits.cpu):
-        …                                                               # `Busy` instead when there was no place in time
+        …                                                               # raises `Busy` if no place was free in time
 
-Keys take turns, so a key with a thousand runs waiting delays another key's first by one run.  When the queue is full,
-the key that has most in it gives up its last place to one that has less.
+Keys take turns, so a key with a thousand waiting runs delays another key's first run by one run only.  When the queue
+is full, the key with the most waiting runs gives up its last place to a key that has fewer.
 
-A run counts for memory with little of its limit, since most need little; what it really takes shows in the next
-measurement.  A run is always let in when none is running: nothing is ever stuck.
+A new run is counted with a small part of its memory limit, since most runs need little; its real use shows in the next
+measurement.  When nothing is running, the next run is always let in, so the queue cannot get stuck.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cloche.policy.refusals import Busy
 from cloche.service.host_memory import HostMemory
 
 _LIKELY = 64 << 20  # bytes that a run is likely to need at most
-_FRESH_S = 0.1  # how long a measurement of memory is good for, and how often it is repeated while memory is short
-_FORGET_S = 1.0  # by then a run has taken the memory that it was let in with
+_FRESH_S = 0.1  # how long a measurement of memory is valid, and how often it is repeated while memory is short
+_SETTLED_S = 1.0  # after this time a run's memory shows in measurements
 _LONGEST_ADVICE_S = 60.0
 
 
@@ -36,7 +36,7 @@ class State:
     waiting: int
     waiting_by_key: dict[str, int]
     cpu: float
-    """Cores that the runs have been promised."""
+    """The sum of the CPU limits of all runs, in cores."""
 
 
 class Admission:
@@ -55,7 +55,7 @@ class Admission:
         self._runs_at_once, self._queue, self._wait_s = runs_at_once, queue, wait_s
         self._now = now
         self._memory = _Memory(available_memory or HostMemory(), memory_reserve)
-        self._turns: dict[str, deque[Slot]] = {}  # who waits, by key; the first key is next
+        self._turns: dict[str, deque[Slot]] = {}  # waiting runs, by key; the first key is next
         self._running = self._waiting = 0
         self._cpu = 0.0
         self._usual_s = 1.0  # how long runs have taken lately
@@ -63,26 +63,25 @@ class Admission:
         self._closed = False
 
     def slot(self, key_id: str, memory_bytes: int, cpu: float = 1.0) -> Slot:
-        """A place for one run: wait for it with `async with`."""
+        """A place for one run.  `async with` waits for it."""
         return Slot(self, key_id, min(memory_bytes, _LIKELY), cpu)
 
     def state(self) -> State:
-        """How many run and wait."""
         by_key = {key: len(slots) for key, slots in self._turns.items()}
         return State(self._running, self._waiting, by_key, self._cpu)
 
     def is_full(self) -> bool:
-        """Would somebody who came now have to wait?"""
+        """Return whether a new run would have to wait."""
         return self._waiting > 0 or not self._has_room(Slot(self, "", _LIKELY, 0.0))
 
     def close(self) -> None:
-        """Let nobody in any more; who waits is handed back with `Busy`."""
+        """Let no more runs in, and refuse those that wait with `Busy`."""
         self._closed = True
         for slots in list(self._turns.values()):
             for slot in list(slots):
                 self._turn_away(slot, self._closing())
 
-    # What slots call
+    # --- called by slots
 
     async def enter(self, slot: Slot) -> None:
         """Wait until the slot is let in."""
@@ -100,7 +99,7 @@ class Admission:
         self._advance()
         try:
             refusal = await slot.answer
-        except BaseException:  # cancelled, maybe after it was let in and before it could notice
+        except BaseException:  # cancelled, maybe after the slot was let in but before this task woke up
             if slot.since is not None:
                 self.leave(slot)
             else:
@@ -112,7 +111,7 @@ class Admission:
             raise refusal
 
     def leave(self, slot: Slot) -> None:
-        """The run has ended."""
+        """Give the place back when the run has ended."""
         if slot.since is not None:
             self._usual_s += 0.1 * (self._now() - slot.since - self._usual_s)
             self._memory.give_back(slot)
@@ -122,7 +121,7 @@ class Admission:
             self._advance()
 
     def _advance(self) -> None:
-        """Let in whoever is next, for as long as there is room."""
+        """Let the next runs in while there is room."""
         while self._waiting:
             key = next(iter(self._turns))
             slot = self._turns[key][0]
@@ -134,7 +133,7 @@ class Admission:
             self._let_in(slot)
             slot.reply(None)
         if self._waiting and self._running < self._runs_at_once:
-            # Memory is short, and nothing announces that there is more.
+            # Memory is short, and no event announces that more has become available.
             if self._recheck is None:
                 self._recheck = asyncio.get_running_loop().call_later(_FRESH_S, self._check_again)
         elif self._recheck is not None:
@@ -157,7 +156,7 @@ class Admission:
         self._memory.take(slot)
 
     def _make_place_for(self, slot: Slot) -> None:
-        """Have a place in the queue: a free one, or the last one of a key that has more of them."""
+        """Find a place in the queue: a free one, or the last place of a key that has more."""
         if self._waiting < self._queue:
             return
         own = len(self._turns.get(slot.key_id, ()))
@@ -176,7 +175,7 @@ class Admission:
         slot.reply(refusal)
 
     def _forget(self, slot: Slot) -> None:
-        """Who waited does not any more, and passes its turn on."""
+        """Remove a waiting run, and pass its turn on."""
         if slot in self._turns.get(slot.key_id, ()):
             self._remove(slot)
             self._advance()
@@ -199,7 +198,7 @@ class Admission:
         return f"Try again in {self._retry_after():.0f} s, or run less at once."
 
     def _retry_after(self) -> float:
-        """Seconds until those who wait now are likely to have had their turn."""
+        """Estimate the seconds until all runs that wait now have been let in."""
         return min(_LONGEST_ADVICE_S, max(1.0, self._usual_s * (self._waiting + 1) / self._runs_at_once))
 
 
@@ -211,10 +210,10 @@ class Slot:
     def __init__(self, admission: Admission, key_id: str, need: int, cpu: float) -> None:
         self._admission, self.key_id, self.need, self.cpu = admission, key_id, need, cpu
         self.since: float | None = None  # when it was let in
-        self.answer: asyncio.Future[Busy | None] | None = None  # to who waits: None is "come in"
+        self.answer: asyncio.Future[Busy | None] | None = None  # for the waiting task; None lets it in
 
     def reply(self, refusal: Busy | None) -> None:
-        """Wake who waits."""
+        """Wake the waiting task."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(refusal)
 
@@ -228,32 +227,32 @@ class Slot:
 
 
 class _Memory:
-    """What is left for runs: measured now and then, less what those are likely to take that were let in lately."""
+    """Memory available to runs: the last measurement, less the likely needs of runs that were let in since."""
 
     def __init__(self, available: Callable[[], int | None], reserve: int) -> None:
         self._available, self._reserve = available, reserve
-        self._left, self._measured = 0.0, float("-inf")
-        self._young: set[Slot] = set()  # let in a moment ago: what they need does not show in a measurement yet
+        self._free, self._measured = 0.0, float("-inf")
+        self._young: set[Slot] = set()  # let in a moment ago: measurements do not show their memory yet
 
     def has(self, need: int, now: float) -> bool:
-        """Is there enough for one more?"""
+        """Return whether there is enough memory for one more run."""
         if now - self._measured > _FRESH_S:
             available = self._available()
             self._young = {slot for slot in self._young if self._is_young(slot, now)}
             taken = self._reserve + sum(slot.need for slot in self._young)
-            self._left, self._measured = float("inf") if available is None else available - taken, now
-        return self._left >= need
+            self._free, self._measured = float("inf") if available is None else available - taken, now
+        return self._free >= need
 
     def take(self, slot: Slot) -> None:
-        """One is let in."""
-        self._left -= slot.need
+        """Count a run that is let in."""
+        self._free -= slot.need
         self._young.add(slot)
 
     def give_back(self, slot: Slot) -> None:
-        """One has ended; what an older one had was measured and not counted."""
+        """Uncount a run that has ended.  The memory of an older run was measured, not counted."""
         self._young.discard(slot)
         if self._is_young(slot, self._measured):
-            self._left += slot.need
+            self._free += slot.need
 
     def _is_young(self, slot: Slot, at: float) -> bool:
-        return slot.since is not None and slot.since > at - _FORGET_S
+        return slot.since is not None and slot.since > at - _SETTLED_S

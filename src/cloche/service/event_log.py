@@ -60,7 +60,7 @@ class EventLog:
 
     def __init__(self, most: int, on_add: Callable[[LogEntry], None] | None = None) -> None:
         self._most, self._on_add = most, on_add
-        self._kept: deque[LogEntry] = deque()
+        self._entries: deque[LogEntry] = deque()
         self._characters = _Characters()
         self._waiting: set[asyncio.Future[None]] = set()
         self._readers: set[LogReader] = set()
@@ -89,11 +89,11 @@ class EventLog:
     def _append(self, event: LoggedEvent, size: int) -> None:
         self.last += 1
         entry = LogEntry(self.last, event, size)
-        self._kept.append(entry)
+        self._entries.append(entry)
         self.size += size
         self.added += size
-        while self.size > self._most and len(self._kept) > 1:
-            self.size -= self._kept.popleft().size
+        while self.size > self._most and len(self._entries) > 1:
+            self.size -= self._entries.popleft().size
         if self._on_add is not None:
             self._on_add(entry)
         self.wake()
@@ -144,9 +144,9 @@ class EventLog:
         twice its size.
         """
         key = form, id(value)
-        kept = self._encoded.get(key)
-        if kept is not None:
-            return kept[1]
+        cached = self._encoded.get(key)
+        if cached is not None:
+            return cached[1]
         text = encode()
         if self._readers:
             self._encoded[key] = value, text  # with the value, since its id is free for another once it is gone
@@ -170,10 +170,10 @@ class EventLog:
 
     def since(self, after: int) -> list[LogEntry]:
         """The events that are kept after number `after`; a Gap stands for those that are not."""
-        first = self._kept[0].number if self._kept else self.last + 1
+        first = self._entries[0].number if self._entries else self.last + 1
         if after + 1 < first:
-            return [LogEntry(first - 1, Gap(after + 1, first - 1), _ENTRY), *self._kept]
-        return [self._kept[index] for index in range(after + 1 - first, len(self._kept))]
+            return [LogEntry(first - 1, Gap(after + 1, first - 1), _ENTRY), *self._entries]
+        return [self._entries[index] for index in range(after + 1 - first, len(self._entries))]
 
     async def change(self, patience_s: float | None) -> bool:
         """Wait until something is added or read; False when nothing was in time."""

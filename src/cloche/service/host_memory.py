@@ -1,4 +1,4 @@
-"""How much memory is left: on the host, and below the limits of the control groups that this process is in."""
+"""Measures the memory that is still available on the host and within the control groups of this process."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-# limit, use, and which line of memory.stat says how much of the use is file cache that can be dropped
+# the files with limit and use, and the line of memory.stat that counts the file cache, which the kernel can drop
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file"),
     2: ("memory.max", "memory.current", b"inactive_file"),
 }
-_NONE = 1 << 60  # version 1 writes "no limit" as a number that is larger
+_NO_LIMIT = 1 << 60  # version 1 writes "no limit" as a larger number
 
 
 class HostMemory:
-    """Call it for the number of bytes that are left; None where nobody can tell."""
+    """Call it to get the number of available bytes, or None if that cannot be measured."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._meminfo = f"{proc}/meminfo"
-        groups = _groups(f"{proc}/self")  # found once: a server stays where it was started
+        groups = _groups(f"{proc}/self")  # looked up once: a server stays in the groups that it was started in
         self._groups = [group for group in groups if os.path.exists(f"{group[1]}/{_FILES[group[0]][0]}")]
 
     def __call__(self) -> int | None:
-        """The smallest of what the host and each group have left."""
-        left = [amount for group in self._groups if (amount := _left_in(*group)) is not None]
+        """The smallest amount that is available, on the host or in any of the groups."""
+        amounts = [amount for group in self._groups if (amount := _available_in(*group)) is not None]
         host = _line(_read(self._meminfo), b"MemAvailable:")
         if host is not None:
-            left.append(host * 1024)
-        return max(0, min(left)) if left else None
+            amounts.append(host * 1024)
+        return max(0, min(amounts)) if amounts else None
 
 
-def _left_in(version: int, group: str) -> int | None:
-    """What a group has left, or None when it has no limit; the ones above it have theirs."""
+def _available_in(version: int, group: str) -> int | None:
+    """The bytes that a group may still use, or None when the group itself has no limit."""
     limit_file, use_file, cache_line = _FILES[version]
     limit = _read(f"{group}/{limit_file}").strip()
-    if not limit.isdigit() or int(limit) >= _NONE:
+    if not limit.isdigit() or int(limit) >= _NO_LIMIT:
         return None
     use = _read(f"{group}/{use_file}").strip()
     cache = _line(_read(f"{group}/memory.stat"), cache_line) or 0
@@ -67,7 +67,7 @@ def _own_groups(text: str) -> dict[int, str]:
 
 
 def _upwards(point: Path, path: str, root: str) -> Iterator[Path]:
-    # In a container the mount shows a part of the tree alone, while the path may be told from the tree's top.
+    # In a container the mount shows only a part of the tree, while the path may begin at the top of the tree.
     inside = path.removeprefix(root.rstrip("/")) if path.startswith(root) else path
     group = point / inside.lstrip("/")
     if not group.is_dir():

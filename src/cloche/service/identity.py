@@ -1,4 +1,4 @@
-"""Names that nobody can guess."""
+"""Ids that cannot be guessed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from time import time
 
 
 def new_id(kind: str, when: float | None = None) -> str:
-    """An id that sorts by its time and cannot be guessed: 144 random bits."""
+    """Make an id that sorts by its time and cannot be guessed: it has 144 random bits."""
     milliseconds = int((time() if when is None else when) * 1000)
     return f"{kind}_{milliseconds:011x}{token_hex(18)}"

@@ -167,7 +167,7 @@ class Lifecycle:
             await live.gone.wait()
             return
         self._leaving[live.id] = live
-        for task in (live.ending, live.saver):
+        for task in (live.ending, live.saving_task):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
         try:
@@ -178,9 +178,9 @@ class Lifecycle:
             self.note(live.record)
             try:
                 await self._last_events(live)
-                if live.keeping is not None:
-                    await live.keeping.close()
-                    await self._workspaces.release(live.keeping.workspace)
+                if live.saver is not None:
+                    await live.saver.close()
+                    await self._workspaces.release(live.saver.workspace)
             finally:
                 live.happened("sandbox.ended", {"reason": reason})
                 live.feed.end()

@@ -18,7 +18,7 @@ from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.commands import SandboxCommands
 from cloche.service.event_log import EventLog
 from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, OutputPiece
-from cloche.service.workspaces.save import Keeping
+from cloche.service.workspaces.save import WorkspaceSaver
 
 FOLLOWED_S = 60.0  # the feed gets output while a client follows it, and for this long afterwards
 MAX_FEED = 4 << 20  # characters of recent events in a sandbox
@@ -36,8 +36,8 @@ class LiveSandbox:
         self.pauses = False  # pause instead of ending when the time is up
         self.time_left_s = 0.0  # when it was paused
         self.ending: asyncio.Task[None] | None = None
-        self.keeping: Keeping | None = None  # of a persistent sandbox
-        self.saver: asyncio.Task[None] | None = None
+        self.saver: WorkspaceSaver | None = None  # of a persistent sandbox
+        self.saving_task: asyncio.Task[None] | None = None
         self._uses = 0
         self._idle_since = monotonic()
         self._followed = -FOLLOWED_S
@@ -67,8 +67,8 @@ class LiveSandbox:
 
     async def save(self) -> None:
         """Save the files of a persistent sandbox.  Call it before a change is acknowledged: a crash may follow."""
-        if self.keeping is not None:
-            await self.keeping.save()
+        if self.saver is not None:
+            await self.saver.save()
 
     async def save_after(self, result: Result) -> None:
         """Save after a run.  A run that ended the sandbox reports that itself."""
@@ -80,8 +80,8 @@ class LiveSandbox:
 
     async def save_if_possible(self) -> None:
         """Save where no request waits.  Problems go to the feed."""
-        if self.keeping is not None and not self.box.paused:
-            await self.keeping.save_if_possible()
+        if self.saver is not None and not self.box.paused:
+            await self.saver.save_if_possible()
 
     def is_busy(self) -> bool:
         return bool(self._uses or self.commands.running())

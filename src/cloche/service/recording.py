@@ -1,4 +1,4 @@
-"""The part of a result that the store keeps: everything small, and the beginning of the rest."""
+"""Cuts a result for the store: small parts are kept whole, large ones only up to a limit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SUMMARY = 1000  # characters of the text form of a display that is left out
 
 
 def recorded(result: Result, run_id: str, context: str) -> tuple[str, bool]:
-    """The JSON that the store keeps of a result, and whether that is all of it.
+    """The JSON of a result for the store, and whether it is complete.
 
-    A large chart is not encoded only to be thrown away: sizes are estimated first.
+    Sizes are estimated first, so that a large chart is not encoded only to be thrown away.
     """
     if characters_of(result, MAX_RECORDED) <= MAX_RECORDED:
         text = to_json(result_fields(result, run_id, context))

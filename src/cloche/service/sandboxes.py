@@ -30,7 +30,7 @@ from cloche.service.live import LiveSandbox, SandboxView
 from cloche.service.runs import current
 from cloche.service.snapshots import Snapshots
 from cloche.service.verbs import verb
-from cloche.service.workspaces.save import Keeping
+from cloche.service.workspaces.save import WorkspaceSaver
 from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
@@ -120,11 +120,11 @@ class Sandboxes:
         box = self._box(request, identity)
         self._lifecycle.reserve()
         meter = self._keyring.meter(caller)
-        record, keeping, counted = None, None, False
+        record, saver, counted = None, None, False
         try:
             meter.begin_sandbox()
             counted = True
-            keeping = await self._keeping(caller, box, identity, request)
+            saver = await self._workspace_saver(caller, box, identity, request)
             record = SandboxRecord(
                 id=identity,
                 owner=caller.owner,
@@ -135,15 +135,15 @@ class Sandboxes:
                 limits=box.limits.as_dict(),
                 metadata=metadata,
                 expires=now + ttl,
-                persistent=keeping is not None,
-                workspace=None if keeping is None else keeping.workspace.id,
+                persistent=saver is not None,
+                workspace=None if saver is None else saver.workspace.id,
             )
             live = LiveSandbox(box, record, idle_timeout, meter)
             live.pauses = request.pauses
             self._journal.note(record)
             await box.open()
-            if keeping is not None:
-                await keeping.fill([mount.target for mount in checked_mounts(request.mounts)])
+            if saver is not None:
+                await saver.fill([mount.target for mount in checked_mounts(request.mounts)])
             if request.snapshot is not None:
                 await self._snapshots.fill(caller, request.snapshot, box)
             self._lifecycle.audit.note(caller, "sandbox.create", record.id, {"limits": record.limits})
@@ -154,13 +154,13 @@ class Sandboxes:
             await box.close()
             if record is not None:
                 self._lifecycle.note(replace(record, state="ended", ended=time(), reason="it could not be started"))
-            if keeping is not None:
-                await self._workspaces.release(keeping.workspace, is_new=request.workspace is None)
+            if saver is not None:
+                await self._workspaces.release(saver.workspace, is_new=request.workspace is None)
             raise
         self._lifecycle.add(live)
-        if keeping is not None:
-            live.keeping, keeping.tell = keeping, live.happened
-            live.saver = asyncio.create_task(keeping.save_now_and_then(live.is_busy))
+        if saver is not None:
+            live.saver, saver.on_problem = saver, live.happened
+            live.saving_task = asyncio.create_task(saver.save_periodically(live.is_busy))
         return _info(live)
 
     def _box(self, request: NewSandbox, identity: str) -> AsyncSandbox:
@@ -177,11 +177,15 @@ class Sandboxes:
             url="",  # on this host, whatever the environment says
         )
 
-    async def _keeping(self, caller: Caller, box: AsyncSandbox, identity: str, request: NewSandbox) -> Keeping | None:
-        """Where the files of a persistent sandbox are kept."""
+    async def _workspace_saver(
+        self, caller: Caller, box: AsyncSandbox, identity: str, request: NewSandbox
+    ) -> WorkspaceSaver | None:
+        """Open or make the workspace of a persistent sandbox."""
         if request.workspace is not None:
-            return Keeping(box, *await self._workspaces.open(caller.owner, request.workspace, identity))
-        return Keeping(box, *await self._workspaces.begin(caller.owner, identity)) if request.persistent else None
+            return WorkspaceSaver(box, *await self._workspaces.open(caller.owner, request.workspace, identity))
+        return (
+            WorkspaceSaver(box, *await self._workspaces.begin(caller.owner, identity)) if request.persistent else None
+        )
 
     # --- finding
 

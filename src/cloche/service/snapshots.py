@@ -19,7 +19,7 @@ from cloche.service.lifecycle import Lifecycle
 from cloche.service.verbs import verb
 from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import Damaged
-from cloche.service.workspaces.save import Keeping
+from cloche.service.workspaces.save import WorkspaceSaver
 from cloche.service.workspaces.workspaces import Workspaces
 
 log = logging.getLogger("cloche.snapshots")
@@ -44,14 +44,14 @@ class Snapshots:
     def __init__(self, folder: Path, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
         self._list = folder / "list"
-        self._kept = Workspaces(folder / "files")
+        self._workspaces = Workspaces(folder / "files")
         self._known: dict[str, Snapshot] = {}
 
     async def load(self) -> None:
-        await self._kept.load()
+        await self._workspaces.load()
         for snapshot in await asyncio.to_thread(self._read):
             try:
-                self._kept.owned_by(snapshot.owner, snapshot.id)
+                self._workspaces.owned_by(snapshot.owner, snapshot.id)
             except Gone:
                 continue
             self._known[snapshot.id] = snapshot
@@ -63,14 +63,14 @@ class Snapshots:
         live = await self._lifecycle.find(caller, sandbox)
         if len(self.list(caller)) >= MOST:
             raise Refused(f"You have {MOST} snapshots already.", hint="Remove some of them.")
-        workspace, tree = await self._kept.begin(live.owner, live.id)
+        workspace, tree = await self._workspaces.begin(live.owner, live.id)
         try:
             async with live.used() as box:
-                await Keeping(box, workspace, tree).save()
+                await WorkspaceSaver(box, workspace, tree).save()
         except BaseException:
-            await self._kept.release(workspace, is_new=True)
+            await self._workspaces.release(workspace, is_new=True)
             raise
-        await self._kept.release(workspace)
+        await self._workspaces.release(workspace)
         before = [known for known in self.list(caller) if name and known.name == name]
         snapshot = Snapshot(workspace.id, live.owner, name, live.id, time())
         self._known[snapshot.id] = snapshot
@@ -85,13 +85,13 @@ class Snapshots:
         snapshot = self.find(caller, identity)
         if snapshot is None:
             raise Gone(f"There is no snapshot {identity[:100]}.")
-        workspace = self._kept.owned_by(caller.owner, snapshot.id)
+        workspace = self._workspaces.owned_by(caller.owner, snapshot.id)
         try:
             _, tree = await asyncio.to_thread(disk.read, workspace.folder)
         except Damaged as problem:
             log.error("the snapshot in %s cannot be read: %s", workspace.folder, problem)
             raise SandboxFailed("The snapshot is damaged.", hint="The server's log has the reason.") from problem
-        await Keeping(box, workspace, tree).fill(())
+        await WorkspaceSaver(box, workspace, tree).fill(())
 
     @verb("read")
     def find(self, caller: Caller, name: str) -> Snapshot | None:
@@ -126,7 +126,7 @@ class Snapshots:
 
     async def _remove(self, snapshot: Snapshot) -> None:
         del self._known[snapshot.id]
-        await self._kept.discard(snapshot.owner, snapshot.id)
+        await self._workspaces.discard(snapshot.owner, snapshot.id)
 
     async def _write(self) -> None:
         lines = "".join(f"{dumps(asdict(known))}\n" for known in self._known.values())

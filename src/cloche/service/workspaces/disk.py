@@ -1,7 +1,7 @@
-"""A workspace on the disk of the server: a manifest of what it has, and the contents of its files by their digests.
+"""A workspace on the server's disk: a manifest that lists its entries, and file contents named by their digests.
 
-Nothing here is named by what a sandbox says: paths of its files are lines in the manifest and nothing else.  The
-manifest is replaced as a whole, after all that it names is there; a crash at any moment leaves the one or the other.
+A sandbox never chooses a name on this disk: the paths of its files appear only as lines in the manifest.  The manifest
+is replaced as a whole, after all contents that it names are on the disk; a crash leaves either the old one or the new.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cloche.errors import ClocheError, FileProblem, SandboxFailed
 
 VERSION = 1
 PIECE = 1 << 20
-_FEW = 32  # new contents that are brought to the disk one by one; more than that, with all else that is to go there
+_FEW = 32  # up to so many new files are flushed one by one; for more, the whole file system is flushed at once
 _MANIFEST, _NEW = "manifest", "new-"
 _DIGEST = re.compile("[0-9a-f]{64}")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Kept(NamedTuple):
-    """A file, folder or link as it is kept; `content` is the digest of a file, or where a link leads."""
+class SavedEntry(NamedTuple):
+    """A saved file, folder or link.  `content` is the digest of a file, or the target of a link."""
 
     kind: str  # "file", "directory" or "symlink"
     mode: int
@@ -38,29 +38,29 @@ class Kept(NamedTuple):
     content: str | None
 
 
-Tree = Mapping[str, Kept]  # by path, relative to /sandbox
+Tree = Mapping[str, SavedEntry]  # by path, relative to /sandbox
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of a workspace without looking at its files."""
+    """The facts about a workspace that are known without looking at its files."""
 
     id: str
     owner: str
     created: float
     saved: float
     opened: float
-    sandbox: str  # that had it last
+    sandbox: str  # the last one that had the workspace open
     bytes: int = 0
     files: int = 0
 
 
 class Damaged(Exception):
-    """There is no manifest, or none that makes sense."""
+    """The manifest or the contents of a file are missing, or make no sense."""
 
 
 def read_about(folder: Path) -> About:
-    """What the manifest in a folder is about."""
+    """Read the first line of the manifest in a folder."""
     try:
         with open(folder / _MANIFEST, "rb") as file:
             return _about(file.readline())
@@ -68,15 +68,15 @@ def read_about(folder: Path) -> About:
         raise Damaged(str(problem)) from problem
 
 
-def read(folder: Path) -> tuple[About, dict[str, Kept]]:
-    """The whole manifest in a folder."""
+def read(folder: Path) -> tuple[About, dict[str, SavedEntry]]:
+    """Read the whole manifest in a folder."""
     try:
         with open(folder / _MANIFEST, "rb") as file:
             about = _about(file.readline())
-            tree: dict[str, Kept] = {}
+            tree: dict[str, SavedEntry] = {}
             for line in file:
                 path, *rest = loads(line)
-                tree[path] = Kept(*rest)
+                tree[path] = SavedEntry(*rest)
             return about, tree
     except OSError as problem:
         raise Damaged(str(problem)) from problem
@@ -86,22 +86,22 @@ def read(folder: Path) -> tuple[About, dict[str, Kept]]:
 
 def _about(line: bytes) -> About:
     try:
-        told = loads(line)
-        if told.pop("version") != VERSION:
+        fields = loads(line)
+        if fields.pop("version") != VERSION:
             raise ValueError("it is of another version")
-        return About(**told)
+        return About(**fields)
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise Damaged(f"the manifest makes no sense: {problem}") from problem
 
 
 def write(folder: Path, about: About, tree: Tree, new: Iterable[str]) -> None:
-    """Bring new contents to the disk, then put the manifest in the place of the one before."""
+    """Flush new contents to the disk, then replace the manifest."""
     _bring(folder, list(new))
     temporary = folder / f"{_NEW}{token_hex(8)}"
     try:
         with open(temporary, "xb", opener=_private) as file:
             file.write(dumps({"version": VERSION, **asdict(about)}).encode() + b"\n")
-            file.writelines(dumps([path, *kept]).encode() + b"\n" for path, kept in tree.items())
+            file.writelines(dumps([path, *entry]).encode() + b"\n" for path, entry in tree.items())
             file.flush()
             os.fsync(file.fileno())
         os.rename(temporary, folder / _MANIFEST)
@@ -112,7 +112,7 @@ def write(folder: Path, about: About, tree: Tree, new: Iterable[str]) -> None:
 
 
 def sweep(folder: Path, needed: Iterable[str]) -> None:
-    """Remove all that no manifest names."""
+    """Remove every file that is neither the manifest nor among the needed contents."""
     keep = {_MANIFEST, *needed}
     for name in os.listdir(folder):
         if name not in keep:
@@ -120,18 +120,18 @@ def sweep(folder: Path, needed: Iterable[str]) -> None:
 
 
 def forget(folder: Path, contents: Iterable[str]) -> None:
-    """Remove contents that are not needed."""
+    """Remove contents that are no longer needed."""
     for content in contents:
         (folder / content).unlink(missing_ok=True)
 
 
 def contents_of(tree: Tree) -> set[str]:
-    """The contents that a tree needs."""
-    return {kept.content for kept in tree.values() if kept.kind == "file" and kept.content is not None}
+    """The digests of all contents that a tree needs."""
+    return {entry.content for entry in tree.values() if entry.kind == "file" and entry.content is not None}
 
 
 class Draft:
-    """Contents on their way to the disk; their name is known when they are complete."""
+    """Contents that are being written; their name, the digest, is known when they are complete."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -141,7 +141,6 @@ class Draft:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """More of them."""
         self._digest.update(data)
         self.size += len(data)
         view = memoryview(data)
@@ -149,7 +148,7 @@ class Draft:
             view = view[self._file.write(view) :]
 
     def keep(self) -> tuple[str, bool]:
-        """Their name, and whether they are new here."""
+        """Give the contents their final name; return it, and whether this workspace did not have them yet."""
         name = self._digest.hexdigest()
         target = self._folder / name
         self._file.close()
@@ -160,13 +159,13 @@ class Draft:
         return name, True
 
     def drop(self) -> None:
-        """They are not wanted any more; nothing happens when they were kept."""
+        """Discard the contents.  Does nothing after `keep`."""
         self._file.close()
         self._path.unlink(missing_ok=True)
 
 
 class Contents:
-    """Contents that are kept, read piece by piece until they are `over`, and compared with their name."""
+    """Saved contents, read piece by piece until `over`, then compared with the digest that names them."""
 
     def __init__(self, folder: Path, name: str) -> None:
         if not _DIGEST.fullmatch(name):
@@ -176,7 +175,6 @@ class Contents:
         self.over = False
 
     def read(self) -> bytes:
-        """The next piece."""
         data = self._file.read(PIECE)
         self._digest.update(data)
         self.over = len(data) < PIECE
@@ -185,12 +183,11 @@ class Contents:
         return data
 
     def close(self) -> None:
-        """Read no further."""
         self._file.close()
 
 
 def problem_of(problem: OSError) -> ClocheError:
-    """What to raise when the server's disk does not take what it should."""
+    """The error to raise when the server's disk cannot be written."""
     if problem.errno in FULL:
         return FileProblem(
             "The workspace could not be saved: the server's disk is full.",

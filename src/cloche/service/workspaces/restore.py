@@ -1,4 +1,4 @@
-"""A workspace's files on their way into a fresh sandbox, through the agent inside it."""
+"""Writes the files of a workspace into a fresh sandbox, through the agent inside it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ log = logging.getLogger("cloche.workspaces")
 _FRAME = 256 << 10  # characters of one request
 
 
-class Filling:
-    """What is kept, and the sandbox that is to have it."""
+class WorkspaceRestorer:
+    """Writes the saved entries of one workspace into one sandbox."""
 
     def __init__(self, box: AsyncSandbox, folder: Path, about: About, tree: Tree) -> None:
         self._box, self._folder, self._about, self._tree = box, folder, about, tree
 
     async def fill(self, mounted: Sequence[str]) -> None:
-        """Write what is kept into a fresh sandbox."""
+        """Write all saved entries; `mounted` names the host's folders in the sandbox, which stay as they are."""
         self._check_room(mounted)
         if not self._tree:
             return
         await self._clear(mounted)
-        files = [path for path, kept in self._tree.items() if kept.kind == "file"]
-        folders = [path for path, kept in self._tree.items() if kept.kind == "directory"]
+        files = [path for path, entry in self._tree.items() if entry.kind == "file"]
+        folders = [path for path, entry in self._tree.items() if entry.kind == "directory"]
         try:
             for batch in _batches(folders):
                 await workspace.arrange(self._box, folders=batch)
             await in_parallel(files, self._put)
-            links = [[path, kept.content] for path, kept in self._tree.items() if kept.kind == "symlink"]
-            for batch in _batches(links):  # after the files: none of them is written through a link
+            links = [[path, entry.content] for path, entry in self._tree.items() if entry.kind == "symlink"]
+            for batch in _batches(links):  # after the files, so that no file is written through a link
                 await workspace.arrange(self._box, links=batch)
             settled = [[path, self._tree[path].mode, self._tree[path].modified] for path in files]
             deepest_first = sorted(folders, key=lambda path: path.count("/"), reverse=True)
@@ -62,22 +62,24 @@ class Filling:
             )
         for target in mounted:
             name = target.removeprefix("/sandbox/").rstrip("/")
-            below = (path for path, kept in self._tree.items() if path.startswith(f"{name}/"))
+            below = (path for path, entry in self._tree.items() if path.startswith(f"{name}/"))
             path = name if name in self._tree and self._tree[name].kind != "directory" else next(below, None)
             if path is not None:
                 raise InvalidRun(f"The workspace has {path}, and a folder would be mounted over it.")
 
     async def _clear(self, mounted: Sequence[str]) -> None:
-        """Remove folders that every new sandbox has and the workspace has not."""
+        """Remove the folders that every new sandbox has but the workspace does not."""
         needed = {target.removeprefix("/sandbox/").partition("/")[0] for target in mounted}
-        for entry in await self._box.files.list():
-            kept = self._tree.get(entry.name)
-            if entry.name not in needed and entry.name not in LEFT_OUT and (kept is None or kept.kind != entry.kind):
-                await self._box.files.remove(entry.path)
+        for present in await self._box.files.list():
+            if present.name in needed or present.name in LEFT_OUT:
+                continue
+            saved = self._tree.get(present.name)
+            if saved is None or saved.kind != present.kind:
+                await self._box.files.remove(present.path)
 
     async def _put(self, path: str) -> None:
-        kept = self._tree[path]
-        contents = Contents(self._folder, kept.content or "")
+        entry = self._tree[path]
+        contents = Contents(self._folder, entry.content or "")
         try:
             async with self._box.files.write_stream(f"/sandbox/{path}", mode=0o600) as writing:
                 while not contents.over:
@@ -87,7 +89,7 @@ class Filling:
 
 
 def _batches(items: list[Any]) -> Iterator[list[Any]]:
-    """So many at a time as one request takes."""
+    """Split the items into batches, each small enough for one request."""
     batch: list[Any] = []
     length = 0
     for item in items:

@@ -1,7 +1,7 @@
-"""Keeping a sandbox's files: saved while it lives, as far as they have changed, and written into the next one.
+"""Saves the files of a sandbox while it lives.  Each save reads only the files that have changed since the last one.
 
-Files are listed and read by the agent, inside the wall.  What it says a path is is a line in a manifest, and never a
-name on this host.
+The agent lists and reads the files, inside the wall.  A path that it reports becomes a line in the manifest, and never
+a name on this host.
 """
 
 from __future__ import annotations
@@ -18,51 +18,53 @@ from cloche.engine.workspace import contents
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
 from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.workspaces import disk
-from cloche.service.workspaces.disk import Draft, Kept
+from cloche.service.workspaces.disk import Draft, SavedEntry
 from cloche.service.workspaces.parallel import in_parallel
-from cloche.service.workspaces.restore import Filling
-from cloche.service.workspaces.scan import Found, Signature, inventory
+from cloche.service.workspaces.restore import WorkspaceRestorer
+from cloche.service.workspaces.scan import ScannedEntry, Signature, inventory
 from cloche.service.workspaces.workspaces import Workspace
 
 log = logging.getLogger("cloche.workspaces")
 
-_COARSE = 5  # CLOCK_REALTIME_COARSE: what the kernel stamps files with
-_BUSY_S, _IDLE_S, _SELDOM_S = 3.0, 30.0, 60.0  # how often it is saved without being asked
-_SHARE = 0.003  # of the time that this may take: a sandbox must not seem busy for it
-_PATIENCE_S = 30.0  # for a save that nobody has asked for
-_ANOTHER = (errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
+_COARSE = 5  # CLOCK_REALTIME_COARSE, the clock that the kernel takes the time stamps of files from
+_BUSY_S, _IDLE_S, _SELDOM_S = 3.0, 30.0, 60.0  # pauses between periodic saves
+_SHARE = 0.003  # the part of the time that periodic saves may take: they must not make a sandbox look busy
+_PATIENCE_S = 30.0  # for a save that no request waits for
+_REPLACED = (errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)  # the path is no longer a regular file
 
 
-class Keeping:
-    """The files of one living sandbox, and the workspace that they are kept in."""
+class WorkspaceSaver:
+    """Saves the files of one living sandbox in its workspace."""
 
-    def __init__(self, box: AsyncSandbox, workspace: Workspace, tree: dict[str, Kept]) -> None:
+    def __init__(self, box: AsyncSandbox, workspace: Workspace, tree: dict[str, SavedEntry]) -> None:
         self.workspace = workspace
-        self.tell: Callable[[str, dict[str, Any]], None] | None = None  # whoever follows the sandbox
+        self.on_problem: Callable[[str, dict[str, Any]], None] | None = None  # adds a notice to the sandbox's feed
         self._box, self._tree = box, tree
-        self._known: dict[str, tuple[Signature, str]] = {}  # files that need not be read again, and their contents
+        self._known: dict[
+            str, tuple[Signature, str]
+        ] = {}  # unchanged files, which are not read again, and their contents
         self._turn = asyncio.Lock()
-        self._asked = self._done = 0
-        self._problem = ""  # the last that was told
+        self._requested = self._done = 0
+        self._problem = ""  # the last one that was reported
         self._closed = False
-        self._saved, self._took_s = time.monotonic(), 0.0  # when it was last saved, and how long that took
+        self._saved, self._took_s = time.monotonic(), 0.0  # when the last save ended, and how long it took
 
     async def save(self) -> None:
-        """Have all that is in the sandbox now on the server's disk; raises what keeps it from being there."""
-        self._asked += 1
-        # In a task of its own: what is written in a thread goes on, whoever stops waiting for it.
-        await asyncio.shield(asyncio.create_task(self._save_in_turn(self._asked)))
+        """Bring everything that is in the sandbox now to the server's disk; raise the problem if that fails."""
+        self._requested += 1
+        # In a task of its own: a thread that writes goes on even when the caller stops waiting.
+        await asyncio.shield(asyncio.create_task(self._save_in_turn(self._requested)))
 
     async def save_if_possible(self) -> None:
-        """The same where nobody waits for it; whoever follows the sandbox learns of problems."""
+        """Save where no request waits for it.  Problems are reported to the sandbox's feed."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self.save()
         except (ClocheError, TimeoutError):
             pass
 
-    async def save_now_and_then(self, is_busy: Callable[[], bool]) -> None:
-        """What programs write on their own is saved every few seconds."""
+    async def save_periodically(self, is_busy: Callable[[], bool]) -> None:
+        """Save every few seconds, because programs write files without any request."""
         while True:
             await asyncio.sleep(_BUSY_S)
             if self._box.paused:
@@ -72,7 +74,7 @@ class Keeping:
                 await self.save_if_possible()
 
     async def close(self) -> None:
-        """The sandbox has ended: save no more."""
+        """Save no more, because the sandbox has ended."""
         async with self._turn:
             self._closed = True
 
@@ -82,49 +84,49 @@ class Keeping:
                 return
             if self._closed:
                 raise Gone("The sandbox has ended.", hint="Make a new one, with this workspace.")
-            covered, begin = self._asked, time.monotonic()
+            covered, begin = self._requested, time.monotonic()
             try:
                 await self._save()
             except OSError as problem:
-                told = problem if isinstance(problem, ClocheError) else disk.problem_of(problem)
-                self._complain(told)
-                raise told from problem
+                error = problem if isinstance(problem, ClocheError) else disk.problem_of(problem)
+                self._report(error)
+                raise error from problem
             except ClocheError as problem:
-                self._complain(problem)
+                self._report(problem)
                 raise
             self._done, self._problem = covered, ""
             self._saved = time.monotonic()
             self._took_s = self._saved - begin
 
-    def _complain(self, problem: ClocheError) -> None:
-        """Have whoever follows the sandbox know, once."""
+    def _report(self, problem: ClocheError) -> None:
+        """Report a problem to the sandbox's feed, once."""
         if problem.message != self._problem:
             self._problem = problem.message
             log.warning("workspace %s is not saved: %s", self.workspace.id, problem)
-            if self.tell is not None:
-                self.tell("workspace.problem", {"message": problem.message, "hint": problem.hint})
+            if self.on_problem is not None:
+                self.on_problem("workspace.problem", {"message": problem.message, "hint": problem.hint})
 
     async def _save(self) -> None:
         since = time.clock_gettime_ns(_COARSE)
         found, unread = await inventory(self._box)
-        tree: dict[str, Kept] = {}
+        tree: dict[str, SavedEntry] = {}
         known: dict[str, tuple[Signature, str]] = {}
-        changed: list[Found] = []
+        changed: list[ScannedEntry] = []
         for each in found:
             before = self._known.get(each.path)
-            if each.kept.kind != "file":
-                tree[each.path] = each.kept
+            if each.entry.kind != "file":
+                tree[each.path] = each.entry
             elif before is not None and before[0] == each.signature and each.sure:
-                tree[each.path] = each.kept._replace(content=before[1])
+                tree[each.path] = each.entry._replace(content=before[1])
                 known[each.path] = before
             else:
                 changed.append(each)
-        for path, kept in self._tree.items() if unread else ():
+        for path, entry in self._tree.items() if unread else ():
             if path not in tree and any(path.startswith(f"{folder}/") for folder in unread if folder in tree):
-                tree[path] = kept  # in a folder that could not be looked into: as it was
+                tree[path] = entry  # its folder could not be read: keep the last known state
         new: set[str] = set()
         try:
-            await in_parallel(changed, lambda each: self._keep(each, since, tree, known, new))
+            await in_parallel(changed, lambda each: self._save_file(each, since, tree, known, new))
             if tree != self._tree:
                 await self._commit(tree, new)
         except BaseException:
@@ -132,7 +134,7 @@ class Keeping:
             raise
         self._known = known
 
-    async def _commit(self, tree: dict[str, Kept], new: set[str]) -> None:
+    async def _commit(self, tree: dict[str, SavedEntry], new: set[str]) -> None:
         size, files = _measure(tree)
         if size > self._box.limits.disk_bytes:
             raise FileProblem(
@@ -149,15 +151,15 @@ class Keeping:
         new.clear()
         await asyncio.to_thread(disk.forget, folder, unneeded)
 
-    async def _keep(
+    async def _save_file(
         self,
-        found: Found,
+        found: ScannedEntry,
         since: int,
-        tree: dict[str, Kept],
+        tree: dict[str, SavedEntry],
         known: dict[str, tuple[Signature, str]],
         new: set[str],
     ) -> None:
-        """Have the contents of a file, and remember what they were a sign of."""
+        """Save the contents of one file, and remember the signature that they belong to."""
         size, _, changed, _ = found.signature
         if size > self._box.limits.disk_bytes:
             raise FileProblem(
@@ -168,13 +170,13 @@ class Keeping:
         try:
             content, length = await self._read(found.path, size, new)
         except FileMissing:
-            return  # it went away meanwhile
+            return  # deleted since the listing
         except FileProblem as problem:
-            if problem.errno in _ANOTHER:  # it is something else by now, and the next time it is seen as that
+            if problem.errno in _REPLACED:  # something else has this path by now; the next save lists it as that
                 return
             raise
-        tree[found.path] = found.kept._replace(content=content, size=length)
-        # Written to after the listing it has a later stamp; unless its stamp was that of the same moment already.
+        tree[found.path] = found.entry._replace(content=content, size=length)
+        # A file that is written after the listing gets a later time stamp, unless its stamp was already of that moment.
         if changed < since and found.sure:
             known[found.path] = found.signature, content
 
@@ -200,20 +202,20 @@ class Keeping:
         return content, length
 
     async def fill(self, mounted: Sequence[str]) -> None:
-        """Write what is kept into the sandbox, which is fresh; `mounted` are folders of the host in it."""
-        await Filling(self._box, self.workspace.folder, self.workspace.about, self._tree).fill(mounted)
+        """Write the saved files into a fresh sandbox; `mounted` names the host's folders in it."""
+        await WorkspaceRestorer(self._box, self.workspace.folder, self.workspace.about, self._tree).fill(mounted)
         if self._tree:
-            await self._learn()
+            await self._learn_signatures()
 
-    async def _learn(self) -> None:
-        """Nobody has changed anything yet: what there is now is what was kept."""
+    async def _learn_signatures(self) -> None:
+        """Note the signatures of the restored files: no program has run yet, so their contents are the saved ones."""
         since = time.clock_gettime_ns(_COARSE)
         for each in (await inventory(self._box))[0]:
-            kept = self._tree.get(each.path)
-            if kept is None or kept.content is None or (kept.kind, kept.size) != ("file", each.kept.size):
+            entry = self._tree.get(each.path)
+            if entry is None or entry.content is None or (entry.kind, entry.size) != ("file", each.entry.size):
                 continue
-            if each.kept.kind == "file" and each.signature[2] < since and each.sure:
-                self._known[each.path] = each.signature, kept.content
+            if each.entry.kind == "file" and each.signature[2] < since and each.sure:
+                self._known[each.path] = each.signature, entry.content
 
 
 def _write(draft: Draft | None, workspace: Workspace, pieces: list[bytes]) -> Draft:
@@ -228,7 +230,7 @@ def _write(draft: Draft | None, workspace: Workspace, pieces: list[bytes]) -> Dr
 
 
 def _finish(draft: Draft | None, workspace: Workspace, pieces: list[bytes]) -> tuple[str, bool, int]:
-    """Keep what there is and the rest of it; its name, whether that is new, and its size."""
+    """Write the last pieces and keep the contents; return their name, whether it is new, and their size."""
     draft = _write(draft, workspace, pieces)
     try:
         return *draft.keep(), draft.size
@@ -237,6 +239,6 @@ def _finish(draft: Draft | None, workspace: Workspace, pieces: list[bytes]) -> t
         raise
 
 
-def _measure(tree: dict[str, Kept]) -> tuple[int, int]:
-    files = [kept for kept in tree.values() if kept.kind == "file"]
-    return sum(kept.size for kept in files), len(files)
+def _measure(tree: dict[str, SavedEntry]) -> tuple[int, int]:
+    files = [entry for entry in tree.values() if entry.kind == "file"]
+    return sum(entry.size for entry in files), len(files)

@@ -1,4 +1,4 @@
-"""What is in a sandbox's workspace, as the agent inside tells it; checked, for it may say what it likes."""
+"""Lists the entries of a sandbox's workspace.  The agent inside reports them, and is not trusted: each is checked."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from cloche.engine import workspace
 from cloche.errors import FileProblem
 from cloche.sandbox.sandbox import AsyncSandbox
-from cloche.service.workspaces.disk import Kept
+from cloche.service.workspaces.disk import SavedEntry
 
 MAX_FILES = 100_000  # with folders and links
-LEFT_OUT = ("temp",)  # in the workspace: for what need not be kept
+LEFT_OUT = ("temp",)  # folders of the workspace that are not saved
 
 Signature = tuple[int, int, int, int]  # size, modified, changed, inode
 
 
-class Found:
-    """Something in the workspace, as the agent tells of it; checked."""
+class ScannedEntry:
+    """A file, folder or link that the agent reported, checked."""
 
-    __slots__ = ("kept", "path", "signature", "sure")
+    __slots__ = ("entry", "path", "signature", "sure")
 
-    def __init__(self, told: Any) -> None:
-        path, kind, mode, size, modified, changed, inode, sure, target = told
+    def __init__(self, fields: Any) -> None:
+        path, kind, mode, size, modified, changed, inode, sure, target = fields
         numbers = (mode, size, modified, changed, inode)
         if any(type(number) is not int or not -(1 << 62) < number < 1 << 62 for number in numbers):
             raise ValueError("a number makes no sense")
@@ -32,14 +32,14 @@ class Found:
             raise ValueError("not a path")
         is_file = kind == "file"
         self.path: str = path
-        self.kept = Kept(kind, mode, modified if is_file else None, size if is_file else 0, target)
+        self.entry = SavedEntry(kind, mode, modified if is_file else None, size if is_file else 0, target)
         self.signature: Signature = (size, modified, changed, inode)
         self.sure = sure is True
 
 
-async def inventory(box: AsyncSandbox) -> tuple[list[Found], list[str]]:
-    """All that there is, and the folders that could not be looked into."""
-    listed = await workspace.inventory(box, LEFT_OUT, Found, MAX_FILES)
+async def inventory(box: AsyncSandbox) -> tuple[list[ScannedEntry], list[str]]:
+    """List all entries, and the folders that could not be read."""
+    listed = await workspace.inventory(box, LEFT_OUT, ScannedEntry, MAX_FILES)
     if listed.is_cut:
         raise too_much(f"it has more than {MAX_FILES:,} files", "Delete some, or move them to temp/.")
     if listed.hidden:
@@ -61,7 +61,7 @@ def _is_name(text: Any) -> bool:
 
 
 def too_much(what: str, hint: str) -> FileProblem:
-    """What to raise for a workspace that is larger than any may be."""
+    """The error to raise for a workspace that exceeds a limit."""
     return FileProblem(
         f"The workspace could not be saved: {what}.", f"{hint} What was saved before is safe.", errno.EDQUOT
     )

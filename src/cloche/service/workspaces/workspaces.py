@@ -1,4 +1,4 @@
-"""Persistent workspaces: files that outlive their sandbox, until they are removed or long unused."""
+"""Persistent workspaces: files that outlive their sandbox until they are removed or stay unused for too long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cloche.policy.caller import Caller
 from cloche.service.identity import new_id
 from cloche.service.verbs import verb
 from cloche.service.workspaces import disk
-from cloche.service.workspaces.disk import About, Damaged, Kept
+from cloche.service.workspaces.disk import About, Damaged, SavedEntry
 
 log = logging.getLogger("cloche.workspaces")
 
@@ -31,14 +31,14 @@ class Workspace:
 
 
 class Workspaces:
-    """All workspaces of this server, as the folder has them."""
+    """All workspaces of this server; each is a folder in the server's data directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._by_id: dict[str, Workspace] = {}
 
     async def load(self) -> None:
-        """Read the folder, and remove what a crash has left."""
+        """Read the folder, and remove the leftovers of a crash."""
         for about, folder in await asyncio.to_thread(self._look):
             self._by_id[about.id] = Workspace(folder, about)
 
@@ -59,7 +59,7 @@ class Workspaces:
             found.append((about, folder))
         return found
 
-    async def begin(self, owner: str, sandbox: str) -> tuple[Workspace, dict[str, Kept]]:
+    async def begin(self, owner: str, sandbox: str) -> tuple[Workspace, dict[str, SavedEntry]]:
         """Make an empty workspace, open for a sandbox."""
         now = time()
         about = About(id=new_id("wsp", now), owner=owner, created=now, saved=now, opened=now, sandbox=sandbox)
@@ -72,7 +72,7 @@ class Workspaces:
         self._by_id[workspace.id] = workspace
         return workspace, {}
 
-    async def open(self, owner: str, identity: str, sandbox: str) -> tuple[Workspace, dict[str, Kept]]:
+    async def open(self, owner: str, identity: str, sandbox: str) -> tuple[Workspace, dict[str, SavedEntry]]:
         """Open a workspace for a sandbox, which is then the only one that has it."""
         workspace = self.owned_by(owner, identity)
         if workspace.sandbox is not None:
@@ -154,7 +154,7 @@ def _make(workspace: Workspace) -> None:
         raise
 
 
-def _open(workspace: Workspace, sandbox: str) -> dict[str, Kept]:
+def _open(workspace: Workspace, sandbox: str) -> dict[str, SavedEntry]:
     _, tree = disk.read(workspace.folder)
     disk.sweep(workspace.folder, disk.contents_of(tree))
     workspace.about = replace(workspace.about, opened=time(), sandbox=sandbox)
