@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import cloche
-from cloche.client.shapes import limits, limits_asked
+from cloche.client.shapes import limits, limits_fields
 from cloche.configuration import FIELDS, Configuration
 from cloche.doors.http.answers import LimitsAnswer
 from cloche.doors.http.bodies import RunBody, SandboxBody
@@ -61,7 +61,7 @@ def test_the_usual_limits_are_not_made_again():
 
 
 def test_limits_go_to_a_server_and_come_back():
-    assert limits(limits_asked(other())) == other()
+    assert limits(limits_fields(other())) == other()
     assert Limits.of(**other().by_name()) == other()
 
 

@@ -46,7 +46,7 @@ class AsyncServerPlace:
             "files": {path: shapes.file(contents) for path, contents in job.files},
             "mounts": shapes.mounts(job.mounts),
             "isolation": self._isolation,
-            **shapes.limits_asked(job.limits),
+            **shapes.limits_fields(job.limits),
             **shapes.given("stdin", job.stdin),
         }
         return shapes.result(await self._server.call("POST", "/v1/run", body, timeout=None))

@@ -236,14 +236,14 @@ class AsyncServer:
 
     def _unreachable(self, problem: Exception) -> Misconfigured:
         hint = "Is the server running? `cloche serve` starts one; CLOCHE_URL or url= says where it is."
-        return Misconfigured(f"No server answers at {self.url}: {_said(problem)}.", hint)
+        return Misconfigured(f"No server answers at {self.url}: {_reason(problem)}.", hint)
 
     def lost(self, problem: BaseException) -> SandboxFailed:
         """The error for a connection that broke."""
         if isinstance(problem, TimeoutError):
             return SandboxFailed(f"The server at {self.url} does not answer.", "Look at its log.")
         return SandboxFailed(
-            f"The connection to {self.url} broke: {_said(problem)}.", "Whether it was done is not known; look first."
+            f"The connection to {self.url} broke: {_reason(problem)}.", "Whether it was done is not known; look first."
         )
 
 
@@ -295,7 +295,7 @@ class Unreachable(Exception):
     """No connection can be made."""
 
     def __init__(self, problem: Exception, may_pass: bool) -> None:
-        super().__init__(_said(problem))
+        super().__init__(_reason(problem))
         self.may_pass = may_pass
 
 
@@ -350,7 +350,7 @@ def _retry_after(answer: AsyncAnswer, error: ClocheError, safe: bool) -> float |
         return None
 
 
-def _said(problem: BaseException) -> str:
+def _reason(problem: BaseException) -> str:
     number = getattr(problem, "errno", None)
     if isinstance(problem, ConnectionError) and isinstance(number, int):
         return os.strerror(number)

@@ -164,7 +164,7 @@ def file(data: Data) -> str | dict[str, str]:
     return payload["text"] if "text" in payload else {"base64": payload["text_base64"]}
 
 
-def limits_asked(limits: Limits) -> dict[str, Any]:
+def limits_fields(limits: Limits) -> dict[str, Any]:
     """Limits as the server takes them."""
     return limits.by_name()
 

@@ -21,14 +21,14 @@ def unavailable(language: str, wall: str, lacks: str = "") -> Result:
     from cloche import languages
     from cloche.languages.availability import remedy
 
-    spoken = languages.find(language)
+    chosen = languages.find(language)
     message, hint = lacks, "Bring it along among the files, or do without."
-    if not lacks and languages.installed_since(spoken):
-        message = f"{spoken.title} was installed after this process had begun to make sandboxes."
+    if not lacks and languages.installed_since(chosen):
+        message = f"{chosen.title} was installed after this process had begun to make sandboxes."
         hint = "Start it anew: the server, or your own program."
     elif not lacks:
-        message = f"{spoken.title} is not installed on this host."
-        hint = f"{remedy(spoken)} `cloche languages` lists what there is."
+        message = f"{chosen.title} is not installed on this host."
+        hint = f"{remedy(chosen)} `cloche languages` lists what there is."
     return _result(Error("unavailable", message, hint), wall)
 
 

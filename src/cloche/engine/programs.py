@@ -68,19 +68,19 @@ class AsyncHostPrograms:
             from cloche.languages.choice import language_of
 
             language = language_of(program.code, program.entry)
-        spoken = languages.find(language)
+        chosen = languages.find(language)
         request: dict[str, Any] = {"env": program.env, "cwd": program.cwd, "input": program.takes_input}
         place = program.entry
         if place is not None and not place.startswith("/"):
             place = f"{HOME}/{place}"
-        source = place if place is not None else self._reserve(spoken.source)
+        source = place if place is not None else self._reserve(chosen.source)
         try:
             building = None
-            if spoken.warm:
+            if chosen.warm:
                 request.update(python=source, args=program.args)
                 written = [] if program.code is None else [(source, program.code)]
             else:
-                building, written = await self._plan(program, spoken, source, request)
+                building, written = await self._plan(program, chosen, source, request)
             request["sources"] = await self._carry(written)
             process = AsyncHostProcess(
                 self._box,
@@ -99,7 +99,7 @@ class AsyncHostPrograms:
             raise
 
     async def _plan(
-        self, program: Program, spoken: Language, source: str, request: dict[str, Any]
+        self, program: Program, chosen: Language, source: str, request: dict[str, Any]
     ) -> tuple[ProgramBuild, list[tuple[str, str]]]:
         """Put the way to run it into the request; the steps before it, and the files to write first, are returned."""
         from cloche.engine.building import ProgramBuild
@@ -107,24 +107,24 @@ class AsyncHostPrograms:
 
         is_snippet = program.entry is None
         project: Project = await project_of(
-            self._box, spoken, source, program.code, program.files, is_snippet, program.check
+            self._box, chosen, source, program.code, program.files, is_snippet, program.check
         )
-        found = languages.tools(spoken)
-        plan = spoken.plan_for(project, found) if found is not None else Plan(run=())
-        building = ProgramBuild(spoken, project, plan)
+        found = languages.tools(chosen)
+        plan = chosen.plan_for(project, found) if found is not None else Plan(run=())
+        building = ProgramBuild(chosen, project, plan)
         argv = [*plan.run, *program.args]
         if not plan.run:  # a program that is not there cannot be started, and the agent says so
-            argv = [f"{spoken.name} (not installed)"]
-        request.update(argv=argv, language=spoken.name, **building.request())
+            argv = [f"{chosen.name} (not installed)"]
+        request.update(argv=argv, language=chosen.name, **building.request())
         request["env"] = {**plan.env, **program.env}
         written = list(plan.files)
         if program.code is not None and source not in (path for path, _ in written):
             written.append((project.entry, program.code))
         is_usual = not (program.args or program.env or self._box.env or program.cwd)
         if (
-            is_usual and spoken.ahead and plan.run and not plan.display_folder
+            is_usual and chosen.ahead and plan.run and not plan.display_folder
         ):  # the next one will begin in the same way
-            self._box.expect(FirstCommand(plan.run, plan.env, spoken.ahead))
+            self._box.expect(FirstCommand(plan.run, plan.env, chosen.ahead))
         return building, written
 
     async def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Try before you keep: code that has run in a branch, what it changed, and then kept or discarded."""
+"""Attempts: code runs in a branch first, and its owner keeps or discards the changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AsyncAttempt:
-    """Code that has run in a branch; `keep` it or `discard` it.  A `with` block discards it unless it was kept."""
+    """Code that has run in a branch.  `keep` or `discard` its changes; a `with` block discards them by default."""
 
     def __init__(self, box: AsyncSandbox, trial: AsyncTrial) -> None:
         self._box, self._trial = box, trial
@@ -20,14 +20,14 @@ class AsyncAttempt:
         self.result, self.files, self.variables = trial.result, trial.files, trial.variables
 
     async def keep(self) -> Result:
-        """Let the session go on from here."""
+        """Continue the session with the changes of the attempt."""
         self._decide("kept")
         await self._trial.keep()
         await self._box.refresh()
         return self.result
 
     async def discard(self) -> None:
-        """Make variables and files what they were before it ran."""
+        """Bring variables and files back to their state before the attempt."""
         self._decide("discarded")
         await self._trial.discard()
         await self._box.refresh()

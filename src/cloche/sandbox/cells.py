@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCellEvents:
-    """The events of one cell, in order; it starts when the first is asked for, and the last is `end`."""
+    """The events of one cell, in order.  The cell starts with the first request for an event; the last is `end`."""
 
     def __init__(self, start: Any, over: Any, stdin: Data | None, interactive: bool = False) -> None:
         self._start, self._over, self._stdin, self._interactive = start, over, stdin, interactive
@@ -27,7 +27,7 @@ class AsyncCellEvents:
         self._is_over = False
 
     async def write(self, data: str | Data) -> None:
-        """Write to the standard input of an interactive cell; waits while it does not read."""
+        """Write to the standard input of an interactive cell; wait while the cell does not read."""
         checked = checked_data("input", data)
         await (await self._interactive_cell()).write(checked)
 
@@ -71,16 +71,16 @@ class AsyncCellEvents:
 
     @property
     def result(self) -> Result | None:
-        """Its result, once it is over."""
+        """The result, once the cell is over."""
         return None if self._cell is None else self._cell.result
 
     @property
     def began(self) -> bool:
-        """Has its turn in its context come?"""
+        """Whether the cell has started: it may have to wait for its context first."""
         return self._cell is not None
 
     async def interrupt(self) -> None:
-        """Stop it; its variables stay."""
+        """Stop the cell; variables stay."""
         if self._cell is not None:
             await self._cell.interrupt()
 

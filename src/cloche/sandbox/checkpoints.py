@@ -1,4 +1,4 @@
-"""`box.checkpoints`: undo for code.  Variables and files as they were, restored or branched from in milliseconds."""
+"""`box.checkpoints`: undo for code.  A checkpoint saves variables and files, and restores them in milliseconds."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
 
     from cloche.sandbox.sandbox import AsyncSandbox
 
-MAX_CHECKPOINTS = 16  # of one sandbox, unless it says otherwise
-MOST = 60  # that it may ask for; the agent keeps a few more, for our own use
+MAX_CHECKPOINTS = 16  # of one sandbox, by default
+MOST = 60  # the largest number that a caller may choose; the agent keeps a few more, for our own use
 
 
 class AsyncCheckpoint:
-    """A moment of a session that can be gone back to."""
+    """A saved moment of a session, which can be restored."""
 
     def __init__(self, box: AsyncSandbox, facts: CheckpointFacts) -> None:
         self._box = box
         self.id, self.name, self.time = facts.id, facts.name, facts.time
         self.lost: dict[str, Any] = facts.lost  # by context: threads, sockets … that a copy cannot carry
         self.removed = False
-        self.contexts: tuple[AsyncContext, ...] = ()  # those that there were
+        self.contexts: tuple[AsyncContext, ...] = ()  # the contexts of that moment
 
     def __repr__(self) -> str:
         return f"<checkpoint {self.name or self.id}>"
 
     async def restore(self) -> Restored:
-        """Go back to it: variables and files as they were."""
+        """Bring variables and files back to their state at this checkpoint."""
         return await self._box.restore(self)
 
     async def branch(self, *, files: str = "shared", context: str | AsyncContext | None = None) -> AsyncContext:
-        """A new context that goes on from it."""
+        """Make a new context that continues from this checkpoint."""
         return await self._box.branch(self, files=files, context=context)
 
     async def remove(self) -> None:
-        """Forget it."""
+        """Remove this checkpoint."""
         await self._box.checkpoints.remove(self)
 
 
 class AsyncCheckpoints:
-    """`box.checkpoints`: those of a sandbox, oldest first."""
+    """`box.checkpoints`: the checkpoints of a sandbox, oldest first."""
 
     def __init__(self, box: AsyncSandbox, most: int) -> None:
         if type(most) is not int or not 1 <= most <= MOST:
@@ -55,11 +55,11 @@ class AsyncCheckpoints:
         self._taking = AsyncLock()  # one at a time, or two could have the same name
 
     def list(self) -> list[AsyncCheckpoint]:
-        """All checkpoints, oldest first."""
+        """List all checkpoints, oldest first."""
         return list(self._by_id.values())
 
     def get(self, which: str | AsyncCheckpoint) -> AsyncCheckpoint:
-        """The checkpoint of this name or id."""
+        """Find a checkpoint by its name or id."""
         if isinstance(which, AsyncCheckpoint):
             if self._by_id.get(which.id) is which:
                 return which
@@ -72,7 +72,7 @@ class AsyncCheckpoints:
         raise Gone(f"There is no checkpoint {which!r:.100}.", hint="`box.checkpoints.list()` has all of them.")
 
     async def take(self, name: str = "") -> AsyncCheckpoint:
-        """Make a checkpoint of all contexts and files, when nothing runs."""
+        """Make a checkpoint of all contexts and files, once nothing runs."""
         if not isinstance(name, str) or len(name) > 200:
             raise InvalidRun(f"A checkpoint's name is a short text, not {name!r:.100}.")
         async with self._taking:
@@ -80,11 +80,11 @@ class AsyncCheckpoints:
                 taken = self._learn(await self._box.backend.checkpoints.take(name))
                 taken.contexts = tuple(context for context in self._box.contexts.list() if context.known)
             if len(self._by_id) > self._most:
-                await self.refresh()  # an old one has made room for it
+                await self.refresh()  # an old checkpoint may have been removed to make room
         return taken
 
     async def restore(self, which: str | AsyncCheckpoint) -> Restored:
-        """Make variables and files what they were; contexts made since are gone."""
+        """Bring variables and files back to their earlier state; contexts made since are removed."""
         checkpoint = self.get(which)
         async with self.quiet():
             restored = await self._box.backend.checkpoints.restore(checkpoint.id)
@@ -92,7 +92,7 @@ class AsyncCheckpoints:
         return restored
 
     async def undo(self) -> Restored:
-        """Go back to before the last run."""
+        """Undo the last run."""
         async with self.quiet():
             restored = await self._box.backend.checkpoints.undo()
             await self._box.contexts.refresh()
@@ -100,7 +100,7 @@ class AsyncCheckpoints:
         return restored
 
     async def branch(self, which: str | AsyncCheckpoint | None, source: AsyncContext, files: str) -> AsyncContext:
-        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        """Make a new context that continues from the variables of a checkpoint, or from the live ones."""
         if files not in ("shared", "copy"):
             raise InvalidRun(f"files is 'shared' or 'copy', not {files!r:.100}.")
         backend, contexts = self._box.backend.checkpoints, self._box.contexts
@@ -113,7 +113,7 @@ class AsyncCheckpoints:
             await source.free(None)
 
     async def remove(self, which: str | AsyncCheckpoint) -> None:
-        """Forget a checkpoint; what only it held is freed."""
+        """Remove a checkpoint, and free the memory and disk space that only it used."""
         checkpoint = self.get(which)
         self._forget(checkpoint.id)
         await self._box.backend.checkpoints.remove(checkpoint.id)
@@ -123,12 +123,12 @@ class AsyncCheckpoints:
         return AsyncQuiet(self._box.contexts.list())
 
     async def remember(self) -> None:
-        """Before a run that `undo` may take back: have a checkpoint made, unless the backend does that by itself."""
+        """Make a checkpoint for `undo` before a run, unless the backend does that by itself."""
         async with self._taking:
             await self._box.backend.checkpoints.remember(self.quiet)
 
     async def refresh(self) -> None:
-        """Learn which checkpoints there are, after something that may have changed that."""
+        """Update the list of checkpoints, after an operation that may have changed it."""
         found = await self._box.backend.checkpoints.list()
         names = {facts.id for facts in found}
         for name in [name for name in self._by_id if name not in names]:

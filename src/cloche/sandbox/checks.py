@@ -1,4 +1,4 @@
-"""Checks of callers' arguments, made once: what a check returns can be sent to an agent or a server as it is."""
+"""Checks callers' arguments, once: the value that a check returns can be sent to an agent or a server as it is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def checked_args(args: Sequence[str]) -> list[str]:
 
 
 def checked_command(command: str | Sequence[str]) -> list[str]:
-    """A command as the list of words that it is, or that the shell makes of it."""
+    """A command as a list of arguments; a shell line becomes a call of the shell."""
     if isinstance(command, str):
         if "\0" in command or not _is_text(command):
             raise InvalidRun("A command cannot contain a NUL character.")
@@ -178,7 +178,7 @@ def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, 
 
 
 def _is_text(text: str) -> bool:
-    """Can it be encoded?  Single bytes that are not UTF-8 can, as Python's `surrogateescape` has them."""
+    """Return whether a text can be encoded.  `surrogateescape` covers single bytes that are not UTF-8."""
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

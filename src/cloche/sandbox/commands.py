@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCommands:
-    """`box.commands`: any program that is in the sandbox."""
+    """`box.commands`: runs any program that is installed in the sandbox."""
 
     def __init__(self, backend: AsyncProgramsBackend) -> None:
         self._backend = backend
@@ -51,10 +51,10 @@ class AsyncCommands:
         stop_at_output_limit: bool = False,
         keep: int | None = None,
     ) -> AsyncProcess:
-        """Start a command and return at once; without `timeout` it runs as long as the sandbox does.
+        """Start a command and return at once.  Without `timeout` it may run until the sandbox ends.
 
-        Its result has the beginning of its output: `keep` bytes of it, if that is less than the output limit.  On a
-        server, the server decides about that and about `stop_at_output_limit`.
+        Its result contains the first `keep` bytes of the output, or as many as the output limit allows.  On a server,
+        the server chooses `keep` and `stop_at_output_limit`.
         """
         request = checked_call(
             command,
@@ -72,14 +72,14 @@ class AsyncCommands:
             await process.started()
         except ClocheError:
             raise
-        except BaseException:  # called off: it may run already, and nobody would know of it
+        except BaseException:  # cancelled: the command may run already, and its caller would never learn of it
             await process.give_up()
             raise
         return process
 
 
 class AsyncProgramEvents:
-    """The events of one program, in order; it starts when the first is asked for, and the last is its exit."""
+    """The events of one program, in order.  It starts with the first request for an event; the last is `exit`."""
 
     def __init__(self, backend: AsyncProgramsBackend, program: Program, stdin: Data | None) -> None:
         self._backend, self._program, self._stdin = backend, program, stdin

@@ -1,4 +1,4 @@
-"""`box.contexts`: where cells keep their variables; a default context per language, and as many others as are made."""
+"""`box.contexts`: the contexts in which cells keep their variables.  Each language has a default context."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloche.sandbox.sandbox import AsyncSandbox
 
 _OTHERS = "`box.contexts.list()` has all contexts."
-_LOOK_S = 0.5  # how often whoever waits for a context looks whether the cell in it is neglected
+_LOOK_S = 0.5  # how often a task that waits for a context checks whether the cell in it is neglected
 
 
 class AsyncContext:
@@ -30,25 +30,25 @@ class AsyncContext:
         self.removed = False
         self._turn = AsyncCondition()
         self._taken = False
-        self._lost = False  # its kernel ended with a cell that nobody waited for
-        self.cell: AsyncCell | None = None  # the one that runs in it
+        self._lost = False  # its kernel ended with a cell that no task waited for
+        self.cell: AsyncCell | None = None  # the cell that runs now
 
     def __repr__(self) -> str:
         return f"<{self.language} context {self.id}>"
 
     @property
     def id(self) -> str:
-        """Its name, which no other context of the sandbox has."""
+        """The context's name, unique in its sandbox."""
         return self.facts.id
 
     @property
     def language(self) -> str:
-        """The language of its cells."""
+        """The language of the context's cells."""
         return self.facts.language
 
     @property
     def cwd(self) -> str | None:
-        """The folder in which its kernel starts; None: the sandbox's usual one."""
+        """The folder in which the kernel starts; None: the sandbox's usual one."""
         return self.facts.cwd
 
     @cwd.setter
@@ -57,12 +57,12 @@ class AsyncContext:
 
     @property
     def is_branch(self) -> bool:
-        """Has it gone on from another context?"""
+        """Whether the context was branched from another one."""
         return self.facts.is_branch
 
     @property
     def known(self) -> bool:
-        """Has it been made, or has a cell run in it?"""
+        """Whether the context exists in the sandbox already: it was created, or a cell has run in it."""
         return self.facts.is_known
 
     async def run(
@@ -73,26 +73,26 @@ class AsyncContext:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """Run a cell in it."""
+        """Run a cell in this context."""
         return await self._box.run(code, context=self, stdin=stdin, env=env, timeout=timeout)
 
     async def interrupt(self) -> None:
-        """Stop the cell that runs in it, if there is one; its variables stay."""
+        """Stop the running cell, if there is one; variables stay."""
         cell = self.cell
         await self._box.backend.sessions.interrupt(self.id, () if cell is None else (cell,))
 
     async def restart(self) -> None:
-        """End its kernel: the next cell starts with no variables.  A cell that runs is ended."""
+        """End the kernel, and a running cell with it: the next cell starts with no variables."""
         await self._box.backend.sessions.restart(self.id)
 
     async def remove(self) -> None:
-        """End it for good."""
+        """Remove this context."""
         await self._box.contexts.remove(self)
 
-    # Turns: one cell at a time
+    # --- turns: one cell at a time
 
     async def take(self) -> None:
-        """Wait until nothing runs in it; everybody else waits until it is free again."""
+        """Wait until nothing runs in the context, and reserve it until `free`."""
         if self.cell is not None and self.cell in calling.get():
             raise Refused(
                 f"The context {self.id} runs the code that has called this tool.",
@@ -114,13 +114,13 @@ class AsyncContext:
             self.cell = None
 
     def occupy(self, cell: AsyncCell) -> None:
-        """Note that this cell runs in it from now on."""
+        """Note that this cell runs in the context from now on."""
         self.cell = cell
         self.facts.is_known = True
         cell.lost_before, self._lost = self._lost, False
 
     async def free(self, cell: AsyncCell | None) -> None:
-        """Let the next one have it."""
+        """Let the next task have the context."""
         async with self._turn:
             if cell is self.cell and (cell is None or cell.over):
                 self._taken, self.cell = False, None
@@ -133,14 +133,16 @@ async def _end(cell: AsyncCell) -> None:
         while not cell.over:
             await cell.next_event()
     except ClocheError:
-        pass  # the sandbox is gone, and whoever waits for the context will find out
+        pass  # the sandbox is gone, and the task that waits for the context will find out
 
 
 class AsyncQuiet:
-    """All contexts at once, with nothing running in any of them; a `with` block frees them at its end."""
+    """Reserves all contexts, with nothing running in any of them; the end of the `with` block frees them."""
 
     def __init__(self, contexts: list[AsyncContext]) -> None:
-        self._contexts = sorted(contexts, key=lambda context: context.id)  # everybody takes them in the same order
+        self._contexts = sorted(
+            contexts, key=lambda context: context.id
+        )  # always in the same order, so that two tasks cannot deadlock
         self._taken: list[AsyncContext] = []
 
     async def __aenter__(self) -> None:
@@ -149,7 +151,7 @@ class AsyncQuiet:
                 try:
                     await context.take()
                 except Gone:
-                    continue  # it was removed meanwhile
+                    continue  # removed meanwhile
                 self._taken.append(context)
         except BaseException:
             await self.__aexit__()
@@ -167,24 +169,24 @@ class AsyncContexts:
         self._box = box
         self._by_id: dict[str, AsyncContext] = {}
         self._stateless: dict[str, AsyncContext] = {}  # where programs of languages without sessions take turns
-        # Also removed ones, for as long as a checkpoint or a caller has them: a restore may bring them back.
+        # Includes removed contexts while a checkpoint or a caller refers to them: a restore may bring them back.
         self._ever: WeakValueDictionary[str, AsyncContext] = WeakValueDictionary()
 
     async def create(
         self, *, language: str = "python", cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> AsyncContext:
-        """A new context, with no variables; its kernel starts with its first cell."""
-        spoken = languages.find(language)
-        if spoken.kernel is None:
-            raise InvalidRun(f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program.")
-        return self.learn(await self._box.backend.sessions.create(spoken.name, checked_cwd(cwd), checked_env(env)))
+        """Create a context with no variables; its kernel starts with its first cell."""
+        chosen = languages.find(language)
+        if chosen.kernel is None:
+            raise InvalidRun(f"{chosen.name} has no sessions.", hint="Run it as a program: box.run_program.")
+        return self.learn(await self._box.backend.sessions.create(chosen.name, checked_cwd(cwd), checked_env(env)))
 
     def list(self) -> list[AsyncContext]:
-        """All contexts, in the order in which they were made."""
+        """List all contexts, in the order in which they were created."""
         return list(self._by_id.values())
 
     def get(self, name: str | AsyncContext) -> AsyncContext:
-        """The context of this id."""
+        """Find a context by its id."""
         if isinstance(name, AsyncContext):
             if name._box is not self._box:
                 raise InvalidRun(f"{name!r} belongs to another sandbox.", hint=_OTHERS)
@@ -196,29 +198,29 @@ class AsyncContexts:
         return self._by_id[name]
 
     async def remove(self, context: str | AsyncContext) -> None:
-        """End a context for good; a cell that runs in it is ended."""
+        """Remove a context, and end the cell that runs in it."""
         found = self.get(context)
         self.forget(found.id)
         await self._box.backend.sessions.remove(found.facts)
 
     def default(self, language: str) -> AsyncContext:
-        """The context in which cells of a language run unless they name one."""
-        spoken = languages.find(language)
-        known = self._by_id if spoken.kernel is not None else self._stateless
-        name = spoken.context or spoken.name
+        """The context for cells of a language that name no context."""
+        chosen = languages.find(language)
+        known = self._by_id if chosen.kernel is not None else self._stateless
+        name = chosen.context or chosen.name
         if name not in known:
             known[name] = AsyncContext(self._box, ContextFacts(name, languages.find(name).name))
-            if spoken.kernel is not None:
+            if chosen.kernel is not None:
                 self._ever[name] = known[name]
         return known[name]
 
     async def ensure(self, context: AsyncContext) -> None:
-        """See to it that the sandbox knows a context in which no cell has run yet."""
+        """Create a context in the sandbox if no cell has run in it yet."""
         if not context.known:
             await self._box.backend.sessions.ensure(context.facts)
             context.facts.is_known = True
 
-    # The sandbox keeps them in step with its backend
+    # --- called by the sandbox, to stay in step with its backend
 
     def running(self) -> tuple[AsyncCell, ...]:
         """The cells that may run now."""
@@ -226,7 +228,7 @@ class AsyncContexts:
         return tuple(context.cell for context in contexts if context.cell is not None)
 
     def learn(self, facts: ContextFacts) -> AsyncContext:
-        """The context of these facts, made if it is new, and back if it was removed."""
+        """Add the context of these facts, or bring it back if it was removed."""
         context = self._ever.get(facts.id)
         if context is None:
             context = self._ever[facts.id] = AsyncContext(self._box, facts)
@@ -240,7 +242,7 @@ class AsyncContexts:
             context.removed = True
 
     async def refresh(self) -> None:
-        """Learn which contexts there are, after something that may have changed that."""
+        """Update the list of contexts, after an operation that may have changed it."""
         found = await self._box.backend.sessions.list()
         names = {facts.id for facts in found}
         for name in [name for name, context in self._by_id.items() if name not in names and context.known]:

@@ -1,4 +1,4 @@
-"""Facts about contexts and checkpoints, as a backend tells them to the front."""
+"""Facts about contexts and checkpoints, which a backend reports to the front."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ContextFacts:
     ) -> None:
         self.id, self.language, self.cwd, self.env = name, language, cwd, env or {}
         self.is_branch = False
-        self.is_known = known  # has the backend heard of it?
+        self.is_known = known  # whether the context exists in the backend
 
 
 class CheckpointFacts:
@@ -33,4 +33,4 @@ class CheckpointFacts:
 
     def __init__(self, identity: str, name: str, time: float, lost: dict[str, Any]) -> None:
         self.id, self.name, self.time = identity, name, time
-        self.lost = lost  # by context: what the copy of its variables could not carry
+        self.lost = lost  # by context: the things that a copy of its variables cannot contain

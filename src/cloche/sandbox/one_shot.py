@@ -1,6 +1,6 @@
-"""A program in a fresh sandbox, which ends with it: the shortest way from code to result.
+"""Runs one program in a fresh sandbox that ends with it.
 
-The library, the command line and the service all take this way: check → sandbox → files → start → input → events →
+The library, the command line and the service all use this path: check → sandbox → files → start → input → events →
 result.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Job(Plain):
-    """One program and the sandbox that it gets; checked."""
+    """One program with the description of its sandbox; all arguments are checked."""
 
     program: Program
     limits: Limits
@@ -71,11 +71,11 @@ async def run(
     url: str | None = None,
     api_key: str | None = None,
 ) -> Result:
-    """Run a program in a fresh sandbox, which is destroyed with it; on a server, if `url` or CLOCHE_URL names one.
+    """Run a program in a fresh sandbox and destroy the sandbox; on a server, if `url` or CLOCHE_URL names one.
 
-    Without a language (None) it is told from the code.  A project is `files` and the `entry` among them, which may be
-    left out where it is plain.  `isolation` says where it runs: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of
-    your own goes before.
+    With `language=None`, the language is recognized from the code.  A project consists of `files`, one of which is the
+    `entry`; leave it out where the choice is obvious.  `isolation` selects the kind of isolation: "auto", "jail", or
+    "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
     """
     limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
     job = checked_job(
@@ -101,9 +101,9 @@ def checked_job(
     is_interactive: bool = False,
     is_counted: bool = True,
 ) -> Job:
-    """The job that a caller describes; its language and its entry are chosen here.
+    """Check a caller's arguments, choose the language and the entry, and make a job.
 
-    `files` are the project; `other_files` are written beside it, and play no part in that choice.
+    `files` are the project; `other_files` are written beside it, and do not influence that choice.
     """
     written = checked_files(files)
     code, language, entry = _choose(code, language, entry, dict(written))
@@ -128,16 +128,16 @@ async def execute(
     place: AsyncPlace,
     job: Job,
     started: Callable[[AsyncProcess, Any], None] | None = None,
-    tell: Callable[..., Any] | None = None,
+    on_event: Callable[..., Any] | None = None,
     *,
     waits: bool = False,
 ) -> Result:
     """Carry out a job.
 
-    `started` gets the process, for whoever wants to kill it or write to it, and a function that ends the sandbox;
-    `tell` is awaited with each event.  With `waits`, nothing of the sandbox is left when this returns.
+    `started` is called with the process, so that the caller can kill it or write to it, and with a function that ends
+    the sandbox; `on_event` is awaited with each event.  With `waits`, the sandbox is removed when this returns.
     """
-    is_watched = started is not None or tell is not None
+    is_watched = started is not None or on_event is not None
     if place.takes_whole_jobs and not is_watched:
         return await place.run(job)
     box = place.one_shot(job)
@@ -153,8 +153,8 @@ async def execute(
         if job.is_interactive and job.stdin is not None:
             await process.write(job.stdin)
         while (event := await process.next_event()) is not None:
-            if tell is not None:
-                await tell(event)
+            if on_event is not None:
+                await on_event(event)
         assert process.result is not None
         return process.result
     finally:
@@ -164,7 +164,7 @@ async def execute(
 def _choose(
     code: str | None, language: str | None, entry: str | None, files: Mapping[str, Data]
 ) -> tuple[str, str, str | None]:
-    """The source, its language, and where it belongs among the files (None: where all programs go)."""
+    """Choose the source, its language, and its path among the files (None: the usual place of programs)."""
     if code is not None:
         code = checked_code(code)
         if language is None:
@@ -180,7 +180,7 @@ def _choose(
         return code, language, entry
     from cloche.languages.entry import choose_entry
 
-    if language == "python" and entry:  # the default, unless somebody said so: the entry's name counts
+    if language == "python" and entry:  # probably the default and not the caller's choice: the entry's name decides
         language = languages.by_name(entry) or language
     elif language == "python" and not any(languages.by_name(name) == "python" for name in files):
         language = None

@@ -30,7 +30,7 @@ class Program(Plain):
     """A program to be run in a process of its own: code, a file of the sandbox, or code that belongs in that file."""
 
     code: str | None
-    language: str | None = None  # None: as the entry's name says
+    language: str | None = None  # None: chosen by the entry's name
     entry: str | None = None
     args: Sequence[str] = ()
     env: Mapping[str, str] = {}  # noqa: RUF012  (nobody changes it)
@@ -38,10 +38,10 @@ class Program(Plain):
     timeout: float | None = None  # None: the sandbox's
     build_timeout: float | None = None  # None: the sandbox's
     check: str = "report"
-    takes_input: bool = False  # may anything come on its standard input?
-    files: Iterable[str] | None = None  # of its project; None: whatever is in the sandbox
+    takes_input: bool = False  # whether the program gets any standard input
+    files: Iterable[str] | None = None  # of its project; None: all files in the sandbox
     is_last: bool = False  # the sandbox ends with it
-    is_counted: bool = True  # is it asked what it used, also when all went well?
+    is_counted: bool = True  # whether the wall is asked for the resources used, even after a success
 
 
 class Command(Plain):
@@ -52,9 +52,9 @@ class Command(Plain):
     cwd: str | None = None
     env: Mapping[str, str] = {}  # noqa: RUF012
     timeout: float | None = None
-    is_limited: bool = True  # without a timeout of its own it has the sandbox's
+    is_limited: bool = True  # whether a command without a timeout gets the sandbox's
     takes_input: bool = False
-    terminal: tuple[int, int] | None = None  # columns and rows, where it gets a terminal
+    terminal: tuple[int, int] | None = None  # columns and rows, if the command gets a terminal
     stop_at_output_limit: bool = True
     keep: int | None = None  # bytes of output in its result, if that is less than the output limit
 
@@ -67,9 +67,9 @@ class CellRequest(Plain):
     context: ContextFacts
     env: Mapping[str, str]
     timeout: float | None  # None: the sandbox's
-    takes_input: str  # "", "whole": all of it is sent when it begins, "interactive": it comes while the cell runs
+    takes_input: str  # "", "whole": all input is sent at the start, or "interactive": input comes during the run
     keep: int  # bytes of output in its result
-    shows: Mapping[str, Any] | None = None  # what it displays beyond the usual
+    shows: Mapping[str, Any] | None = None  # additional displays
 
 
 class SandboxRequest(Plain):
@@ -97,7 +97,7 @@ def checked_program(
     check: str = "report",
     takes_input: bool = False,
 ) -> Program:
-    """A program that runs in a sandbox which is there already."""
+    """A program for a sandbox that exists already."""
     if code is None and entry is None:
         raise InvalidRun("There is nothing to run.", hint="Give code, or the entry among the sandbox's files.")
     return Program(

@@ -1,4 +1,4 @@
-"""A sandbox with sessions: code that keeps its variables from turn to turn, and a way back."""
+"""A sandbox with sessions, in which code keeps its variables from run to run and can be undone."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 MAX_HISTORY = 1000
 MAX_CANDIDATES = 16
-STREAM_KEEPS = 1 << 20  # bytes of output in the result of a run whose events have told all of it
+STREAM_KEEPS = 1 << 20  # bytes of output in the result of a streamed run, whose events already carry all of it
 _LONGEST_S = 366 * 86400
 
 
 class AsyncSandbox:
     """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
-    `timeout` is the time that each run may take unless it says otherwise; the other limits are the sandbox's.  `tools`
-    are functions of yours that code inside may call; `undo` makes a checkpoint before every run.  `isolation` says
-    where it is held: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own goes before.
+    `timeout` limits each run that has no timeout of its own; the other limits apply to the sandbox as a whole.  `tools`
+    are functions of yours that code inside may call.  `undo` makes a checkpoint before every run.  `isolation` selects
+    the kind of isolation: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
 
-    With `url` (or CLOCHE_URL) the sandbox is one of a server, and `api_key` (or CLOCHE_API_KEY) the key for it; `id`
-    names one that is there already, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
-    `workspace` are a server's, too.  `url=""` is this host, whatever the environment says.
+    With `url` (or CLOCHE_URL) the sandbox is on a server, and `api_key` (or CLOCHE_API_KEY) is the key for that server.
+    `id` names an existing sandbox, which outlives the `with` block.  `metadata`, `idle_timeout`, `persistent` and
+    `workspace` also apply to servers only.  `url=""` means this host, even when CLOCHE_URL is set.
     """
 
     def __init__(
@@ -99,50 +99,50 @@ class AsyncSandbox:
 
     @property
     def ports(self) -> AsyncPorts:
-        """Servers inside, and connections to them."""
+        """The ports of servers inside the sandbox, and connections to them."""
         return AsyncPorts(self.backend.ports)
 
     @property
     def limits(self) -> Limits:
-        """What it may use; on a server, what the server allows it."""
+        """The sandbox's limits; on a server, the limits that the server allows."""
         return self.backend.limits
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment variables of everything that runs in it."""
+        """The environment variables of everything that runs in the sandbox."""
         return self.backend.env
 
     @property
     def wall(self) -> str:
-        """The name of the wall that holds it; of a server's, once it is open."""
+        """The name of the wall around the sandbox; on a server, known once the sandbox is open."""
         return self.backend.wall
 
     @property
     def id(self) -> str | None:
-        """Its id on its server, once it is open; None on this host."""
+        """The sandbox's id on its server, once it is open; None on this host."""
         return self.backend.id
 
     @property
     def workspace(self) -> str | None:
-        """The id of the workspace in which a server keeps its files, if it does."""
+        """The id of the workspace in which a server saves the files of a persistent sandbox, or None."""
         return self.backend.workspace
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What its owner has noted about it on a server."""
+        """The owner's notes about the sandbox, stored on the server."""
         return self.backend.metadata
 
     @property
     def paused(self) -> bool:
-        """Has it been paused?"""
+        """Whether the sandbox is paused."""
         return self.backend.paused
 
     @property
     def closed(self) -> bool:
-        """Has its owner closed it?"""
+        """Whether the owner has closed the sandbox."""
         return self.backend.closed
 
-    # --- its life
+    # --- lifetime
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -152,38 +152,38 @@ class AsyncSandbox:
         await self.close()
 
     async def open(self) -> None:
-        """Create it, or find the one that was named.  A `with` block does that, and so does the first use."""
+        """Create the sandbox, or connect to the one named by `id`.  A `with` block or the first use does the same."""
         await self.backend.open()
 
     async def close(self) -> None:
-        """End it, with everything in it, and wait until nothing of it is left; one named by `id` lives on."""
+        """End the sandbox and wait until it is removed.  A sandbox that was named by `id` lives on."""
         await self.backend.close()
 
     async def kill(self) -> None:
-        """End it, also one that was named by `id`."""
+        """End the sandbox, even if it was named by `id`."""
         await self.backend.kill()
 
     async def pause(self) -> None:
-        """Stop everything in it until `resume`: variables, programs and files stay, and so does the memory they use."""
+        """Stop everything inside until `resume`.  Variables, programs and files stay, and keep using memory."""
         await self.backend.pause()
 
     async def resume(self) -> None:
-        """Let it go on where it was."""
+        """Continue a paused sandbox."""
         await self.backend.resume()
 
     async def set_lifetime(self, seconds: float | None) -> None:
-        """Have it end by itself so long from now; None: not before it is closed, or as late as its server allows."""
+        """End the sandbox this many seconds from now; None: when it is closed, or as late as its server allows."""
         await self.backend.set_lifetime(seconds)
 
     async def usage(self) -> Usage:
-        """What it uses now."""
+        """Measure the resources that the sandbox uses now."""
         return await self.backend.usage()
 
     async def ended(self) -> str:
-        """Wait until it has ended, and tell why.
+        """Wait until the sandbox has ended, and return the reason.
 
-        "closed" by its owner, "timeout" when its lifetime was over, "memory" when it needed too much, "failed" when it
-        could not be built, "lost" when it was killed otherwise.  Others may use the sandbox meanwhile.
+        "closed": by its owner; "timeout": its lifetime was over; "memory": it needed too much; "failed": it could not
+        be built; "lost": it was killed in another way.  Other tasks may use the sandbox meanwhile.
         """
         return await self.backend.ended()
 
@@ -199,7 +199,7 @@ class AsyncSandbox:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """Run a cell: variables, imports and files of earlier cells are there, and it leaves its own."""
+        """Run a cell.  It shares variables, imports and files with the cells before and after it."""
         data = None if stdin is None else checked_data("stdin", stdin)
         takes_input = "" if data is None else "whole"
         cell, where = await self._start(code, language, context, takes_input, env, timeout, self.limits.output_bytes)
@@ -225,9 +225,9 @@ class AsyncSandbox:
     ) -> AsyncCellEvents:
         """Run a cell; iterate over its events as they happen: started, stdout, stderr, result, error, end.
 
-        The result at the end has the beginning of its output, `keep` bytes of it (a megabyte unless said otherwise).
-        With `interactive`, code that reads its standard input waits for data from `write` of the events.  `shows` is
-        what this cell displays beyond the usual: {"rows": of a table, "saved": pictures that are saved to a file, too}.
+        The result at the end contains the first `keep` bytes of the output (by default, one megabyte).  With
+        `interactive`, code that reads its standard input waits for data from `write` of the events.  `shows` adds to
+        the displays of this cell: {"rows": of a table, "saved": also pictures that are saved to a file}.
         """
         data = None if stdin is None else checked_data("stdin", stdin)
         if interactive and data is not None:
@@ -235,8 +235,8 @@ class AsyncSandbox:
         takes_input = "interactive" if interactive else "" if data is None else "whole"
 
         async def start() -> tuple[AsyncCell, AsyncContext]:
-            kept = min(self.limits.output_bytes, STREAM_KEEPS if keep is None else keep)
-            return await self._start(code, language, context, takes_input, env, timeout, kept, shows)
+            most = min(self.limits.output_bytes, STREAM_KEEPS if keep is None else keep)
+            return await self._start(code, language, context, takes_input, env, timeout, most, shows)
 
         async def over(cell: AsyncCell, where: AsyncContext) -> None:
             await where.free(cell)
@@ -246,7 +246,7 @@ class AsyncSandbox:
         return AsyncCellEvents(start, over, data, interactive)
 
     async def interrupt(self, context: str | AsyncContext | None = None) -> None:
-        """Stop what runs, in one context or in all; variables stay."""
+        """Stop the running code in one context, or in all; variables stay."""
         if context is not None:
             await self.contexts.get(context).interrupt()
         else:
@@ -261,13 +261,13 @@ class AsyncSandbox:
     # --- undo
 
     async def checkpoint(self, name: str = "") -> AsyncCheckpoint:
-        """Remember variables (of Python contexts) and files as they are now."""
+        """Save the variables of Python contexts, and all files, as they are now."""
         taken = await self.checkpoints.take(name)
         self._history.append(_moment("checkpoint", taken))
         return taken
 
     async def restore(self, checkpoint: str | AsyncCheckpoint) -> Restored:
-        """Make variables and files what they were; as often as you like."""
+        """Bring variables and files back to their state at a checkpoint, as often as you like."""
         found = self.checkpoints.get(checkpoint)
         restored = await self.checkpoints.restore(found)
         self._history.append(_moment("restore", found))
@@ -280,9 +280,9 @@ class AsyncSandbox:
         files: str = "shared",
         context: str | AsyncContext | None = None,
     ) -> AsyncContext:
-        """A new context that goes on from a checkpoint's variables, or from the live ones.
+        """Make a new context that continues from the variables of a checkpoint, or from the live ones.
 
-        Files are shared with everybody; `files="copy"` gives it a copy of /sandbox as its working directory instead.
+        All contexts share their files; `files="copy"` gives the new one a copy of /sandbox as its working directory.
         """
         source = await self._source(checkpoint, context)
         branch = await self.checkpoints.branch(checkpoint, source, files)
@@ -290,19 +290,19 @@ class AsyncSandbox:
         return branch
 
     async def undo(self) -> Restored:
-        """Go back to before the last run; again, to before the one before it.  Needs `Sandbox(undo=True)`."""
+        """Undo the last run; call it again to undo the run before that.  Needs `Sandbox(undo=True)`."""
         restored = await self.checkpoints.undo()
         self._history.append(Moment("undo", time()))
         return restored
 
     def history(self) -> list[Moment]:
-        """Runs, checkpoints, restores … in order; the last thousand."""
+        """List runs, checkpoints, restores and so on, oldest first; at most the last thousand."""
         return list(self._history)
 
     async def attempt(
         self, code: str, *, context: str | AsyncContext | None = None, timeout: float | None = None
     ) -> AsyncAttempt:
-        """Run code in a branch and see what it changes; then `keep()` it or `discard()` it."""
+        """Run code in a branch and return its changes, to `keep()` or `discard()`."""
         checked, limit = checked_code(code), checked_timeout(timeout)
         source = await self._idle(context)
         trial = await self.backend.checkpoints.attempt(source.facts, checked, limit)
@@ -317,10 +317,10 @@ class AsyncSandbox:
         context: str | AsyncContext | None = None,
         timeout: float | None = None,
     ) -> Best:
-        """Run candidates in branches from here, and go on as the one with the highest score.
+        """Run each candidate in a branch of its own, and continue from the one with the highest score.
 
-        `score` is an expression, evaluated in each branch, or a function of yours that gets the result.  Each works in
-        a copy of /sandbox; candidates that name an absolute path of it run one after the other instead.
+        `score` is an expression that is evaluated in each branch, or a function of yours that gets the result.  Each
+        candidate works in a copy of /sandbox; those that name an absolute path in /sandbox run one after the other.
         """
         if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
             raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")
@@ -348,8 +348,8 @@ class AsyncSandbox:
     ) -> Result:
         """Run a program to its end, in this sandbox, in a process of its own.
 
-        It is `code`, or the file `entry` of a project that is in the sandbox; with both, the code is that file's.
-        `check` is for TypeScript: "report" what its compiler says of the types, "block" on errors, or "off".
+        The program is `code`, or the file `entry` of a project in the sandbox; with both, `code` is written to `entry`.
+        `check` is for TypeScript: "report" type errors, "block" the program because of them, or "off".
         """
         data = None if stdin is None else checked_data("stdin", stdin)
         program = checked_program(
@@ -371,7 +371,7 @@ class AsyncSandbox:
         check: str = "report",
         stdin: bool = True,
     ) -> AsyncProcess:
-        """Start a program and return at once; it is built first, if its language is compiled."""
+        """Start a program and return at once.  A program in a compiled language is built first."""
         program = checked_program(code, language, entry, args, env, cwd, timeout, build_timeout, check, bool(stdin))
         return AsyncProcess(await self.backend.programs.start_program(program))
 
@@ -396,7 +396,7 @@ class AsyncSandbox:
         )
         return AsyncProgramEvents(self.backend.programs, program, data)
 
-    # --- what a backend may ask of it (AsyncSession)
+    # --- for the backend (AsyncSession)
 
     def quiet(self) -> AsyncQuiet:
         """A `with` block in which nothing runs in any context."""
@@ -411,7 +411,7 @@ class AsyncSandbox:
         return await self.run(code, context=self.contexts.learn(context), timeout=timeout)
 
     async def refresh(self) -> None:
-        """Learn which contexts and checkpoints there are, and what has happened."""
+        """Update the lists of contexts and checkpoints, and the history."""
         await self.contexts.refresh()
         await self.checkpoints.refresh()
         history = await self.backend.sessions.history()
@@ -419,7 +419,7 @@ class AsyncSandbox:
             self._history.clear()
             self._history.extend(history)
 
-    # --- behind them
+    # --- internals
 
     async def _start(
         self,
@@ -435,8 +435,8 @@ class AsyncSandbox:
         """Begin a cell when its turn in its context has come."""
         checked, variables, limit = checked_code(code), checked_env(env), checked_timeout(timeout)
         where = self._context(language, context)
-        spoken = where.language if language is None else languages.find(language).name
-        request = CellRequest(checked, spoken, where.facts, variables, limit, takes_input, keep, shows)
+        name = where.language if language is None else languages.find(language).name
+        request = CellRequest(checked, name, where.facts, variables, limit, takes_input, keep, shows)
         await self.open()
         if self._undo and where.language == "python" and not where.is_branch:
             await self.checkpoints.remember()
@@ -461,15 +461,15 @@ class AsyncSandbox:
             return self.contexts.default(language or "python")
         where = self.contexts.get(context)
         if language is not None:
-            spoken = languages.find(language)
-            if languages.find(where.language).kernel != spoken.kernel:
-                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {spoken.name}.")
+            chosen = languages.find(language)
+            if languages.find(where.language).kernel != chosen.kernel:
+                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {chosen.name}.")
         return where
 
     async def _source(
         self, checkpoint: str | AsyncCheckpoint | None, context: str | AsyncContext | None
     ) -> AsyncContext:
-        """The context to branch from: of a checkpoint also one that is not there any more."""
+        """The context to branch from; with a checkpoint, also one that was removed since."""
         if checkpoint is not None:
             name = "python" if context is None else context if isinstance(context, str) else context.id
             for known in self.checkpoints.get(checkpoint).contexts:

@@ -1,4 +1,4 @@
-"""Files on their way into and out of a sandbox, piece by piece: nobody needs to have a whole file in memory."""
+"""Moves files into and out of a sandbox piece by piece, so that no whole file has to fit into memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class AsyncReading:
-    """A file on its way out: iterate over it for its contents, in pieces, as they come.
+    """A file that is being read from a sandbox: iterate over it to get its contents in pieces.
 
-    Use it in a `with` block, or `close` it.  A slow reader makes the sandbox wait; it does not fill up memory.
+    Use it in a `with` block, or `close` it.  A slow reader makes the sandbox wait and does not fill up memory.
     """
 
     def __init__(self, reader: AsyncReader) -> None:
@@ -32,13 +32,13 @@ class AsyncReading:
         return self._size
 
     async def begin(self) -> Self:
-        """Open the file, and learn its size.  Iterating does that, too."""
+        """Open the file and learn its size.  Iterating does the same."""
         if self._size is None and not self._reader.is_over:
             self._size = await self._reader.begin()
         return self
 
     async def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         await self._reader.close()
 
     def __aiter__(self) -> Self:
@@ -59,9 +59,9 @@ class AsyncReading:
 
 
 class AsyncWriting:
-    """A file on its way in: `write` as often as there is something, then `finish`.
+    """A file that is being written into a sandbox: `write` its pieces, then `finish`.
 
-    Nobody sees any of it before `finish` has put it in its place, all at once; an aborted file leaves no trace.
+    `finish` puts the whole file in its place at once, and no program sees it before; an aborted file leaves no trace.
     Leaving a `with` block finishes the file; leaving it by an exception aborts it.
     """
 
@@ -69,25 +69,25 @@ class AsyncWriting:
         self._writer = writer
 
     async def begin(self) -> Self:
-        """Ask the sandbox for the file.  Writing does that, too."""
+        """Open the file in the sandbox.  Writing does the same."""
         if self._writer.is_over:
             raise Gone("This file was finished or aborted already.", hint="Begin another with write_stream.")
         await self._writer.begin()
         return self
 
     async def write(self, data: str | Data) -> None:
-        """Send more of the contents; waits while the sandbox is busy with earlier pieces."""
+        """Send the next piece; wait while the sandbox is busy with earlier ones."""
         checked = checked_data("data", data)
         await self.begin()
         await self._writer.write(checked)
 
     async def finish(self) -> Entry:
-        """Put the file in its place, and tell what is there now."""
+        """Put the file in its place, and return its entry."""
         await self.begin()
         return await self._writer.finish()
 
     async def abort(self) -> None:
-        """Throw away the pieces that were sent; the file that was there before stays."""
+        """Discard the pieces that were sent; an earlier file at this path stays."""
         await self._writer.abort()
 
     async def __aenter__(self) -> Self:

@@ -80,6 +80,6 @@ class Programs:
 
             return await execute(place, job, started, publish if listened else None)
 
-        text, spoken = job.program.code or "", job.program.language or ""
+        text, language = job.program.code or "", job.program.language or ""
         moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in job.files)
-        return await self._runs.start(caller, work, language=spoken, code=text, limits=allowed, bytes_moved=moved)
+        return await self._runs.start(caller, work, language=language, code=text, limits=allowed, bytes_moved=moved)

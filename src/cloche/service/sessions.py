@@ -108,9 +108,9 @@ class Sessions:
             finally:
                 live.end_use()
 
-        spoken = languages.find(language or "python")
-        where = context or spoken.context or spoken.name
-        return await self._runs.start_in(caller, live, work, code, spoken.name, where, len(stdin or b""))
+        chosen = languages.find(language or "python")
+        where = context or chosen.context or chosen.name
+        return await self._runs.start_in(caller, live, work, code, chosen.name, where, len(stdin or b""))
 
     def check_timeout(self, timeout: float | None) -> None:
         """Refuse a run that may take longer than the operator allows."""

@@ -38,8 +38,8 @@ class ServerSandbox:
         self.id: str | None = options.get("id")
         self.workspace: str | None = options.get("workspace")
         self.metadata: Mapping[str, str] = dict(options.get("metadata") or {})
-        self._wish = {
-            **shapes.limits_asked(self.limits),
+        self._request = {
+            **shapes.limits_fields(self.limits),
             "env": self.env,
             "mounts": shapes.mounts(request.mounts),
             "ttl": request.lifetime,
@@ -101,7 +101,7 @@ class ServerSandbox:
     def _open(self) -> None:
         if self.id is None:
             key = f"Idempotency-Key: {self._idempotency_key}\r\n"
-            answer = self.server.call("POST", "/v1/sandboxes", self._wish, headers=key, safe=True)
+            answer = self.server.call("POST", "/v1/sandboxes", self._request, headers=key, safe=True)
         else:
             answer = self.server.call("GET", f"/v1/sandboxes/{shapes.quoted(self.id)}")
             if answer["state"] != "alive":

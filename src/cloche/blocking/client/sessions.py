@@ -80,5 +80,5 @@ def context_facts(fields: dict[str, Any]) -> ContextFacts:
 
 def is_default(context: ContextFacts) -> bool:
     """Is it one that the server makes when it is first used?"""
-    spoken = languages.find(context.language)
-    return context.id == (spoken.context or spoken.name)
+    chosen = languages.find(context.language)
+    return context.id == (chosen.context or chosen.name)

@@ -44,11 +44,11 @@ class HostPlace:
 
     def one_shot(self, job: Job) -> HostSandbox:
         """A sandbox for one program, chosen by the libraries that it imports."""
-        spoken = languages.find(job.program.language or "python")
-        imports = spoken.imports(job.program.code or "")
+        chosen = languages.find(job.program.language or "python")
+        imports = chosen.imports(job.program.code or "")
         limits = job.limits
         lifetime = None if limits.timeout_s is None else limits.timeout_s + LIFETIME_GRACE_S
-        if lifetime is not None and not spoken.warm:
+        if lifetime is not None and not chosen.warm:
             from cloche.engine.building import CHECK_S
 
             lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S

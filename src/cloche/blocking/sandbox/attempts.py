@@ -1,5 +1,5 @@
 # Generated from src/cloche/sandbox/attempts.py by scripts/blocking.py: edit that file instead.
-"""Try before you keep: code that has run in a branch, what it changed, and then kept or discarded."""
+"""Attempts: code runs in a branch first, and its owner keeps or discards the changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Attempt:
-    """Code that has run in a branch; `keep` it or `discard` it.  A `with` block discards it unless it was kept."""
+    """Code that has run in a branch.  `keep` or `discard` its changes; a `with` block discards them by default."""
 
     def __init__(self, box: Sandbox, trial: Trial) -> None:
         self._box, self._trial = box, trial
@@ -21,14 +21,14 @@ class Attempt:
         self.result, self.files, self.variables = trial.result, trial.files, trial.variables
 
     def keep(self) -> Result:
-        """Let the session go on from here."""
+        """Continue the session with the changes of the attempt."""
         self._decide("kept")
         self._trial.keep()
         self._box.refresh()
         return self.result
 
     def discard(self) -> None:
-        """Make variables and files what they were before it ran."""
+        """Bring variables and files back to their state before the attempt."""
         self._decide("discarded")
         self._trial.discard()
         self._box.refresh()

@@ -1,5 +1,5 @@
 # Generated from src/cloche/sandbox/contexts.py by scripts/blocking.py: edit that file instead.
-"""`box.contexts`: where cells keep their variables; a default context per language, and as many others as are made."""
+"""`box.contexts`: the contexts in which cells keep their variables.  Each language has a default context."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
 
 _OTHERS = "`box.contexts.list()` has all contexts."
-_LOOK_S = 0.5  # how often whoever waits for a context looks whether the cell in it is neglected
+_LOOK_S = 0.5  # how often a task that waits for a context checks whether the cell in it is neglected
 
 
 class Context:
@@ -31,25 +31,25 @@ class Context:
         self.removed = False
         self._turn = Condition()
         self._taken = False
-        self._lost = False  # its kernel ended with a cell that nobody waited for
-        self.cell: Cell | None = None  # the one that runs in it
+        self._lost = False  # its kernel ended with a cell that no task waited for
+        self.cell: Cell | None = None  # the cell that runs now
 
     def __repr__(self) -> str:
         return f"<{self.language} context {self.id}>"
 
     @property
     def id(self) -> str:
-        """Its name, which no other context of the sandbox has."""
+        """The context's name, unique in its sandbox."""
         return self.facts.id
 
     @property
     def language(self) -> str:
-        """The language of its cells."""
+        """The language of the context's cells."""
         return self.facts.language
 
     @property
     def cwd(self) -> str | None:
-        """The folder in which its kernel starts; None: the sandbox's usual one."""
+        """The folder in which the kernel starts; None: the sandbox's usual one."""
         return self.facts.cwd
 
     @cwd.setter
@@ -58,12 +58,12 @@ class Context:
 
     @property
     def is_branch(self) -> bool:
-        """Has it gone on from another context?"""
+        """Whether the context was branched from another one."""
         return self.facts.is_branch
 
     @property
     def known(self) -> bool:
-        """Has it been made, or has a cell run in it?"""
+        """Whether the context exists in the sandbox already: it was created, or a cell has run in it."""
         return self.facts.is_known
 
     def run(
@@ -74,26 +74,26 @@ class Context:
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """Run a cell in it."""
+        """Run a cell in this context."""
         return self._box.run(code, context=self, stdin=stdin, env=env, timeout=timeout)
 
     def interrupt(self) -> None:
-        """Stop the cell that runs in it, if there is one; its variables stay."""
+        """Stop the running cell, if there is one; variables stay."""
         cell = self.cell
         self._box.backend.sessions.interrupt(self.id, () if cell is None else (cell,))
 
     def restart(self) -> None:
-        """End its kernel: the next cell starts with no variables.  A cell that runs is ended."""
+        """End the kernel, and a running cell with it: the next cell starts with no variables."""
         self._box.backend.sessions.restart(self.id)
 
     def remove(self) -> None:
-        """End it for good."""
+        """Remove this context."""
         self._box.contexts.remove(self)
 
-    # Turns: one cell at a time
+    # --- turns: one cell at a time
 
     def take(self) -> None:
-        """Wait until nothing runs in it; everybody else waits until it is free again."""
+        """Wait until nothing runs in the context, and reserve it until `free`."""
         if self.cell is not None and self.cell in calling.get():
             raise Refused(
                 f"The context {self.id} runs the code that has called this tool.",
@@ -115,13 +115,13 @@ class Context:
             self.cell = None
 
     def occupy(self, cell: Cell) -> None:
-        """Note that this cell runs in it from now on."""
+        """Note that this cell runs in the context from now on."""
         self.cell = cell
         self.facts.is_known = True
         cell.lost_before, self._lost = self._lost, False
 
     def free(self, cell: Cell | None) -> None:
-        """Let the next one have it."""
+        """Let the next task have the context."""
         with self._turn:
             if cell is self.cell and (cell is None or cell.over):
                 self._taken, self.cell = False, None
@@ -134,14 +134,16 @@ def _end(cell: Cell) -> None:
         while not cell.over:
             cell.next_event()
     except ClocheError:
-        pass  # the sandbox is gone, and whoever waits for the context will find out
+        pass  # the sandbox is gone, and the task that waits for the context will find out
 
 
 class Quiet:
-    """All contexts at once, with nothing running in any of them; a `with` block frees them at its end."""
+    """Reserves all contexts, with nothing running in any of them; the end of the `with` block frees them."""
 
     def __init__(self, contexts: list[Context]) -> None:
-        self._contexts = sorted(contexts, key=lambda context: context.id)  # everybody takes them in the same order
+        self._contexts = sorted(
+            contexts, key=lambda context: context.id
+        )  # always in the same order, so that two tasks cannot deadlock
         self._taken: list[Context] = []
 
     def __enter__(self) -> None:
@@ -150,7 +152,7 @@ class Quiet:
                 try:
                     context.take()
                 except Gone:
-                    continue  # it was removed meanwhile
+                    continue  # removed meanwhile
                 self._taken.append(context)
         except BaseException:
             self.__exit__()
@@ -168,24 +170,24 @@ class Contexts:
         self._box = box
         self._by_id: dict[str, Context] = {}
         self._stateless: dict[str, Context] = {}  # where programs of languages without sessions take turns
-        # Also removed ones, for as long as a checkpoint or a caller has them: a restore may bring them back.
+        # Includes removed contexts while a checkpoint or a caller refers to them: a restore may bring them back.
         self._ever: WeakValueDictionary[str, Context] = WeakValueDictionary()
 
     def create(
         self, *, language: str = "python", cwd: str | None = None, env: Mapping[str, str] | None = None
     ) -> Context:
-        """A new context, with no variables; its kernel starts with its first cell."""
-        spoken = languages.find(language)
-        if spoken.kernel is None:
-            raise InvalidRun(f"{spoken.name} has no sessions.", hint="Run it as a program: box.run_program.")
-        return self.learn(self._box.backend.sessions.create(spoken.name, checked_cwd(cwd), checked_env(env)))
+        """Create a context with no variables; its kernel starts with its first cell."""
+        chosen = languages.find(language)
+        if chosen.kernel is None:
+            raise InvalidRun(f"{chosen.name} has no sessions.", hint="Run it as a program: box.run_program.")
+        return self.learn(self._box.backend.sessions.create(chosen.name, checked_cwd(cwd), checked_env(env)))
 
     def list(self) -> list[Context]:
-        """All contexts, in the order in which they were made."""
+        """List all contexts, in the order in which they were created."""
         return list(self._by_id.values())
 
     def get(self, name: str | Context) -> Context:
-        """The context of this id."""
+        """Find a context by its id."""
         if isinstance(name, Context):
             if name._box is not self._box:
                 raise InvalidRun(f"{name!r} belongs to another sandbox.", hint=_OTHERS)
@@ -197,29 +199,29 @@ class Contexts:
         return self._by_id[name]
 
     def remove(self, context: str | Context) -> None:
-        """End a context for good; a cell that runs in it is ended."""
+        """Remove a context, and end the cell that runs in it."""
         found = self.get(context)
         self.forget(found.id)
         self._box.backend.sessions.remove(found.facts)
 
     def default(self, language: str) -> Context:
-        """The context in which cells of a language run unless they name one."""
-        spoken = languages.find(language)
-        known = self._by_id if spoken.kernel is not None else self._stateless
-        name = spoken.context or spoken.name
+        """The context for cells of a language that name no context."""
+        chosen = languages.find(language)
+        known = self._by_id if chosen.kernel is not None else self._stateless
+        name = chosen.context or chosen.name
         if name not in known:
             known[name] = Context(self._box, ContextFacts(name, languages.find(name).name))
-            if spoken.kernel is not None:
+            if chosen.kernel is not None:
                 self._ever[name] = known[name]
         return known[name]
 
     def ensure(self, context: Context) -> None:
-        """See to it that the sandbox knows a context in which no cell has run yet."""
+        """Create a context in the sandbox if no cell has run in it yet."""
         if not context.known:
             self._box.backend.sessions.ensure(context.facts)
             context.facts.is_known = True
 
-    # The sandbox keeps them in step with its backend
+    # --- called by the sandbox, to stay in step with its backend
 
     def running(self) -> tuple[Cell, ...]:
         """The cells that may run now."""
@@ -227,7 +229,7 @@ class Contexts:
         return tuple(context.cell for context in contexts if context.cell is not None)
 
     def learn(self, facts: ContextFacts) -> Context:
-        """The context of these facts, made if it is new, and back if it was removed."""
+        """Add the context of these facts, or bring it back if it was removed."""
         context = self._ever.get(facts.id)
         if context is None:
             context = self._ever[facts.id] = Context(self._box, facts)
@@ -241,7 +243,7 @@ class Contexts:
             context.removed = True
 
     def refresh(self) -> None:
-        """Learn which contexts there are, after something that may have changed that."""
+        """Update the list of contexts, after an operation that may have changed it."""
         found = self._box.backend.sessions.list()
         names = {facts.id for facts in found}
         for name in [name for name, context in self._by_id.items() if name not in names and context.known]:

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.backend import FilesBackend, Watcher
     from cloche.sandbox.checks import Data
 
-MAX_READ = 1 << 30  # bytes of one `read`: a sparse file can claim any size
+MAX_READ = 1 << 30  # bytes of one `read`; needed because a sparse file can claim any size
 
 
 class Files:
-    """`box.files`: paths are inside the sandbox; relative ones start at /sandbox."""
+    """`box.files`: the sandbox's files.  Relative paths start at /sandbox."""
 
     def __init__(self, backend: FilesBackend) -> None:
         self._backend = backend
 
     def write(self, path: str, data: str | Data, *, mode: int | None = None, append: bool = False) -> Entry:
-        """Write a file, and make the folders on the way.  It is replaced as a whole, or stays as it was."""
+        """Write a file, and make missing folders.  The file is replaced as a whole, or not at all."""
         return self._backend.write(checked_path(path), checked_data("data", data), checked_mode(mode), append)
 
     def write_stream(
@@ -37,16 +37,16 @@ class Files:
         in_place: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> Writing:
-        """Write a file piece by piece; nobody sees any of it before it is finished, unless it is appended to.
+        """Write a file piece by piece.  Programs see none of it until it is finished, except with `append`.
 
-        With `in_place` everybody sees it grow, and it stays the same file.  `attributes` become its xattrs in the
-        `user` namespace, instead of those that it had.  A server takes neither of these two.
+        With `in_place` programs see the file grow, and its inode stays the same.  `attributes` replace its xattrs in
+        the `user` namespace.  Servers support neither of these two.
         """
         given = None if attributes is None else checked_env(attributes)
         return Writing(self._backend.writer(checked_path(path), checked_mode(mode), append, in_place, given))
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        """The contents of a file, or a part of them."""
+        """Read a file, or a part of it."""
         parts: list[bytes] = []
         total = 0
         with self.read_stream(path, offset=offset, length=length) as reading:
@@ -58,24 +58,24 @@ class Files:
         return b"".join(parts)
 
     def read_stream(self, path: str, *, offset: int = 0, length: int | None = None) -> Reading:
-        """Read a file piece by piece, however large it is: iterate over the `Reading` that this returns."""
+        """Read a file of any size, piece by piece: iterate over the returned `Reading`."""
         check_range(offset, length)
         return Reading(self._backend.reader(checked_path(path), offset, length))
 
     def read_text(self, path: str) -> str:
-        """The contents of a file as text; bytes that are not UTF-8 show as replacement characters."""
+        """Read a file as text; bytes that are not UTF-8 become replacement characters."""
         return (self.read(path)).decode(errors="replace")
 
     def list(self, path: str = ".", *, depth: int = 1) -> Listing:
-        """The entries of a folder, and with `depth` those of the folders below it."""
+        """List the entries of a folder and, with `depth`, of the folders below it."""
         return self._backend.list(checked_path(path), checked_depth(depth))
 
     def stat(self, path: str) -> Entry:
-        """The entry at a path; a link is described as a link."""
+        """Describe the entry at a path; links are not followed."""
         return self._backend.stat(checked_path(path))
 
     def exists(self, path: str) -> bool:
-        """Is there something at this path?"""
+        """Return whether this path exists."""
         try:
             self.stat(path)
         except FileMissing:
@@ -83,7 +83,7 @@ class Files:
         return True
 
     def mkdir(self, path: str) -> bool:
-        """Make a folder and those on the way; False when it was there."""
+        """Make a folder and its parents; return False if it existed already."""
         return self._backend.mkdir(checked_path(path))
 
     def rename(self, path: str, new_path: str) -> Entry:
@@ -95,11 +95,11 @@ class Files:
         self._backend.remove(checked_path(path))
 
     def watch(self, path: str = ".", *, recursive: bool = False) -> Watch:
-        """Watch a folder for changes: iterate over the watch that this returns, and close it."""
+        """Watch a folder for changes: iterate over the returned watch, and close it."""
         return Watch(self._backend.watch(checked_path(path), recursive))
 
     def disk(self) -> dict[str, int]:
-        """The workspace's file system: total and free, in bytes and in files."""
+        """Measure the workspace's file system: total and free, in bytes and in files."""
         return self._backend.disk()
 
 
@@ -110,11 +110,11 @@ class Watch:
         self._watcher = watcher
 
     def next_change(self, timeout: float | None = None) -> Change | None:
-        """The next change; None when there is none in time, or the sandbox has ended."""
+        """Wait for the next change; None if there is none in time, or when the sandbox has ended."""
         return self._watcher.next_change(timeout)
 
     def drain(self) -> list[Change]:
-        """All changes that have happened by now and were not returned yet."""
+        """Return all changes so far that were not returned yet."""
         return self._watcher.drain()
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # Generated from src/cloche/sandbox/places.py by scripts/blocking.py: edit that file instead.
-"""Places where sandboxes are made.  This file alone knows which there are: this host, and a server."""
+"""Chooses the place where a sandbox is made: this host, or a server.  No other file knows the list of places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def place_for(url: str | None, api_key: str | None, isolation: str, wall: Wall | None) -> Place:
-    """The server at `url` (or CLOCHE_URL), or this host; a wall of the caller's own is always on this host."""
+    """Return the server at `url` (or CLOCHE_URL), or this host.  A caller's own wall is always on this host."""
     where = settings.server() if url is None else url
     if where and wall is None:
         from cloche.blocking.client.place import ServerPlace

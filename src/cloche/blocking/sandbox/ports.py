@@ -18,21 +18,21 @@ MAX_WAIT_S = 7 * 86400.0
 
 
 class Ports:
-    """`box.ports`: TCP on the sandbox's own loopback, which nobody else can reach."""
+    """`box.ports`: TCP on the sandbox's own loopback interface, which cannot be reached in any other way."""
 
     def __init__(self, backend: PortsBackend) -> None:
         self._backend = backend
 
     def list(self) -> list[Port]:
-        """The ports on which something listens, in order."""
+        """List the ports on which servers listen, in order."""
         return self._backend.list()
 
     def connect(self, port: int) -> Connection:
-        """Connect to a server inside; close the connection that this returns."""
+        """Connect to a server inside, and return the connection, which you must close."""
         return Connection(self._backend.connect(checked_port(port)))
 
     def wait(self, port: int, timeout: float | None = 30) -> Port:
-        """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
+        """Wait until a server on this port accepts connections; raise Gone if none does in time."""
         number = checked_port(port)
         if timeout is not None:
             timeout = within("timeout", timeout, 0, MAX_WAIT_S, "seconds")
@@ -42,26 +42,26 @@ class Ports:
 class Connection:
     """A connection to a server inside a sandbox.
 
-    Both ends may send at the same time; a sender waits for a receiver that is slow.
+    Both ends may send at the same time; a sender waits for a slow receiver.
     """
 
     def __init__(self, tunnel: Tunnel) -> None:
         self._tunnel = tunnel
 
     def receive(self) -> bytes:
-        """The next bytes, as soon as there are any; `b""` at the end."""
+        """Wait for the next bytes; `b""` at the end."""
         return self._tunnel.receive()
 
     def send(self, data: str | Data) -> None:
-        """Send all of it; waits while the server does not read."""
+        """Send all of the data; wait while the server does not read."""
         self._tunnel.send(memoryview(checked_data("data", data)))
 
     def send_eof(self) -> None:
-        """Say that nothing more will be sent; what the server still sends can be received."""
+        """End the sending direction; data from the server can still be received."""
         self._tunnel.send_eof()
 
     def close(self) -> None:
-        """Close it, in both directions, at once."""
+        """Close the connection at once, in both directions."""
         self._tunnel.close()
 
     def __iter__(self) -> Self:

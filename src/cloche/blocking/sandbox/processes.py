@@ -1,5 +1,5 @@
 # Generated from src/cloche/sandbox/processes.py by scripts/blocking.py: edit that file instead.
-"""A program under way: several may listen to it, write to it and wait for it at the same time."""
+"""A running program.  Several tasks may read its events, write to it and wait for it at the same time."""
 
 from __future__ import annotations
 
@@ -19,90 +19,90 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
     from cloche.sandbox.checks import Data
 
-_PIECE = 16 << 10  # bytes of output that are kept as one event, while nobody listens
+_PIECE = 16 << 10  # bytes of output that are joined into one event while no task reads events
 
 
 class Process:
-    """A program under way in a sandbox.
+    """A running program in a sandbox.
 
-    Iterate over it for its events; `wait` for its result.  Its output is kept up to the output limit, so both can be
-    done.
+    Iterate over it to get its events; `wait` for its result.  Its output is kept up to the output limit, so you can do
+    both.
     """
 
     def __init__(self, backend: ProcessBackend) -> None:
         self._backend = backend
         self._turn = Condition()
-        self._taking = False  # somebody waits for the next event, on behalf of all
-        self._missed: deque[Event] = deque()  # events that came while somebody waited for something else
-        self.is_followed = False  # somebody takes its events all the while, so a writer need not
+        self._taking = False  # a task waits for the next event, on behalf of all
+        self._missed: deque[Event] = deque()  # events that arrived while a task waited for something else
+        self.is_followed = False  # a task takes its events all the time, so a writer need not
 
     @property
     def result(self) -> Result | None:
-        """Its result, once it has ended."""
+        """The result, once the program has ended."""
         return self._backend.result
 
     @property
     def status(self) -> int | None:
-        """Once it has ended: its exit code, or minus the number of the signal; None if it ended with its sandbox."""
+        """After the end: the exit code, or minus the signal's number; None if the program ended with its sandbox."""
         return self._backend.status
 
     @property
     def is_building(self) -> bool:
-        """Is it being built, and does not run yet?"""
+        """Whether the program is still being built."""
         return self._backend.is_building
 
     @property
     def has_begun(self) -> bool:
-        """Does it run, or has it?"""
+        """Whether the program has been started."""
         return self._backend.pid is not None
 
     @property
     def pid(self) -> int:
-        """Its process id inside the sandbox."""
+        """The process id inside the sandbox."""
         if self._backend.pid is None:
             raise Gone("The process has not been started.")
         return self._backend.pid
 
     def started(self) -> None:
-        """Wait until it runs, or is being built; its output is kept meanwhile."""
+        """Wait until the program runs or is being built; its output is kept meanwhile."""
         with self._turn:
             while self._backend.pid is None and self.result is None and not self.is_building:
                 self._step(listening=False)
 
     def next_event(self) -> Event | None:
-        """The next event; None after the end."""
+        """Wait for the next event; None after the end."""
         with self._turn:
             while not self._missed and self.result is None:
                 self._step(listening=True)
             return self._missed.popleft() if self._missed else None
 
     def wait(self) -> Result:
-        """Wait for its end; its events are kept for whoever iterates over them, up to the output limit."""
+        """Wait for the end.  Events are kept, up to the output limit, for a task that iterates over them."""
         with self._turn:
             while self.result is None:
                 self._step(listening=False)
         return self.result
 
-    def finish(self, stdin: Data | None, tell: Callable[[Event], None] | None = None) -> Result:
-        """Give it all its input, and wait for its end; `tell` gets each event, and nobody else listens."""
+    def finish(self, stdin: Data | None, on_event: Callable[[Event], None] | None = None) -> Result:
+        """Send all input and wait for the end; `on_event` gets each event, so no other task may read events."""
         try:
             if stdin is not None:
                 self.feed(stdin)
             while (event := self.next_event()) is not None:
-                if tell is not None:
-                    tell(event)
-        except BaseException:  # interrupted: nobody will ask for it any more, so it shall not go on
+                if on_event is not None:
+                    on_event(event)
+        except BaseException:  # interrupted: no task will want the result any more, so the program must not go on
             self.give_up()
             raise
         assert self.result is not None
         return self.result
 
     def feed(self, data: Data) -> None:
-        """Send all of its standard input, as fast as it takes it, while its events are taken."""
+        """Send the whole standard input, as fast as the program reads it, while its events are being read."""
         self._backend.feed(data)
 
     def write(self, data: str | Data) -> None:
-        """Write to its standard input; waits while it does not read, and drops input that it will never read."""
+        """Write to the standard input.  Waits while the program does not read; drops input that it can never read."""
         rest = memoryview(checked_data("input", data))
         while rest and self.result is None:
             rest = self._backend.send_input(rest)
@@ -110,31 +110,31 @@ class Process:
                 return
             if self.is_followed:
                 if not self._backend.await_room():
-                    return  # it has ended
+                    return  # the program has ended
             else:
                 with self._turn:
                     if self.result is None and not self._backend.has_room():
                         self._step(listening=False)
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         self._backend.close_stdin()
 
     def resize(self, columns: int | tuple[int, int], rows: int | None = None) -> None:
-        """Change the size of its terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
+        """Change the size of the terminal: `resize(80, 24)`, or `resize((80, 24))` as for `size=`."""
         size = columns if isinstance(columns, tuple) and rows is None else (columns, rows)
         self._backend.resize(*checked_size(size))
 
     def signal(self, number: int | str) -> None:
-        """Send it a signal, by number or by name."""
+        """Send a signal to the program, by number or by name."""
         self._backend.signal(signal_number(number))
 
     def kill(self) -> None:
-        """Kill it, with everything that it has started; `wait` still tells how it ended."""
+        """Kill the program and all processes that it has started; `wait` still returns its result."""
         self._backend.kill()
 
     def give_up(self) -> None:
-        """End it without waiting: nobody will ask for it any more."""
+        """End the program without waiting, because its result is not wanted any more."""
         self._backend.give_up()
 
     def __iter__(self) -> Process:
@@ -147,9 +147,9 @@ class Process:
         return event
 
     def _step(self, listening: bool) -> None:
-        """With the turn: take the next events, or wait until somebody has; they are kept for whoever listens.
+        """Take the next events, or wait until another task has.  The caller must have the turn.
 
-        When nobody listens, output past the limit is dropped.
+        Events are kept for a task that reads them.  Unless one does (`listening`), output past the limit is dropped.
         """
         if self._taking:
             self._turn.wait_for_change(None)
@@ -171,6 +171,6 @@ class Process:
         last = self._missed[-1] if self._missed else None
         small = isinstance(last, Output) and len(last.data) < _PIECE
         if small and isinstance(event, Output) and isinstance(last, Output) and last.kind == event.kind:
-            self._missed[-1] = Output(event.kind, last.data + event.data)  # one by one they would cost too much
+            self._missed[-1] = Output(event.kind, last.data + event.data)  # many small events would cost too much
         else:
             self._missed.append(event)

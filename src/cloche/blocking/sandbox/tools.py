@@ -25,7 +25,7 @@ calling: ContextVar[tuple[object, ...]] = ContextVar("calling", default=())  # t
 
 
 class Tools:
-    """The functions that a sandbox's owner offers; code inside can call no other."""
+    """The functions that a sandbox's owner offers.  Code inside cannot call any others."""
 
     def __init__(self, tools: Mapping[str, Callable[..., Any]] | None) -> None:
         if tools is not None and not isinstance(tools, Mapping):
@@ -38,11 +38,11 @@ class Tools:
                 raise InvalidRun(f"The tool {name} is not a function.")
 
     def names(self) -> list[str]:
-        """Their names."""
+        """The names of all tools."""
         return sorted(self._tools)
 
     def call(self, request: dict[str, Any]) -> tuple[ToolCall | None, bytes]:
-        """Carry out a call: a record of it, and the answer to send, in JSON."""
+        """Carry out a call; return a record of it, and the answer to send, in JSON."""
         number, name, args, kwargs = (
             request.get("call"),
             request.get("tool"),

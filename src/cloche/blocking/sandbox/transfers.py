@@ -1,5 +1,5 @@
 # Generated from src/cloche/sandbox/transfers.py by scripts/blocking.py: edit that file instead.
-"""Files on their way into and out of a sandbox, piece by piece: nobody needs to have a whole file in memory."""
+"""Moves files into and out of a sandbox piece by piece, so that no whole file has to fit into memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """A file on its way out: iterate over it for its contents, in pieces, as they come.
+    """A file that is being read from a sandbox: iterate over it to get its contents in pieces.
 
-    Use it in a `with` block, or `close` it.  A slow reader makes the sandbox wait; it does not fill up memory.
+    Use it in a `with` block, or `close` it.  A slow reader makes the sandbox wait and does not fill up memory.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -33,13 +33,13 @@ class Reading:
         return self._size
 
     def begin(self) -> Self:
-        """Open the file, and learn its size.  Iterating does that, too."""
+        """Open the file and learn its size.  Iterating does the same."""
         if self._size is None and not self._reader.is_over:
             self._size = self._reader.begin()
         return self
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self._reader.close()
 
     def __iter__(self) -> Self:
@@ -60,9 +60,9 @@ class Reading:
 
 
 class Writing:
-    """A file on its way in: `write` as often as there is something, then `finish`.
+    """A file that is being written into a sandbox: `write` its pieces, then `finish`.
 
-    Nobody sees any of it before `finish` has put it in its place, all at once; an aborted file leaves no trace.
+    `finish` puts the whole file in its place at once, and no program sees it before; an aborted file leaves no trace.
     Leaving a `with` block finishes the file; leaving it by an exception aborts it.
     """
 
@@ -70,25 +70,25 @@ class Writing:
         self._writer = writer
 
     def begin(self) -> Self:
-        """Ask the sandbox for the file.  Writing does that, too."""
+        """Open the file in the sandbox.  Writing does the same."""
         if self._writer.is_over:
             raise Gone("This file was finished or aborted already.", hint="Begin another with write_stream.")
         self._writer.begin()
         return self
 
     def write(self, data: str | Data) -> None:
-        """Send more of the contents; waits while the sandbox is busy with earlier pieces."""
+        """Send the next piece; wait while the sandbox is busy with earlier ones."""
         checked = checked_data("data", data)
         self.begin()
         self._writer.write(checked)
 
     def finish(self) -> Entry:
-        """Put the file in its place, and tell what is there now."""
+        """Put the file in its place, and return its entry."""
         self.begin()
         return self._writer.finish()
 
     def abort(self) -> None:
-        """Throw away the pieces that were sent; the file that was there before stays."""
+        """Discard the pieces that were sent; an earlier file at this path stays."""
         self._writer.abort()
 
     def __enter__(self) -> Self:
