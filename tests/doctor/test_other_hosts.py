@@ -75,6 +75,7 @@ def test_root_of_a_small_container_can_run_but_weaker(jail):
 
 _WITHOUT_CAPABILITY = """
 import os, sys
+from cloche.walls.jail import linux
 for capability in os.environ["WITHOUT"].split():
     linux.prctl(linux.PR_CAPBSET_DROP, int(capability))
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])

@@ -195,6 +195,6 @@ def test_a_server_that_is_told_to_stop_finishes_what_is_under_way(serve: Serve, 
 
 def test_a_data_directory_that_cannot_be_made_is_told(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(AssertionError, match=r"data directory .* cannot be made: Not a directory") as failed:
+    with pytest.raises(AssertionError, match=r"data directory .* cannot be created: Not a directory") as failed:
         serve("--data-dir", str(tmp_path / "file" / "data"))
     assert "Traceback" not in str(failed.value)

@@ -500,6 +500,7 @@ def test_a_description_works_without_the_hosts_file_system(groups):
 
 _DETECTOR = """
 import os, subprocess, sys
+from cloche.walls.jail import cgroups
 with open(sys.argv[1] + "/cgroup.procs", "w") as file:
     file.write("0")
 other = subprocess.Popen(["sleep", "1000"]) if sys.argv[2] == "shared" else None

@@ -122,3 +122,21 @@ def test_a_forked_process_claims_its_own(nurseries: Nurseries) -> None:
     os.close(reading)
     os.close(writing)
     assert cloche.run("print('again')").stdout == "again\n"
+
+
+def test_the_processor_time_counts_from_the_first_instruction(nurseries: Nurseries) -> None:
+    """A program may be over before the nursery hears that its sandbox is used: its time counts all the same."""
+    wall = Jail(nurseries)
+    cloche.run("print(1)", wall=wall)
+    settle(nurseries)
+    job = checked_job("import time\nwhile time.process_time() < 0.1: pass\nprint(2)", Limits())
+    box = HostPlace(wall=wall).one_shot(job)
+    os.kill(nursery_of(nurseries), signal.SIGSTOP)
+    try:
+        process = Process(box.programs.start_program(job.program))
+        heard = [process.next_event(), process.next_event()]
+    finally:
+        os.kill(nursery_of(nurseries), signal.SIGCONT)
+    assert [event.kind for event in heard if event is not None] == ["started", "stdout"]
+    assert process.wait().cpu_time > 0.05
+    box.let_go()

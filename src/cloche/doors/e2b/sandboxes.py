@@ -143,6 +143,8 @@ class Directory:
     async def living(self, name: str) -> E2bSandbox | None:
         """Find a sandbox by its name, whoever owns it: its token decides who may use it."""
         identity = from_e2b(name)
+        if identity in self._known:
+            return self._known[identity]  # also when its key was revoked: then its token is refused
         owner = self._service.sandboxes.owner_of(identity)
         if owner is None:
             return None

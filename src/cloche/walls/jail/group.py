@@ -101,12 +101,15 @@ class Group:
         """Readable (EVENT_READ) when `check` should be called; None before `limit`, or if memory is not limited."""
         return None if self._timer < 0 else self._timer if self._epoll is None else self._epoll.fileno()
 
-    def begin(self) -> None:
-        """Start measuring, when a caller begins to use the sandbox.  Its memory is empty, so the first check has time.
+    def begin_account(self) -> None:
+        """Count processor time from now on: the time for making the sandbox and starting a command is not the caller's.
 
-        The processor time for making the sandbox and starting a command ahead is not the caller's.
+        Call it before the sandbox is handed over: its program may have ended before the nursery hears that it began.
         """
         self._cpu_before = self._cpu_s() or 0.0
+
+    def begin(self) -> None:
+        """Watch the memory from now on.  It is empty, so the first check has time."""
         if self._timer >= 0 and self._of["memory"][1] == 1:
             self._delay = min(max(self._memory / _FASTEST, _SOONEST_S), _LATEST_S)
             _set_timer(self._timer, self._delay)
@@ -189,6 +192,7 @@ class Group:
         except OSError:
             return False
         self._most = self._last = 0
+        self.begin_account()
         self.begin()
         return True
 

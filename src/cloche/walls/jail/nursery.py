@@ -187,7 +187,7 @@ class Nursery:
         self._pool.note(claim.order["first_command"])
 
     def _begin(self, sandbox: SandboxProcess) -> None:
-        """Measure from now on what the sandbox uses."""
+        """Watch the memory of the sandbox from now on."""
         sandbox.begun = True
         if sandbox.group is not None:
             sandbox.group.begin()
@@ -198,6 +198,8 @@ class Nursery:
         claim = sandbox.claim
         assert claim is not None
         self._limit(sandbox, claim.order)
+        if sandbox.group is not None:
+            sandbox.group.begin_account()
         try:
             sockets.send(sandbox.parking, b"C", [claim.stream])
         except OSError:
