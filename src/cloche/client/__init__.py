@@ -13,4 +13,6 @@
     shapes.py       from JSON to the classes of `model/`, and back
 
 Written for asyncio; `cloche.blocking.client` is generated from it.
+
+Tests: tests/client
 """

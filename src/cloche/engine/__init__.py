@@ -9,4 +9,6 @@
 
 Written for asyncio; `cloche.blocking.engine` is generated from it.  Called by `sandbox/`; the service also uses
 workspace.py, inspection.py and file_details.py, for what only sandboxes of this host can do.
+
+Tests: tests/engine, tests/sessions
 """
