@@ -3,6 +3,8 @@
 A bundle contains compiled modules in the order in which they can be executed, with the date and size of each source.  A
 module whose source has changed since is skipped, and imported as usual.  `python -m cloche.bundles` writes the bundles
 beside the .pyc files.  Without them everything works the same, only slower.
+
+Tests: tests/cli/test_cold.py
 """
 
 from __future__ import annotations

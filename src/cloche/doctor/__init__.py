@@ -1,1 +1,4 @@
-"""`cloche doctor`: what this host offers and lacks (survey), and whether the walls hold when attacked (probes)."""
+"""`cloche doctor`: what this host offers and lacks (survey), and whether the walls hold when attacked (probes).
+
+Tests: tests/doctor
+"""

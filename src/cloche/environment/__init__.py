@@ -2,6 +2,8 @@
 
 Inside, the base interpreter's prefix is `/opt/python` and this environment is `/opt/env`. Every cold start asks for its
 location, so this file imports next to nothing; the code that builds it is in `build`.
+
+Tests: tests/environment
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Streams, locks and tasks: the few primitives that differ between asyncio and plain threads."""
+"""Streams, locks and tasks: the few primitives that differ between asyncio and plain threads.
+
+Tests: tests/engine
+"""

@@ -36,6 +36,8 @@ waits (`frozen`), restoring forks that copy again, and a branch is a copy that g
 
 Kernels are untrusted: neither the agent nor the engine believes what they send, and a bad kernel spoils only its own
 results.
+
+Tests: tests/kernels, tests/sessions
 """
 
 from __future__ import annotations

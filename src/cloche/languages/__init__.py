@@ -3,6 +3,8 @@
 A language's folder holds its definition (`definition.py`), the marks by which its code is recognised (`detection.py`),
 and whatever else belongs to that language alone.  A run imports the definition of its own language only: importing all
 of them takes longer than starting a sandbox.
+
+Tests: tests/languages
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Turns a result into the text that a language model should read of it: `for_model`."""
+"""Turns a result into the text that a language model should read of it: `for_model`.
+
+Tests: tests/results
+"""

@@ -1,6 +1,8 @@
 """Small projects to start from.  Each is a folder here, with a `template.json` that describes it.
 
 The files end in `.txt` so that no tool mistakes them for code of ours.  The tests run every template as it is.
+
+Tests: tests/test_templates.py, tests/cli/test_new.py
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""The protocol between engine and agent: frames on one byte stream, bounded on both sides."""
+"""The protocol between engine and agent: frames on one byte stream, bounded on both sides.
+
+Tests: tests/wire
+"""
