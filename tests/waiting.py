@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 _PAUSE_S = 0.01
 
 
-def eventually(condition: Callable[[], Found], within_s: float = 10, what: str = "the condition") -> Found:
+def eventually(condition: Callable[[], Found], within_s: float = 20, what: str = "the condition") -> Found:
     """Return the first true value of `condition`; fail if there is none in time."""
     deadline = time.monotonic() + within_s
     while not (found := condition()):
@@ -23,7 +23,7 @@ def eventually(condition: Callable[[], Found], within_s: float = 10, what: str =
     return found
 
 
-async def eventually_async(condition: Callable[[], object], within_s: float = 10, what: str = "the condition") -> None:
+async def eventually_async(condition: Callable[[], object], within_s: float = 20, what: str = "the condition") -> None:
     """Wait in the same way while the event loop turns; the condition may be awaitable."""
     deadline = time.monotonic() + within_s
     while True:

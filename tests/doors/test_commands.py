@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.doors.sse import Event, all_events, events, text_of
+from tests.waiting import eventually
 
 
 def start(http: httpx2.Client, sandbox: str, **body: Any) -> str:
@@ -183,14 +184,7 @@ def test_who_leaves_a_command_that_it_waits_for_ends_it(http: httpx2.Client, ser
         head = f"POST {sandbox}/commands HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX-API-Key: {server.key}\r\n"
         stream.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         query = {"sandbox": sandbox.rpartition("/")[2], "state": "running"}
-        _until(lambda: http.get("/v1/runs", params=query).json()["items"])
-    _until(lambda: not http.get("/v1/runs", params=query).json()["items"])
+        eventually(lambda: http.get("/v1/runs", params=query).json()["items"])
+    eventually(lambda: not http.get("/v1/runs", params=query).json()["items"])
     told = http.post(f"{sandbox}/commands", json={"command": "pgrep -f 61.5 | grep -v $$ | wc -l", "wait": True}).json()
     assert told["stdout"].strip() == "0"
-
-
-def _until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

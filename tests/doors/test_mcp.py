@@ -17,6 +17,7 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.conftest import Server
+from tests.waiting import eventually_async
 
 from cloche import languages
 from cloche.doors.mcp.file_uris import file_at, kind_of, uri_of
@@ -81,14 +82,6 @@ def pictures(result: types.CallToolResult) -> list[types.ImageContent]:
     return [block for block in result.content if isinstance(block, types.ImageContent)]
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Nothing announces what is waited for here."""
-    deadline = monotonic() + 20
-    while not holds():
-        assert monotonic() < deadline
-        await asyncio.sleep(0.05)
-
-
 # What is offered
 
 
@@ -138,7 +131,7 @@ async def test_the_sandbox_of_a_conversation_ends_with_it(server: Server, http: 
     async with client_of(server) as client:
         session = told(await run(client, "1"))["session"]
         assert http.get(f"/v1/sandboxes/{session}").json()["state"] == "alive"
-    await until(lambda: http.get(f"/v1/sandboxes/{session}").json()["state"] == "ended")
+    await eventually_async(lambda: http.get(f"/v1/sandboxes/{session}").json()["state"] == "ended")
 
 
 async def test_code_that_fails_is_an_error_with_a_way_out(client: Client) -> None:
@@ -217,7 +210,9 @@ async def test_a_call_that_is_given_up_stops_the_code(client: Client, http: http
     await asyncio.wait_for(began.wait(), 30)
     running.cancel()
     await asyncio.wait([running])
-    await until(lambda: not http.get("/v1/runs", params={"sandbox": session, "state": "running"}).json()["items"])
+    await eventually_async(
+        lambda: not http.get("/v1/runs", params={"sandbox": session, "state": "running"}).json()["items"]
+    )
     assert told(await run(client, "y"))["results"] == ["7"]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.doors.sse import STREAM, Event, all_events, events, text_of
+from tests.waiting import eventually
 
 NewKey = Callable[..., httpx2.Client]
 _RESULT = {
@@ -23,15 +24,6 @@ _RESULT = {
     *("results", "logs", "artifacts", "execution_count", "tool_calls", "restarted", "text", "context"),
     *("diagnostics", "build_time"),
 }
-
-
-def until(condition: Callable[[], Any], within_s: float = 10) -> Any:
-    """What becomes true after a while; nothing announces it."""
-    deadline = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 def state(http: httpx2.Client, run: str) -> str:
@@ -251,7 +243,7 @@ def test_who_leaves_a_one_shot_run_ends_it(server: Any, http: httpx2.Client, how
     stream = socket.create_connection(("127.0.0.1", server.port), 10)
     with stream:
         stream.sendall(head.encode() + body)
-        running = until(
+        running = eventually(
             lambda: {run["id"] for run in http.get("/v1/runs", params={"state": "running"}).json()["items"]} - before
         )
         (run,) = running
@@ -260,7 +252,7 @@ def test_who_leaves_a_one_shot_run_ends_it(server: Any, http: httpx2.Client, how
             while b"event: started" not in got:
                 got += stream.recv(1 << 16)
         assert state(http, run) == "running"
-    record = until(lambda: (found := http.get(f"/v1/runs/{run}").json())["state"] != "running" and found)
+    record = eventually(lambda: (found := http.get(f"/v1/runs/{run}").json())["state"] != "running" and found)
     assert record["state"] in ("failed", "interrupted")
     assert record["ended"] - record["started"] < 20
 
@@ -320,14 +312,14 @@ def test_a_sessions_run_goes_on_without_its_client(http: httpx2.Client, server: 
     code = "import time\nfor n in range(20):\n print(n, flush=True); time.sleep(.05)\ndone = True"
     with http.stream("POST", f"{sandbox}/run", json={"code": code}, headers=STREAM) as answer:
         run = next(events(answer)).data["run_id"]
-    until(lambda: state(http, run) != "running")
+    eventually(lambda: state(http, run) != "running")
     assert state(http, run) == "done"
     body = json.dumps({"code": code + "\nwaited = True"}).encode()
     with socket.create_connection(("127.0.0.1", server.port), 10) as stream:  # the same for who waits for the result
         head = f"POST {sandbox}/run HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nX-API-Key: {server.key}\r\n"
         stream.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         name = sandbox.rpartition("/")[2]
-        until(lambda: http.get("/v1/runs", params={"sandbox": name, "state": "running"}).json()["items"])
+        eventually(lambda: http.get("/v1/runs", params={"sandbox": name, "state": "running"}).json()["items"])
     assert http.post(f"{sandbox}/run", json={"code": "print(done, waited)"}).json()["stdout"] == "True True\n"
 
 
@@ -449,7 +441,7 @@ def test_a_full_server_says_when_to_come_back(serve: Callable[..., Any]) -> None
             refused = other.post("/v1/run", json={"code": "1"})
             assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "busy")
             assert int(refused.headers["retry-after"]) >= 1
-        until(lambda: other.post("/v1/run", json={"code": "1"}).status_code == 200)
+        eventually(lambda: other.post("/v1/run", json={"code": "1"}).status_code == 200)
 
 
 def test_a_stopping_server_finishes_what_is_under_way(serve: Callable[..., Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.waiting import eventually_async
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
@@ -257,9 +258,7 @@ async def test_a_session_of_the_connection_keeps_variables_and_ends_with_it(serv
         sandbox = told["session"]
         assert (await client.run("x * 2 + 2", session=True))["output"] == "42"
         assert http.get(f"/v1/sandboxes/{sandbox}").json()["state"] == "alive"
-    async with asyncio.timeout(PATIENCE_S):
-        while http.get(f"/v1/sandboxes/{sandbox}").json()["state"] == "alive":
-            await asyncio.sleep(0.02)
+    await eventually_async(lambda: http.get(f"/v1/sandboxes/{sandbox}").json()["state"] != "alive", PATIENCE_S)
 
 
 async def test_what_a_session_displays_is_shown_as_text(client: Client) -> None:
@@ -289,9 +288,7 @@ async def test_a_named_session_outlives_the_connection_and_so_do_its_runs(server
             await client.run("x = 1", session=sandbox)
             await client.send(type="execute", code="import time; time.sleep(0.5); x += 1", session=sandbox, stream=True)
             run = (await client.until("started"))["run_id"]
-        async with asyncio.timeout(PATIENCE_S):
-            while http.get(f"/v1/runs/{run}").json()["state"] == "running":
-                await asyncio.sleep(0.02)
+        await eventually_async(lambda: http.get(f"/v1/runs/{run}").json()["state"] != "running", PATIENCE_S)
         assert http.get(f"/v1/runs/{run}").json()["state"] == "done"
         assert http.post(f"/v1/sandboxes/{sandbox}/run", json={"code": "x"}).json()["text"] == "2"
     finally:
@@ -306,10 +303,8 @@ async def test_one_shot_runs_end_with_the_connection(server: Any, http: httpx2.C
         await client.send(type="execute", code=code, timeout=600, stream=True)
         run = (await client.until("started"))["run_id"]
         assert http.get(f"/v1/runs/{run}").json()["state"] == "running"
-    async with asyncio.timeout(PATIENCE_S):
-        while (told := http.get(f"/v1/runs/{run}").json())["state"] == "running":
-            await asyncio.sleep(0.02)
-    assert told["state"] == "failed" or told["state"] == "interrupted"
+    await eventually_async(lambda: http.get(f"/v1/runs/{run}").json()["state"] != "running", PATIENCE_S)
+    assert http.get(f"/v1/runs/{run}").json()["state"] in ("failed", "interrupted")
 
 
 async def test_a_session_of_somebody_else_is_not_there(server: Any, http: httpx2.Client) -> None:

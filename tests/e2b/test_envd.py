@@ -6,11 +6,12 @@ import json
 import struct
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
 import pytest
+from tests.waiting import eventually
 
 
 class Envd:
@@ -60,13 +61,6 @@ def messages(body: bytes) -> list[tuple[int, Any]]:
 
 def shell(line: str, **more: Any) -> dict[str, Any]:
     return {"process": {"cmd": "/bin/bash", "args": ["-c", line]}, **more}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +183,7 @@ def test_a_process_for_which_there_is_no_room_is_refused_with_the_reason(another
         said[:] = another.stream("process.Process/Start", {"process": {"cmd": "true"}})
         return len(said) == 1
 
-    until(is_full)
+    eventually(is_full)
     assert said[0][1]["error"]["code"] == "invalid_argument"
     assert "processes" in said[0][1]["error"]["message"]
 
@@ -232,7 +226,7 @@ def test_a_listener_who_is_slow_is_waited_for_and_one_who_leaves_is_not(envd: En
         next(pieces)
         time.sleep(1)  # that nothing happens can only be seen by waiting
         assert not is_done()
-    until(is_done)
+    eventually(is_done)
 
 
 def test_a_watch_that_nobody_reads_says_all_when_it_is_asked(envd: Envd) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from importlib.metadata import distributions
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Server
 from tests.e2b.clients import install
+from tests.waiting import eventually
 
 from cloche.walls.e2b import carrier
 
@@ -49,7 +49,4 @@ def alive(server: Server) -> set[str]:
 
 def await_gone(server: Server, before: set[str]) -> None:
     """Poll, because no event says that the service has ended a sandbox."""
-    deadline = time.monotonic() + 20
-    while alive(server) - before:
-        assert time.monotonic() < deadline, "a sandbox is left on the service"
-        time.sleep(0.1)
+    eventually(lambda: not alive(server) - before, 20, "a service without our sandboxes")
