@@ -24,7 +24,7 @@ from cloche.service.runs import MAX_LOG
 
 # The name of the process, which the host sees without asking the sandbox, tells whether the code runs.
 NAMED = "from pathlib import Path\nPath('/proc/self/comm').write_text({name!r})"
-ENDLESS = f"import time\n{NAMED}\nprint('begun')\ntry:\n    while True: time.sleep(0.01)\nfinally: Path('/proc/self/comm').write_text('idle')"
+ENDLESS = f"import time\n{NAMED}\ntry:\n    print('begun')\n    while True: time.sleep(0.01)\nfinally: Path('/proc/self/comm').write_text('idle')"
 UNTIL_SEEN = "import os, time\nwhile not os.path.exists('/sandbox/seen'): time.sleep(0.01)\nos.remove('/sandbox/seen')"
 STUBBORN = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{ENDLESS}"
 
