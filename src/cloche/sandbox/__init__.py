@@ -5,5 +5,5 @@ on this host, `client/` on a server.  No class here knows which backend it has; 
 
 Written for asyncio; `cloche.blocking.sandbox` is generated from it.
 
-Tests: tests/engine, tests/sessions, tests/client
+Tests: tests/sandbox, tests/engine, tests/sessions, tests/client
 """
