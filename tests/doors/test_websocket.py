@@ -206,7 +206,7 @@ async def test_runs_without_an_id_that_are_called_off_are_told_in_order(client: 
 
     first, second = await client.until("result", "error"), await client.until("result", "error")
     assert (first["type"], first["error"]["kind"]) == ("result", "killed")
-    assert (second["type"], second["message"]) == ("error", "The run was called off before it began.")
+    assert (second["type"], second["message"]) == ("error", "The run was cancelled before it began.")
 
 
 async def test_what_is_not_under_way_cannot_be_cancelled_or_fed(client: Client) -> None:

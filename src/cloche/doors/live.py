@@ -1,6 +1,6 @@
-"""Everything that a page shows of a sandbox as it happens, over one WebSocket.
+"""Everything that a page shows of a sandbox, live over one WebSocket.
 
-A browser opens at most six connections to a server, for all its tabs together; streams of events would use them up.
+A browser opens at most six connections to a server, for all its tabs together; event streams would use them up.
 Messages are JSON.  The server sends `ready` first, then `event` (the events of `GET …/events` except program output),
 `change` (files), `usage`, `output` of the commands that the client follows, and `ended` last.  The client sends
 `usage` with the seconds between two samples (0 for none), and `follow` with a command's id.
@@ -29,7 +29,7 @@ from cloche.service.service import Service
 
 MAX_EVENT = 16 << 10  # characters of an event; a longer one is sent without its contents
 MAX_FOLLOWED = 20  # commands
-_GATHER_S = 0.05  # files often change many at a time
+_GATHER_S = 0.05  # to collect changes, since many files often change at once
 _SHORTEST_S = 0.2
 
 
@@ -57,9 +57,9 @@ class _Live:
         self._followed: set[str] = set()
 
     async def serve(self, after: int) -> None:
-        """Until the page leaves, or the sandbox ends."""
+        """Serve until the page disconnects or the sandbox ends."""
         await self._say({"type": "ready", "number": after})
-        async with self._parts():
+        async with self._running_tasks():
             watching = self._begin(self._watch())
             sending, listening = self._begin(self._send_feed(after)), self._begin(self._listen())
             done, _ = await asyncio.wait((sending, listening), return_when=asyncio.FIRST_COMPLETED)
@@ -72,7 +72,7 @@ class _Live:
             await self._socket.close()
 
     @asynccontextmanager
-    async def _parts(self) -> AsyncIterator[None]:
+    async def _running_tasks(self) -> AsyncIterator[None]:
         try:
             yield
         finally:
@@ -128,11 +128,11 @@ class _Live:
     async def _listen(self) -> None:
         while (message := await self._socket.receive()) is not None:
             try:
-                self._take(message)
+                self._dispatch(message)
             except InvalidRun as problem:
                 await self._say({"type": "error", "message": problem.message, "hint": problem.hint})
 
-    def _take(self, message: str | bytes) -> None:
+    def _dispatch(self, message: str | bytes) -> None:
         try:
             request = loads(message)
         except (ValueError, RecursionError):
@@ -150,7 +150,7 @@ class _Live:
                 self._begin(self._follow(command))
         else:
             raise InvalidRun(
-                "This message is not understood.",
+                "The message is not understood.",
                 hint='Send {"type": "usage", "interval": 1} or {"type": "follow", "command": "cmd_…"}.',
             )
 
@@ -164,7 +164,7 @@ def _is_output(entry: LogEntry) -> bool:
 
 
 def _brief(feed: EventLog, entry: LogEntry) -> str:
-    # By its estimated size first: a chart is not encoded only to be left out.
+    # The estimated size comes first, so that a large chart is not encoded only to be left out.
     if entry.size <= MAX_EVENT and len(text := event_json(feed, entry)) <= MAX_EVENT:
         return text
     fields = {"kind": entry.kind, "cut": True}

@@ -1,7 +1,7 @@
-"""Servers inside sandboxes, reached through us: by a token in the address, or with a key (docs/ports.md).
+"""Passes requests on to servers inside sandboxes, by a token in the address or with a key (docs/ports.md).
 
-What such a server says is as little trusted as the code that wrote it.  With a token it has an origin of its own
-(`TOKEN.localhost`), so its pages can do nothing to ours; below a path of our origin its pages have no origin at all.
+Such a server is as little trusted as the code in the sandbox.  With a token it has its own origin (`TOKEN.localhost`),
+so its pages cannot touch ours; below a path of our origin, its pages get an opaque origin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cloche.policy.caller import Caller
 from cloche.service.ports import Grant, MeteredConnection, NotListening
 from cloche.service.service import Service
 
-Teller = Callable[[ClocheError, Scope, Receive, Send], Awaitable[None]]
+SendProblem = Callable[[ClocheError, Scope, Receive, Send], Awaitable[None]]
 _PASSIVE = frozenset(("", "document", "empty", "iframe", "frame", "image", "audio", "video", "font", "track"))
 _PAGE = """<!doctype html><meta charset="utf-8"><title>{title}</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em"><h1>{title}</h1><p>{hint}</p>"""
@@ -55,23 +55,23 @@ class PortDoor:
         self._service = service
 
     def url(self, grant: Grant, scope: Scope) -> str:
-        """The address of an origin of its own, as the one who asked for it can reach it."""
+        """Return the address of a port's own origin, with the scheme and the port of the request."""
         host = Headers(scope=scope).get("host", "")
         _, separator, number = host.rpartition(":")
         suffix = f":{number}" if separator and number.isdecimal() else ""
         return f"{_scheme(scope)}://{grant.token}.{self._service.configuration.ports_domain}{suffix}/"
 
     async def by_token(self, scope: Scope, receive: Receive, send: Send, token: str, prefix: str = "") -> None:
-        """Pass on a request whose host name has a token in it, or whose path begins with one (`prefix`)."""
+        """Pass on a request with a token in its host name, or at the start of its path (`prefix`)."""
         grant = self._service.ports.granted(token)
         if grant is None:
             problem = RequestRefused(
                 404,
                 "gone",
-                "There is nothing at this address, or not any more.",
-                "It ended with its sandbox, or its time was up: ask for a new one.",
+                "There is nothing at this address.",
+                "The address may have expired, or its sandbox may have ended: request a new address.",
             )
-            await _tell(problem, scope, receive, send)
+            await _send_problem(problem, scope, receive, send)
             return
         raw = _raw_path(scope)
         if prefix and raw == prefix.encode():
@@ -92,9 +92,9 @@ class PortDoor:
         *,
         needs_key: bool,
         mask: str = "",
-        tell: Teller | None = None,
+        tell: SendProblem | None = None,
     ) -> None:
-        """Pass a request or a WebSocket on to a server; `tell` says what is wrong in another door's words."""
+        """Pass a request or a WebSocket on to a server; `tell` sends problems in the form of another API."""
         headers = Headers(scope=scope)
         address = ServerAddress(place.port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
         query = scope["query_string"]
@@ -110,13 +110,15 @@ class PortDoor:
             return
         try:
             if scope["method"] in ("CONNECT", "TRACE"):
-                raise RequestRefused(405, "invalid", "This method is not passed on.")
-            if address.is_shared and _is_part_of_ours(headers):
-                raise RequestRefused(403, "forbidden", "Our own pages use nothing of a server in a sandbox.")
+                raise RequestRefused(405, "invalid", "CONNECT and TRACE are not passed on to servers in sandboxes.")
+            if address.is_shared and _is_for_our_page(headers):
+                raise RequestRefused(
+                    403, "forbidden", "Pages of this server may not load content from a server in a sandbox."
+                )
             async with self._connected(place) as connection:
                 await Exchange(scope, receive, send, connection, address).carry_out(target, inner)
         except ClocheError as problem:
-            await (tell or _tell)(problem, scope, receive, send)
+            await (tell or _send_problem)(problem, scope, receive, send)
 
     async def tunnel(self, socket: Socket, place: PortTarget) -> None:
         """Carry raw bytes to and from a server."""
@@ -133,8 +135,8 @@ class PortDoor:
             raise RequestRefused(502, "failed", problem.message, problem.hint) from None
 
 
-def _is_part_of_ours(headers: Headers) -> bool:
-    """Would it become a part of a page of our origin?  A page of the server's own has no origin, and says so."""
+def _is_for_our_page(headers: Headers) -> bool:
+    """Return whether a page of our origin would load this.  Pages of the server have an opaque origin, and say so."""
     same = headers.get("sec-fetch-site") == "same-origin"
     return "service-worker" in headers or (same and headers.get("sec-fetch-dest", "") not in _PASSIVE)
 
@@ -148,8 +150,8 @@ def _raw_path(scope: Scope) -> bytes:
     return raw.partition(b"?")[0]
 
 
-async def _tell(problem: ClocheError, scope: Scope, receive: Receive, send: Send) -> None:
-    """What is wrong, as a page for people and as JSON for programs."""
+async def _send_problem(problem: ClocheError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send a problem as a page for people or as JSON for programs."""
     response: Response = problem_response(problem)
     if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
         page = _PAGE.format(title=escape(problem.message), hint=escape(problem.hint))

@@ -1,6 +1,6 @@
-"""Who may open shared pages: nobody, browsers on this host, or everybody who has the link.
+"""Decides who may open shared pages: nobody, browsers on this host, or everybody with the link.
 
-Behind a proxy on this host everybody seems to be local, so a forwarded request counts as coming from elsewhere.
+Behind a proxy on this host every visitor seems to be local, so a forwarded request counts as remote.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "
 
 
 def check(scope: Scope, headers: Headers, sharing: str) -> None:
-    """Refuse a visitor whom the operator's setting does not let in."""
+    """Refuse a visitor that the operator's setting does not allow."""
     if sharing == "off":
-        raise Forbidden("Sharing is switched off on this server.", "The operator can allow it: `sharing`.")
+        raise Forbidden(
+            "Sharing is switched off on this server.", "The operator can allow it with the setting `sharing`."
+        )
     if sharing == "local" and not _is_local(scope, headers):
         raise Forbidden(
-            "Shared pages can be opened on the server's own host only.",
-            "The operator can share with everybody who has the link: `sharing = everyone` (CLOCHE_SHARING).",
+            "Shared pages can only be opened on the server's own host.",
+            "The operator can allow everybody with the link: `sharing = everyone` (CLOCHE_SHARING).",
         )
 
 

@@ -1,4 +1,4 @@
-"""WebSockets for the doors: refused with an HTTP answer before they are accepted, and with a close code afterwards."""
+"""WebSockets: a refusal is an HTTP answer before the WebSocket is accepted, and a close code afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_REASON = 120  # bytes; a close frame has room for 123
 
 
 class ClientLeft(ConnectionError):
-    """The client has left."""
+    pass
 
 
 class Socket:
@@ -28,7 +28,7 @@ class Socket:
         self.code, self.reason = CALLER_LEFT, ""  # how the client closed it, once `receive` has returned None
 
     async def accept(self, subprotocol: str | None = None) -> None:
-        """Open the WebSocket; with our own subprotocol if the client offers it and none is given."""
+        """Accept the WebSocket; without `subprotocol`, with our own if the client offers it."""
         if subprotocol is None and SUBPROTOCOL in self.scope.get("subprotocols", ()):
             subprotocol = SUBPROTOCOL
         await self._receive()
@@ -36,7 +36,7 @@ class Socket:
         await self._send({"type": "websocket.accept", "subprotocol": subprotocol})
 
     async def receive(self) -> str | bytes | None:
-        """Receive the next message, text or bytes; None when the client has left."""
+        """Receive the next message, text or bytes; None if the client has left."""
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             self.code, self.reason = message.get("code") or CALLER_LEFT, message.get("reason") or ""
@@ -57,7 +57,7 @@ class Socket:
         await self._send({"type": "websocket.close", "code": code, "reason": short})
 
     async def refuse(self, problem: ClocheError) -> None:
-        """Answer with the problem: in HTTP before the WebSocket is accepted, by closing it afterwards."""
+        """Send the problem: as an HTTP answer before the WebSocket is accepted, by closing it afterwards."""
         if not self.accepted:
             await problem_response(problem)(self.scope, self._receive, self._send)
             return

@@ -1,8 +1,8 @@
-"""Terminals: a shell in a sandbox over a WebSocket; the shell goes on when the client leaves, who may come back.
+"""Terminals: a shell in a sandbox over a WebSocket.  It keeps running when the client leaves, which may come back.
 
-Binary messages are what is typed and what is shown; text messages are JSON: `resize` and `signal` from the client,
-`ready` first, `exit` last, and `error` from the server.  The output comes from the command's log, so several clients
-may watch one shell, and the shell waits for slow ones.
+Binary messages carry input and output.  Text messages are JSON: the client sends `resize` and `signal`; the server
+sends `ready` first, `exit` last, and `error`.  The output comes from the command's log, so several clients may watch
+one shell, and the shell waits for slow clients.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cloche.service.commands import CommandRequest, StartedCommand
 from cloche.service.event_log import LogEntry
 from cloche.service.events import OutputPiece
 
-MAX_REPLAY = 256 << 10  # bytes of what was shown before, for a client that comes back
-MAX_TYPED = 1 << 20  # bytes that the shell has not taken yet
+MAX_REPLAY = 256 << 10  # bytes of earlier output, for a client that comes back
+MAX_TYPED = 1 << 20  # bytes of input that the shell has not read yet
 _PIECE = 256 << 10  # bytes of one message
 _SHELL = ["sh", "-c", "if command -v bash > /dev/null; then exec bash -l; else exec sh -l; fi"]
 
@@ -46,9 +46,9 @@ async def _handle(socket: Socket) -> None:
         await _Terminal(socket, command).serve()
 
 
-def _number(text: str | None, usual: int) -> int:
+def _number(text: str | None, default: int) -> int:
     if text is None:
-        return usual
+        return default
     if not text.isdecimal() or len(text) > 5:
         raise InvalidRun("columns and rows are numbers.", hint="Leave them out for 80 and 24.")
     return int(text)
@@ -63,7 +63,7 @@ class _Terminal:
         self._typed_size = 0
 
     async def serve(self) -> None:
-        """Until the client leaves, or the shell ends."""
+        """Serve until the client leaves or the shell ends."""
         await self._say({"type": "ready", "id": self._command.id, "pid": self._command.pid})
         showing, listening = asyncio.create_task(self._show()), asyncio.create_task(self._listen())
         typing = asyncio.create_task(self._type())
@@ -100,8 +100,8 @@ class _Terminal:
 
     def _take(self, typed: bytes) -> None:
         if self._typed_size + len(typed) > MAX_TYPED:
-            # Not to read on would be to miss that the client leaves.
-            raise Refused("The shell does not take its input.", hint="Send more when it has read what it was sent.")
+            # Refuse instead of waiting: without reading on, we would not notice that the client leaves.
+            raise Refused("The shell does not read its input.", hint="Send more when it has read the earlier input.")
         self._typed_size += len(typed)
         self._typed.put_nowait(typed)
 
@@ -123,9 +123,9 @@ class _Terminal:
             await self._command.signal(request["signal"])
         else:
             raise InvalidRun(
-                "This message is not understood.",
-                hint='Type in binary messages; texts are {"type": "resize", "columns": 80, "rows": 24} and '
-                '{"type": "signal", "signal": "SIGINT"}.',
+                "The message is not understood.",
+                hint='Send input in binary messages; text messages are {"type": "resize", "columns": 80, "rows": 24} '
+                'and {"type": "signal", "signal": "SIGINT"}.',
             )
 
     async def _say(self, fields: dict[str, Any]) -> None:

@@ -1,10 +1,10 @@
-"""The WebSocket at `/`: code goes in, progress and a result for a person come out (docs/clients/websocket.md).
+"""The WebSocket at `/`: clients send code, and receive progress and results for people (docs/clients/websocket.md).
 
     → {"type": "execute", "code": "print(6 * 7)", "language": "python"}
     ← {"type": "result", "output": "42\\n", "errors": "", "exit_code": 0, …}
 
-Each message waits until the client has taken the one before, so nothing piles up here: a run goes on when nobody
-takes its events, and its log (`cloche.service.event_log`) is bounded.
+Each message waits until the client has received the previous one, so messages do not accumulate here.  A run continues
+even if its events are not received; its log (`cloche.service.event_log`) is bounded.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from cloche.service.service import Service
 
 log = logging.getLogger("cloche.websocket")
 
-MAX_IN_FLIGHT = 32  # runs of one connection, those that wait included
-MAX_INPUT = 1 << 20  # characters of input that a run has not taken yet
-FIRST_NEWS_S, NEWS_S = 1.0, 10.0  # until the client is told that a run goes on, and between further messages
+MAX_IN_FLIGHT = 32  # runs of one connection, including those that wait
+MAX_INPUT = 1 << 20  # bytes of input that a run has not read yet
+FIRST_PROGRESS_S, PROGRESS_S = 1.0, 10.0  # before the first progress message of a run, and between later ones
 _LONGEST_ID = 200
-_LARGEST_ID = 2**53  # what JavaScript can tell apart
+_LARGEST_ID = 2**53  # JavaScript cannot represent larger integers exactly
 _BUDGET = 2000
 _STREAMED = {"started": "started", "stdout": "stdout", "stderr": "stderr", "result": "display", "tool": "tool"}
 
 _TEXT, _NUMBER, _NOTHING = (str,), (int, float), type(None)
-# The fields of each message, and their types; other fields are ignored.
+# The fields of each message and their types; other fields are ignored.
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "execute": {
         "code": _TEXT,
@@ -72,110 +72,109 @@ async def _handle(socket: Socket) -> None:
     service: Service = socket.scope["app"].state.service
     caller = caller_of(socket.scope)
     await socket.accept()
-    await _Client(service, caller, socket).hold()
+    await _Client(service, caller, socket).serve()
 
 
 class _Turn:
-    """One run of a connection, from the message that asks for it to its result."""
+    """One run of a connection, from its `execute` message to its result."""
 
-    def __init__(self, identity: Id, wish: dict[str, Any]) -> None:
-        self.id, self.wish = identity, wish
+    def __init__(self, identity: Id, request: dict[str, Any]) -> None:
+        self.id, self.request = identity, request
         self.begun = monotonic()
         self.run: Run | None = None
-        self.problem: Exception | None = None  # why there is none
+        self.problem: Exception | None = None  # why the run could not be started
         self.has_run = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
-        self.is_next = self.called_off = False  # is_next: it waits for no other run of its connection
-        self.is_program = not wish.get("session")
-        self.pending: list[tuple[bytes, bool]] = []  # input that it has not taken yet, and whether that is all
+        self.is_next = self.cancelled = False  # is_next: no other run of the connection comes first
+        self.is_program = not request.get("session")
+        self.pending: list[tuple[bytes, bool]] = []  # unread input, and whether it is the last
         self.pending_size = 0
         self.feeding: asyncio.Task[None] | None = None
-        self.news: asyncio.TimerHandle | asyncio.Task[None] | None = None  # what tells the client that it goes on
+        self.reporting: asyncio.TimerHandle | asyncio.Task[None] | None = None  # sends progress messages
 
-    async def call_off(self) -> None:
+    async def cancel(self) -> None:
         """Stop the run, or keep it from starting."""
-        self.called_off = True
+        self.cancelled = True
         if self.run is not None:
             await self.run.cancel()
         elif self.task is not None and self.is_next:
-            self.task.cancel()  # otherwise the client hears of it in turn: results come in order
+            self.task.cancel()  # a later run is reported when its turn comes, since results come in order
 
 
 class _Client:
-    """One client: several runs under way, and maybe a session of its own."""
+    """One client, with its runs in progress and maybe its own session."""
 
     def __init__(self, service: Service, caller: Caller, socket: Socket) -> None:
         self._service, self._caller, self._socket = service, caller, socket
         self._turns: list[_Turn] = []
-        self._in_order = asyncio.Lock()  # runs without an id: one after the other, or nobody could tell them apart
-        self._own = ""  # the id of this connection's own sandbox
+        # Runs without an id run one by one, since clients could not tell their results apart.
+        self._in_order = asyncio.Lock()
+        self._own = ""  # the id of the connection's own sandbox
         self._own_memory: int | str | None = None
-        self._making = asyncio.Lock()
+        self._creating = asyncio.Lock()
 
-    async def hold(self) -> None:
-        """Answer until the client leaves; then end the runs and the session that were its own."""
+    async def serve(self) -> None:
+        """Answer until the client leaves; then end its runs and its own session."""
         try:
-            while (message := await self._socket.receive()) is not None:
+            while (received := await self._socket.receive()) is not None:
                 identity: Id = None
                 try:
-                    request = _parsed(message)
-                    identity = _identity(request)
-                    await self._take(identity, request)
+                    message = _parsed(received)
+                    identity = _identity(message)
+                    await self._dispatch(identity, message)
                 except ClocheError as problem:
                     await self._say(identity, _problem(problem))
         finally:
             await asyncio.shield(self._end())
 
-    async def _take(self, identity: Id, request: dict[str, Any]) -> None:
-        kind = request.get("type")
+    async def _dispatch(self, identity: Id, message: dict[str, Any]) -> None:
+        kind = message.get("type")
         if not isinstance(kind, str) or kind not in _FIELDS:
-            raise InvalidRun(
-                f"There is no message of the type {kind!r:.100}.", hint=f"The types are {', '.join(_FIELDS)}."
-            )
-        wish = _checked(kind, request)
+            raise InvalidRun(f"The message type {kind!r:.100} is unknown.", hint=f"The types are {', '.join(_FIELDS)}.")
+        request = _checked(kind, message)
         if kind == "execute":
-            await self._execute(identity, wish)
+            await self._execute(identity, request)
             return
         turns = [turn for turn in self._turns if turn.id == identity]
         if not turns:
-            raise Gone("No run with this id is under way.", hint="It may have ended already.")
+            raise Gone("No run with this id is in progress.", hint="It may have ended already.")
         if kind == "cancel":
             for turn in turns:
-                await turn.call_off()
+                await turn.cancel()
         else:
-            self._feed(turns[0], (wish.get("data") or "").encode("utf-8", "replace"), bool(wish.get("eof")))
+            self._feed(turns[0], (request.get("data") or "").encode("utf-8", "replace"), bool(request.get("eof")))
 
     # --- runs
 
-    async def _execute(self, identity: Id, wish: dict[str, Any]) -> None:
+    async def _execute(self, identity: Id, request: dict[str, Any]) -> None:
         self._service.keyring.meter(self._caller).admit_request()
         if len(self._turns) >= MAX_IN_FLIGHT:
             raise Refused(
-                f"This connection has {MAX_IN_FLIGHT} runs under way.", hint="Wait for one to end, or cancel it."
+                f"This connection has {MAX_IN_FLIGHT} runs in progress.", hint="Wait for one to end, or cancel it."
             )
         if identity is not None and any(turn.id == identity for turn in self._turns):
-            raise InvalidRun("A run with this id is under way.", hint="Give each run an id of its own.")
-        turn = _Turn(identity, wish)
-        if self._need_not_wait(turn):
+            raise InvalidRun("A run with this id is in progress.", hint="Give each run a different id.")
+        turn = _Turn(identity, request)
+        if self._can_begin(turn):
             await self._begin(turn)
         self._turns.append(turn)
         turn.task = asyncio.create_task(self._carry_out(turn))
 
-    def _need_not_wait(self, turn: _Turn) -> bool:
-        """Can it begin at once?  Then its code is on its way before there is a task that waits for its end."""
+    def _can_begin(self, turn: _Turn) -> bool:
+        """Return whether the run can begin at once.  Its code is then sent before a task waits for its end."""
         if self._service.runs.is_full() or (turn.id is None and any(other.id is None for other in self._turns)):
             return False
-        return turn.wish.get("session") is not True or self._service.sandboxes.owner_of(self._own) is not None
+        return turn.request.get("session") is not True or self._service.sandboxes.owner_of(self._own) is not None
 
     async def _begin(self, turn: _Turn) -> None:
         try:
-            turn.run = await self._start(turn.wish)
+            turn.run = await self._start(turn.request)
             turn.has_run.set()
         except Exception as problem:
             turn.problem = problem
 
     async def _carry_out(self, turn: _Turn) -> None:
-        turn.news = asyncio.get_running_loop().call_later(FIRST_NEWS_S, self._begin_news, turn)
+        turn.reporting = asyncio.get_running_loop().call_later(FIRST_PROGRESS_S, self._start_reporting, turn)
         try:
             if turn.id is None:
                 async with self._in_order:
@@ -188,27 +187,27 @@ class _Client:
             if turn.is_program and turn.run is not None:
                 await turn.run.cancel()
         except asyncio.CancelledError:
-            if not turn.called_off or turn.run is not None:
+            if not turn.cancelled or turn.run is not None:
                 raise
             await self._say(turn.id, _problem(_never_begun()))
         finally:
-            turn.news.cancel()
+            turn.reporting.cancel()
             if turn.feeding is not None:
                 turn.feeding.cancel()
             self._turns.remove(turn)
 
     async def _answer(self, turn: _Turn) -> None:
-        """Carry a run out, and send the message that ends it."""
+        """Wait for a run, and send the message that ends it."""
         try:
             if turn.run is None and turn.problem is None:
-                if turn.called_off:
+                if turn.cancelled:
                     raise _never_begun()
                 await self._begin(turn)
             if turn.problem is not None:
                 raise turn.problem
             assert turn.run is not None
-            if turn.wish.get("stream"):
-                # As a reader until the result is written: the log keeps the displays as they were encoded until then.
+            if turn.request.get("stream"):
+                # Stay a reader until the result is written: the log keeps the encoded displays until then.
                 with turn.run.log.reader() as reader:
                     await self._stream(turn, turn.run, reader)
                     message = await _outcome(turn, turn.run)
@@ -219,54 +218,54 @@ class _Client:
         except ClientLeft:
             raise
         except Exception:
-            log.exception("a run that was asked for by WebSocket failed by our own fault")
-            fault = SandboxFailed("Something went wrong on our side.", hint="Try again.")
+            log.exception("a run over WebSocket failed with an unexpected exception")
+            fault = SandboxFailed("The server failed to run this; its log has the details.", hint="Try again.")
             message = _message(turn.id, _problem(fault))
         finally:
-            if turn.news is not None:
-                turn.news.cancel()
+            if turn.reporting is not None:
+                turn.reporting.cancel()
         await self._socket.send(message)
 
-    async def _start(self, wish: dict[str, Any]) -> Run:
-        session, stdin = wish.get("session"), wish.get("stdin")
+    async def _start(self, request: dict[str, Any]) -> Run:
+        session, stdin = request.get("session"), request.get("stdin")
         data = given_bytes("stdin", stdin, None)
-        interactive = bool(wish.get("interactive"))
+        interactive = bool(request.get("interactive"))
         if session:
             return await self._service.sessions.run(
                 self._caller,
-                await self._session(session, wish),
-                wish["code"],
-                language=wish.get("language"),
-                context=wish.get("context"),
+                await self._session(session, request),
+                request["code"],
+                language=request.get("language"),
+                context=request.get("context"),
                 stdin=data,
-                timeout=wish.get("timeout"),
+                timeout=request.get("timeout"),
                 interactive=interactive,
                 keeps_all=True,
             )
-        if wish.get("context") is not None:
-            raise InvalidRun("Only a session has contexts.", hint='Say which: "session": true, or a sandbox\'s id.')
-        options = {name: wish[name] for name in ("timeout", "memory") if wish.get(name) is not None}
+        if request.get("context") is not None:
+            raise InvalidRun("Only a session has contexts.", hint='Add "session": true, or the id of a sandbox.')
+        options = {name: request[name] for name in ("timeout", "memory") if request.get(name) is not None}
         return await self._service.programs.run(
             self._caller,
-            wish["code"],
-            language=wish.get("language") or "python",
+            request["code"],
+            language=request.get("language") or "python",
             stdin=data,
             limits=options,
             interactive=interactive,
-            listened=interactive or bool(wish.get("stream")),
+            listened=interactive or bool(request.get("stream")),
         )
 
-    async def _session(self, session: str | bool, wish: dict[str, Any]) -> str:
-        """The id of the sandbox that a message means; `true` is the connection's own, which the first use makes."""
-        memory = wish.get("memory")
+    async def _session(self, session: str | bool, request: dict[str, Any]) -> str:
+        """Return the id of the requested sandbox; `true` is the connection's own, which the first use creates."""
+        memory = request.get("memory")
         if isinstance(session, str):
             if memory is not None:
-                raise InvalidRun("The memory belongs to the sandbox.", hint="Set it when you make the sandbox.")
+                raise InvalidRun("A sandbox has a fixed memory limit.", hint="Set it when you create the sandbox.")
             return session
-        async with self._making:
+        async with self._creating:
             if self._own:
                 if memory is not None and memory != self._own_memory:
-                    raise InvalidRun("The memory belongs to the session.", hint="Set it with the session's first run.")
+                    raise InvalidRun("A session has a fixed memory limit.", hint="Set it with the session's first run.")
                 try:
                     return (await self._service.sandboxes.view(self._caller, self._own)).id
                 except Gone:
@@ -279,7 +278,7 @@ class _Client:
             return self._own
 
     async def _stream(self, turn: _Turn, run: Run, reader: LogReader) -> None:
-        """Send the events of a run; its end is not one of them, the result says that."""
+        """Send the events of a run, except its end, which the result reports."""
         mark = "" if turn.id is None else f'"id":{dumps(turn.id)},'
         while batch := await reader.next():
             for entry in batch:
@@ -292,10 +291,10 @@ class _Client:
     # --- input
 
     def _feed(self, turn: _Turn, data: bytes, eof: bool) -> None:
-        if not turn.wish.get("interactive"):
-            raise InvalidRun("This run takes no input.", hint='Start it with "interactive": true.')
+        if not turn.request.get("interactive"):
+            raise InvalidRun("This run accepts no input.", hint='Start it with "interactive": true.')
         if turn.pending_size + len(data) > MAX_INPUT:
-            raise Refused("The run does not take its input.", hint="Send more when it has read what it was sent.")
+            raise Refused("The run does not read its input.", hint="Send more when it has read the earlier input.")
         turn.pending.append((data, eof))
         turn.pending_size += len(data)
         if turn.feeding is None or turn.feeding.done():
@@ -306,32 +305,32 @@ class _Client:
             await turn.has_run.wait()
             assert turn.run is not None
             with turn.run.log.reader() as reader:
-                await reader.next()  # from its first event on it takes input
+                await reader.next()  # a run accepts input from its first event on
             while turn.pending:
                 data, eof = turn.pending[0]
                 await turn.run.write(data, eof)
                 turn.pending.pop(0)
                 turn.pending_size -= len(data)
         except ClocheError:
-            turn.pending, turn.pending_size = [], 0  # it has ended: nobody wants it any more
+            turn.pending, turn.pending_size = [], 0  # the run has ended and reads no more
 
     # --- messages to the client
 
     async def _say(self, identity: Id, fields: dict[str, Any]) -> None:
         await self._socket.send(_message(identity, fields))
 
-    def _begin_news(self, turn: _Turn) -> None:
-        turn.news = asyncio.create_task(self._tell_news(turn))
+    def _start_reporting(self, turn: _Turn) -> None:
+        turn.reporting = asyncio.create_task(self._report_progress(turn))
 
-    async def _tell_news(self, turn: _Turn) -> None:
+    async def _report_progress(self, turn: _Turn) -> None:
         while True:
             lasted = f"{monotonic() - turn.begun:.0f} s"
-            text = f"Running for {lasted}." if turn.run is not None else f"Waiting for {lasted}: others are running."
+            text = f"Running for {lasted}." if turn.run is not None else f"Waiting for {lasted}: other runs come first."
             try:
                 await self._say(turn.id, {"type": "progress", "message": text})
             except ClientLeft:
                 return
-            await asyncio.sleep(NEWS_S)
+            await asyncio.sleep(PROGRESS_S)
 
     async def _end(self) -> None:
         turns = list(self._turns)
@@ -346,24 +345,24 @@ class _Client:
             try:
                 await self._service.sandboxes.kill(self._caller, self._own, "its connection was closed")
             except Gone:
-                pass  # it has ended already
+                pass  # the session has ended already
 
 
-# --- what is received
+# --- messages from the client
 
 
-def _parsed(message: str | bytes) -> dict[str, Any]:
-    if isinstance(message, bytes):
+def _parsed(received: str | bytes) -> dict[str, Any]:
+    if isinstance(received, bytes):
         raise InvalidRun("Messages are JSON in text frames.", hint="Send text, not bytes.")
     try:
-        request = _decoded(message)
+        message = _decoded(received)
     except (ValueError, RecursionError):
         raise InvalidRun(
             "This is not JSON.", hint='Send an object like {"type": "execute", "code": "1 + 1"}.'
         ) from None
-    if not isinstance(request, dict):
+    if not isinstance(message, dict):
         raise InvalidRun("A message is a JSON object.", hint='Send one like {"type": "execute", "code": "1 + 1"}.')
-    return request
+    return message
 
 
 def _no_constant(name: str) -> Any:
@@ -377,11 +376,11 @@ def _decoded(message: str) -> Any:
     try:
         return from_json(message, allow_inf_nan=False, cache_strings="keys")
     except ValueError:
-        return _decode(message)  # it takes more: lone surrogates, and what is nested deeply
+        return _decode(message)  # it accepts more: lone surrogates, and deeply nested values
 
 
-def _identity(request: dict[str, Any]) -> Id:
-    identity: Id = request.get("id")
+def _identity(message: dict[str, Any]) -> Id:
+    identity: Id = message.get("id")
     if identity is None or (isinstance(identity, str) and len(identity) <= _LONGEST_ID):
         return identity
     if type(identity) is int and abs(identity) <= _LARGEST_ID:
@@ -389,21 +388,21 @@ def _identity(request: dict[str, Any]) -> Id:
     raise InvalidRun(f"An id is a text of at most {_LONGEST_ID} characters, or a whole number.")
 
 
-def _checked(kind: str, request: dict[str, Any]) -> dict[str, Any]:
-    wish: dict[str, Any] = {}
+def _checked(kind: str, message: dict[str, Any]) -> dict[str, Any]:
+    request: dict[str, Any] = {}
     for name, types in _FIELDS[kind].items():
-        if name in request:
-            if type(request[name]) not in types:
-                wanted = " or ".join(dict.fromkeys(_NAMES[one] for one in types))
-                raise InvalidRun(f"`{name}` has to be {wanted}.")
-            wish[name] = request[name]
-    if kind == "execute" and "code" not in wish:
+        if name in message:
+            if type(message[name]) not in types:
+                expected = " or ".join(dict.fromkeys(_NAMES[one] for one in types))
+                raise InvalidRun(f"`{name}` has to be {expected}.")
+            request[name] = message[name]
+    if kind == "execute" and "code" not in request:
         raise InvalidRun("There is no `code` to run.")
-    if wish.get("view") not in (None, "full", "model"):
-        raise InvalidRun('`view` is "full" or "model".')
-    if not 50 <= (wish.get("budget") or _BUDGET) <= 1_000_000:
-        raise InvalidRun("`budget` is a number of tokens from 50 to 1,000,000.")
-    return wish
+    if request.get("view") not in (None, "full", "model"):
+        raise InvalidRun('`view` has to be "full" or "model".')
+    if not 50 <= (request.get("budget") or _BUDGET) <= 1_000_000:
+        raise InvalidRun("`budget` has to be a number of tokens from 50 to 1,000,000.")
+    return request
 
 
 # --- messages to the client
@@ -416,16 +415,16 @@ def _message(identity: Id, fields: dict[str, Any]) -> str:
 
 
 async def _outcome(turn: _Turn, run: Run) -> str:
-    """The message that ends a run."""
+    """Return the message that ends a run."""
     result = await run.outcome()
-    text = _message(turn.id, _result(run, result, turn.wish))
-    if turn.wish.get("view") == "model":
+    text = _message(turn.id, _result(run, result, turn.request))
+    if turn.request.get("view") == "model":
         return text
-    # The displays are encoded by themselves: what the client was sent as events is not encoded again.
+    # The displays are encoded separately: the encoded text of events that were sent is used again.
     return f'{text[:-1]},"results":{displays_json(run.log, result.results)}}}'
 
 
-def _result(run: Run, result: Result, wish: dict[str, Any]) -> dict[str, Any]:
+def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]:
     error = result.error
     fields: dict[str, Any] = {
         "type": "result",
@@ -442,13 +441,13 @@ def _result(run: Run, result: Result, wish: dict[str, Any]) -> dict[str, Any]:
     }
     if run.record.sandbox is not None:
         fields.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)
-    if wish.get("view") == "model":
-        fields.update(output=result.for_model(wish.get("budget") or _BUDGET), images=images(result))
+    if request.get("view") == "model":
+        fields.update(output=result.for_model(request.get("budget") or _BUDGET), images=images(result))
     return fields
 
 
 def output_text(result: Result) -> str:
-    """The output of a run for a person: its standard output, then its displays as texts."""
+    """Return the output of a run for a person: its standard output, then its displays as texts."""
     text = result.stdout
     for shown in result.results:
         form = shown.text if isinstance(shown.text, str) else f"[{', '.join(shown.mime)}]"
@@ -457,7 +456,7 @@ def output_text(result: Result) -> str:
 
 
 def errors_text(result: Result) -> str:
-    """The errors of a run for a person: its standard error, then what went wrong and what to do about it."""
+    """Return the errors of a run for a person: its standard error, then the problem and a hint."""
     text, error = result.stderr, result.error
     if error is None:
         return text
@@ -473,7 +472,7 @@ def errors_text(result: Result) -> str:
 
 
 def _never_begun() -> Gone:
-    return Gone("The run was called off before it began.")
+    return Gone("The run was cancelled before it began.")
 
 
 def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:
