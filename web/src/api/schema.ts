@@ -138,12 +138,18 @@ export interface ComparedAnswer {
   truncated: boolean;
 }
 
+/** The contents of a file; no text for a binary or a very large file. */
+export interface ComparedContents {
+  size: number;
+  text: string | null;
+}
+
 /** A file that differs; its path is relative to /sandbox. */
 export interface ComparedFile {
   path: string;
   kind: "created" | "changed" | "removed";
-  before: FileAnswer | null;
-  after: FileAnswer | null;
+  before: ComparedContents | null;
+  after: ComparedContents | null;
 }
 
 /** A variable that differs. */
@@ -257,12 +263,6 @@ export interface ExecBody {
   code?: string | null;
   language?: string;
   timeout?: number | null;
-}
-
-/** The contents of a file; no text for a binary or a very large file. */
-export interface FileAnswer {
-  size: number;
-  text: string | null;
 }
 
 /** The files that differ. */
@@ -514,7 +514,7 @@ export interface ProblemAnswer {
   error: Problem;
 }
 
-/** Prices, as the operator has set them; 0 is free. */
+/** The prices that the operator has set; 0 means free. */
 export interface RatesAnswer {
   cpu_hour: number;
   memory_gb_hour: number;
@@ -656,7 +656,7 @@ export interface SandboxChanges {
   metadata?: Record<string, string> | null;
 }
 
-/** Something shared; `path` is its link, below the server's address. */
+/** A share; `path` is its link, relative to the server's address. */
 export interface ShareAnswer {
   id: string;
   title: string;
@@ -665,14 +665,14 @@ export interface ShareAnswer {
   path: string;
 }
 
-/** Code and outputs to be frozen. */
+/** Code and output to share. */
 export interface ShareBody {
   title: string;
   files?: SharedFile[];
   runs?: SharedRun[];
 }
 
-/** What was shared, as it was. */
+/** The shared code and output. */
 export interface SharedDocument {
   title: string;
   files: SharedFile[];
@@ -680,13 +680,13 @@ export interface SharedDocument {
   created: number;
 }
 
-/** A file as it was. */
+/** A file at the time of sharing. */
 export interface SharedFile {
   path: string;
   text: string;
 }
 
-/** Something that a run showed. */
+/** A piece of a run's output. */
 export interface SharedPiece {
   type: "stdout" | "stderr" | "display" | "error";
   text: string;
@@ -695,7 +695,7 @@ export interface SharedPiece {
   error?: ErrorAnswer | null;
 }
 
-/** A run and what it showed, in order. */
+/** A run and its output, in order. */
 export interface SharedRun {
   title: string;
   language: string;
@@ -804,7 +804,7 @@ export interface VersionAnswer {
   api: string;
 }
 
-/** Files that outlive their sandbox; `sandbox` had them last, and has them now if they are `open`. */
+/** Files that remain when their sandbox ends; `sandbox` used them last, and uses them now if they are `open`. */
 export interface WorkspaceAnswer {
   id: string;
   sandbox: string;

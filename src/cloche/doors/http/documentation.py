@@ -1,4 +1,4 @@
-"""The documentation page: the OpenAPI description as HTML, with nothing to load from anywhere and nothing to run."""
+"""The documentation page: the OpenAPI description as HTML, without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ vertical-align:top}td:first-child{white-space:nowrap;width:1%;padding-right:1.4r
 
 
 def page(description: Schema) -> str:
-    """The whole page."""
     about = description["info"]
     groups: dict[str, list[str]] = {}
     for path, operations in description["paths"].items():
@@ -44,61 +43,63 @@ def page(description: Schema) -> str:
             if method in operations:
                 tag = (operations[method].get("tags") or ["other"])[0]
                 groups.setdefault(tag, []).append(_operation(method, path, operations[method]))
-    shapes = description.get("components", {}).get("schemas", {})
+    schemas = description.get("components", {}).get("schemas", {})
     links = "".join(f'<a href="#{escape(tag)}">{escape(tag)}</a>' for tag in groups)
     parts = "".join(f'<h2 id="{escape(tag)}">{escape(tag)}</h2>{"".join(found)}' for tag, found in groups.items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Cloche: HTTP</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f'<nav><strong>Cloche</strong>{links}<a href="#shapes">shapes</a><a href="/openapi.json">openapi.json</a></nav>'
+        f'<nav><strong>Cloche</strong>{links}<a href="#schemas">schemas</a>'
+        '<a href="/openapi.json">openapi.json</a></nav>'
         f"<main><h1>Cloche {escape(about['version'])}</h1>{_prose(about.get('description', ''))}"
-        f'{parts}<h2 id="shapes">shapes</h2>{"".join(_shape(name, shapes[name]) for name in sorted(shapes))}</main>'
+        f'{parts}<h2 id="schemas">schemas</h2>'
+        f"{''.join(_schema(name, schemas[name]) for name in sorted(schemas))}</main>"
     )
 
 
 def _operation(method: str, path: str, operation: Schema) -> str:
-    told = [_prose(operation.get("description", ""))]
+    parts = [_prose(operation.get("description", ""))]
     if operation.get("parameters"):
-        told.append("<h3>In the address and the headers</h3>")
-        told.append(_table(_parameter(one) for one in operation["parameters"]))
+        parts.append("<h3>Parameters</h3>")
+        parts.append(_table(_parameter(one) for one in operation["parameters"]))
     body = operation.get("requestBody", {}).get("content", {})
     if body:
-        told.append("<h3>Body</h3>")
-        told.append(
+        parts.append("<h3>Body</h3>")
+        parts.append(
             _table((f"<code>{escape(kind)}</code>", _type(one.get("schema", {}))) for kind, one in body.items())
         )
-    told.append("<h3>Answers</h3>")
-    told.append(_table(_answer(status, one) for status, one in operation["responses"].items()))
+    parts.append("<h3>Responses</h3>")
+    parts.append(_table(_response(status, one) for status, one in operation["responses"].items()))
     return (
         f'<details><summary><b class="m {method}">{method}</b><code>{escape(path)}</code>'
-        f"<span>{escape(operation.get('summary', ''))}</span></summary><div>{''.join(told)}</div></details>"
+        f"<span>{escape(operation.get('summary', ''))}</span></summary><div>{''.join(parts)}</div></details>"
     )
 
 
 def _parameter(one: Schema) -> tuple[str, str]:
     schema = one.get("schema", {})
     words = escape(one.get("description") or schema.get("description") or "")
-    needed = "" if not one.get("required") or one["in"] == "path" else ", needed"
-    return f"<code>{escape(one['name'])}</code> <small>{one['in']}{needed}</small>", f"{_type(schema)} {words}"
+    required = "" if not one.get("required") or one["in"] == "path" else ", required"
+    return f"<code>{escape(one['name'])}</code> <small>{one['in']}{required}</small>", f"{_type(schema)} {words}"
 
 
-def _answer(status: str, one: Schema) -> tuple[str, str]:
+def _response(status: str, one: Schema) -> tuple[str, str]:
     kinds = [
-        f"<small>{escape(kind)}</small> {_type(told.get('schema', {}))}"
-        for kind, told in one.get("content", {}).items()
+        f"<small>{escape(kind)}</small> {_type(content.get('schema', {}))}"
+        for kind, content in one.get("content", {}).items()
     ]
     return f"<code>{escape(status)}</code>", "<br>".join([escape(one.get("description", "")), *kinds])
 
 
-def _shape(name: str, schema: Schema) -> str:
-    needed = schema.get("required", [])
+def _schema(name: str, schema: Schema) -> str:
+    required = schema.get("required", [])
     rows = []
-    for field, told in schema.get("properties", {}).items():
-        mark = " <small>needed</small>" if field in needed else ""
-        default = told.get("default")
-        usual = "" if default is None else f" <small>else {escape(dumps(default))}</small>"
+    for key, field in schema.get("properties", {}).items():
+        mark = " <small>required</small>" if key in required else ""
+        default = field.get("default")
+        note = "" if default is None else f" <small>default {escape(dumps(default))}</small>"
         rows.append(
-            (f"<code>{escape(field)}</code>{mark}", f"{_type(told)}{usual} {escape(told.get('description', ''))}")
+            (f"<code>{escape(key)}</code>{mark}", f"{_type(field)}{note} {escape(field.get('description', ''))}")
         )
     about = schema.get("description", "")
     return (

@@ -1,4 +1,4 @@
-"""Uploads of many files in one request, taken part by part as they come: nothing waits here for the rest."""
+"""Uploads of many files in one request, processed part by part as they arrive."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from starlette.requests import Request
 from cloche.errors import InvalidRun
 
 MAX_PARTS = 1000
-MAX_HEADERS = 16 << 10  # characters of the headers of one part
+MAX_HEADERS = 16 << 10  # bytes of the headers of one part
 
-
+NO_FILE = "There is no file in this upload."
 _HINT = 'Send multipart/form-data whose parts have filename="path/in/the/sandbox".'
 
 
 async def parts(request: Request) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
-    """Each file's name and its contents; the contents are to be read before the next file is asked for."""
+    """Yield each file's name and its contents; read the contents before you advance to the next file."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:
-        raise InvalidRun("This is not multipart/form-data.", hint=_HINT)
+        raise InvalidRun("The request is not multipart/form-data.", hint=_HINT)
     try:
         reader = _Reader(request, boundary)
-    except Exception as problem:  # a boundary that is too long
+    except Exception as problem:  # the boundary is too long
         raise InvalidRun(f"The upload is malformed: {problem}"[:300], hint=_HINT) from None
     found = 0
     while (name := await reader.next_part()) is not None:
@@ -35,11 +35,11 @@ async def parts(request: Request) -> AsyncIterator[tuple[str, AsyncIterator[byte
         yield name, reader.contents()
         await reader.skip()
     if not found:
-        raise InvalidRun("There is no file in this upload.", hint=_HINT)
+        raise InvalidRun(NO_FILE, hint=_HINT)
 
 
 class _Reader:
-    """Turns the parser's callbacks into something that can be asked."""
+    """Turns the parser's callbacks into iteration over parts and their contents."""
 
     def __init__(self, request: Request, boundary: bytes) -> None:
         self._chunks = request.stream()
@@ -64,7 +64,7 @@ class _Reader:
         )
 
     async def next_part(self) -> str | None:
-        """The name of the next part that is a file; None after the last."""
+        """Return the file name of the next part; None after the last."""
         while True:
             kind, data = await self._next()
             if kind == "over":
@@ -78,7 +78,7 @@ class _Reader:
                 return name
 
     async def contents(self) -> AsyncIterator[bytes]:
-        """The rest of this part."""
+        """Yield the rest of this part."""
         while not self._ended:
             kind, data = await self._next()
             if kind == "end":
@@ -87,7 +87,7 @@ class _Reader:
                 yield data
 
     async def skip(self) -> None:
-        """Let the rest of this part go by."""
+        """Discard the rest of this part."""
         async for _ in self.contents():
             pass
 
@@ -98,7 +98,7 @@ class _Reader:
             except StopAsyncIteration:
                 chunk = b""
             if not chunk:
-                raise InvalidRun("The upload breaks off in the middle.", hint="Send it again.")
+                raise InvalidRun("The upload is incomplete.", hint="Send it again.")
             try:
                 self._parser.write(chunk)
             except InvalidRun:

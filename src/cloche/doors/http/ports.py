@@ -1,4 +1,4 @@
-"""Servers inside a sandbox: which ports listen, addresses for them, and requests passed on to them."""
+"""Servers inside a sandbox: lists their ports, makes addresses for them, and passes requests on to them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ operations = Operations("/v1/sandboxes/{sandbox_id}/ports", responses=ERROR_RESP
 
 Number = Annotated[int, Path(ge=1, le=65535)]
 LONGEST_WAIT_S = 300.0
-_FIXED = 6  # parts of the path in front of the server's own
+_FIXED = 6  # segments of the path before the server's own path
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[PortAnswer]}})
 async def listed(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
-    """The ports on which a server listens."""
+    """List the ports on which servers in the sandbox listen."""
     return Json(page([plain(port) for port in await service.ports.list(caller, sandbox_id)], limit, after))
 
 
@@ -41,9 +41,9 @@ async def listening(
     port: Number,
     service: TheService,
     caller: TheCaller,
-    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="seconds to wait for it")] = 0.0,
+    wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="seconds to wait for a server")] = 0.0,
 ) -> Response:
-    """Whether a server listens on a port, now or within `wait` seconds."""
+    """Check whether a server listens on a port, now or within `wait` seconds."""
     return Json({"port": port, "listening": await service.ports.wait(caller, sandbox_id, port, wait)})
 
 
@@ -56,7 +56,7 @@ async def address(
     caller: TheCaller,
     body: PortBody | None = None,
 ) -> Response:
-    """Make an address for a port, with a token in it: a visitor who has the address needs no key."""
+    """Make an address for a port.  It contains a token, so a visitor with the address needs no key."""
     door: PortDoor = request.app.state.ports
     grant = await service.ports.grant(caller, sandbox_id, port, None if body is None else body.ttl)
     return Json(
@@ -71,10 +71,9 @@ async def address(
 
 
 class _Proxied:
-    """Requests and WebSockets with a key, passed on."""
+    """Passes on requests and WebSockets that have a key."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one on."""
         if scope["type"] == "websocket":
 
             async def handle(socket: Socket) -> None:
@@ -109,7 +108,7 @@ class _ByToken:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         door: PortDoor = scope["app"].state.ports
-        # As it was sent: a token has no characters that need to be escaped.
+        # The raw path, since a token has no characters that need to be escaped.
         parts = scope["raw_path"].partition(b"?")[0].split(b"/", 3)
         token = parts[2].decode("ascii", "replace") if parts[1] == b"ports" else ""
         await door.by_token(scope, receive, send, token, prefix=f"/ports/{token}")

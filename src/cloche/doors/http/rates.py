@@ -1,4 +1,4 @@
-"""What the operator says that CPU and memory cost: for estimates, nobody is billed."""
+"""The operator's prices for CPU and memory.  They are for estimates only; nothing is billed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 
 class RatesAnswer(BaseModel):
-    """Prices, as the operator has set them; 0 is free."""
+    """The prices that the operator has set; 0 means free."""
 
     cpu_hour: float
     memory_gb_hour: float
@@ -22,11 +22,11 @@ class RatesAnswer(BaseModel):
 
 @operations.get("/v1/rates", scope="read", responses={200: {"model": RatesAnswer}})
 async def rates(service: TheService) -> Response:
-    """What an hour of CPU time and of a GB of memory cost."""
+    """Get the price of an hour of CPU time and of a GB of memory for an hour."""
     settings = service.configuration
-    told = {
+    answer = {
         "cpu_hour": settings.rate_cpu_hour,
         "memory_gb_hour": settings.rate_memory_gb_hour,
         "currency": settings.currency,
     }
-    return Json(told)
+    return Json(answer)

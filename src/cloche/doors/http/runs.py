@@ -1,4 +1,4 @@
-"""`/v1/run` and `/v1/runs`: programs in sandboxes of their own, and all runs by their ids."""
+"""`/v1/run` runs a program in its own sandbox; `/v1/runs` gives access to all runs by id."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ operations = Operations(responses=ERROR_RESPONSES, tag="runs")
 
 _FORMS = {**JSON_OR_STREAMED, "text/plain": {"schema": {"type": "string"}}}
 RESULT: dict[int | str, dict[str, Any]] = {
-    200: {"model": ResultAnswer | ModelAnswer, "description": "what it came to", "content": _FORMS}
+    200: {"model": ResultAnswer | ModelAnswer, "description": "the result of the run", "content": _FORMS}
 }
 EVENTS: dict[int | str, dict[str, Any]] = {200: {"description": "server-sent events", "content": STREAMED}}
-View = Annotated[Literal["full", "model"] | None, Query(description="`model`: what a model should read of it")]
+View = Annotated[
+    Literal["full", "model"] | None, Query(description="`model` returns the result as a text for a language model")
+]
 RunId = Annotated[str, Path(max_length=200)]
 
 
 @operations.post("/v1/run", scope="run", body="json", responses=RESULT)
 async def run(request: Request, body: RunBody, view: View = None) -> Response:
-    """Run a program in a sandbox of its own; as server-sent events when the client accepts those."""
-    service, caller = service_and_caller(
-        request
-    )  # not by FastAPI's dependencies: they take longer than all the rest here
+    """Run a program in a new sandbox.  A client that accepts server-sent events receives the run's events."""
+    # Not by FastAPI's dependencies: they take longer than the rest of this function.
+    service, caller = service_and_caller(request)
     body.check_network()
     events = wants_events(request)
     files = {path: _contents(path, data) for path, data in (body.files or {}).items()}
@@ -71,14 +72,14 @@ async def runs(
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """Runs, newest first."""
+    """List runs, newest first."""
     found, following = await service.runs.list(caller, sandbox=sandbox, state=state, limit=limit, after=after)
     return Json({"items": [record_json(record) for record in found], "next": following})
 
 
 @operations.get("/v1/runs/{run_id}", scope="read", responses={200: {"model": RunAnswer}})
 async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
-    """A run and its outcome."""
+    """Get a run and its result."""
     return Json(record_json(await service.runs.record(caller, run_id)))
 
 
@@ -88,27 +89,29 @@ async def events(
     run_id: RunId,
     service: TheService,
     caller: TheCaller,
-    after: Annotated[int | None, Query(ge=0, le=1 << 50, description="the last event that was seen")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=1 << 50, description="the number of the last event that the client has seen")
+    ] = None,
 ) -> Response:
-    """Attach to a run, again: all its events after the given one."""
+    """Stream the events of a run, beginning after event number `after`."""
     log = await service.runs.follow(caller, run_id)
     if log is None:
         raise RequestRefused(
-            410, "gone", "The events of this run are not kept any more.", "GET /v1/runs/{id} has its result."
+            410, "gone", "The events of this run are no longer available.", "GET /v1/runs/{id} has its result."
         )
     return of_log(log, position(request, after))
 
 
 @operations.post("/v1/runs/{run_id}/cancel", scope="run", body="none", status_code=202)
 async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
-    """Have a run stop; its outcome says so.  One that is over is left as it is."""
+    """Cancel a run; its result reports that.  A run that has ended is not changed."""
     await service.runs.cancel(caller, run_id)
     return Response(status_code=202)
 
 
 @operations.post("/v1/runs/{run_id}/input", scope="run", body="json", status_code=204)
 async def write(run_id: RunId, body: InputBody, service: TheService, caller: TheCaller) -> Response:
-    """Input for a run that was started as interactive."""
+    """Send input to a run that was started with `interactive`."""
     await service.runs.write(caller, run_id, body.bytes(), eof=body.eof)
     return Response(status_code=204)
 
@@ -121,13 +124,13 @@ async def respond(
     service: TheService,
     caller: TheCaller,
 ) -> Response:
-    """The answer to a `tool` or `score` event of a run."""
+    """Answer a `tool` or `score` event of a run."""
     service.runs.answer(caller, run_id, call, body.value, body.error)
     return Response(status_code=204)
 
 
 async def answer(request: Request, run: Run, body: ViewBody, view: str | None, ends: bool = False) -> Response:
-    """Wait for a run's end, and tell its result in the form that was asked for; `ends`: with its client."""
+    """Wait for a run and return its result in the requested form; `ends`: cancel the run if its client leaves."""
     result: Result = await (outcome(request, run, run.cancel) if ends else run.outcome())
     if (body.view or view) != "model":
         return result_response(run)
@@ -137,16 +140,15 @@ async def answer(request: Request, run: Run, body: ViewBody, view: str | None, e
 
 
 def result_response(run: Run) -> Response:
-    """The whole result of a run that is over."""
+    """Return the whole result of a run that has ended."""
     assert run.ended is not None
     return Response(result_json(run.log, run.ended), media_type=Json.media_type)
 
 
 def record_json(record: RunRecord) -> dict[str, Any]:
-    """A run as recorded."""
-    told = {name: getattr(record, name) for name in RunAnswer.model_fields if name != "result"}
-    told["result"] = None if record.result is None else loads(record.result)
-    return told
+    fields = {name: getattr(record, name) for name in RunAnswer.model_fields if name != "result"}
+    fields["result"] = None if record.result is None else loads(record.result)
+    return fields
 
 
 def _contents(path: str, data: str | Base64) -> str | bytes:

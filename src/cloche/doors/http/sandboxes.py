@@ -1,4 +1,4 @@
-"""`/v1/sandboxes`: make, list, extend and end sandboxes; what they use and what happens in them."""
+"""`/v1/sandboxes`: create, list, extend and end sandboxes; their resource usage and their events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def create(
     caller: TheCaller,
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
 ) -> Response:
-    """Make a sandbox.  A second request with the same Idempotency-Key gets the same sandbox."""
+    """Create a sandbox.  A second request with the same Idempotency-Key returns the same sandbox."""
     body.check_network()
     request = NewSandbox(
         limits=body.limits(),
@@ -64,23 +64,23 @@ async def listed(
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """Sandboxes, newest first; `metadata.NAME=VALUE` in the query chooses among them."""
-    wanted = {
+    """List sandboxes, newest first; `metadata.NAME=VALUE` in the query filters them."""
+    metadata = {
         name.removeprefix(_FILTER): value for name, value in request.query_params.items() if name.startswith(_FILTER)
     }
-    found, following = await service.sandboxes.list(caller, state, wanted, limit, after)
+    found, following = await service.sandboxes.list(caller, state, metadata, limit, after)
     return Json({"items": [_json(info) for info in found], "next": following})
 
 
 @operations.get("/{sandbox_id}", scope="read", responses={200: {"model": SandboxAnswer}})
 async def one(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
-    """A sandbox, living or ended."""
+    """Get a sandbox, whether it is alive or has ended."""
     return Json(_json(await service.sandboxes.info(caller, sandbox_id)))
 
 
 @operations.patch("/{sandbox_id}", scope="run", body="json", responses={200: {"model": SandboxAnswer}})
 async def change(sandbox_id: SandboxId, body: SandboxChanges, service: TheService, caller: TheCaller) -> Response:
-    """Change a sandbox's time, idle time or metadata."""
+    """Change the lifetime, the idle timeout or the metadata of a sandbox."""
     return Json(_json(await service.sandboxes.change(caller, sandbox_id, body.model_dump(exclude_unset=True))))
 
 
@@ -93,14 +93,14 @@ async def kill(sandbox_id: SandboxId, service: TheService, caller: TheCaller) ->
 
 @operations.post("/{sandbox_id}/pause", scope="run", body="none", status_code=204)
 async def pause(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
-    """Stop everything in a sandbox, and its clock; variables, programs and files stay as they are."""
+    """Pause a sandbox and its clock; its variables, processes and files remain."""
     await service.sandboxes.pause(caller, sandbox_id)
     return Response(status_code=204)
 
 
 @operations.post("/{sandbox_id}/resume", scope="run", body="none", status_code=204)
 async def resume(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
-    """Let a paused sandbox continue.  A running one is fine."""
+    """Resume a paused sandbox.  For a running sandbox, this does nothing."""
     await service.sandboxes.resume(caller, sandbox_id)
     return Response(status_code=204)
 
@@ -117,7 +117,7 @@ async def usage(
     caller: TheCaller,
     interval: Annotated[float, Query(ge=0.1, le=3600, description="seconds between two events")] = 1.0,
 ) -> Response:
-    """The resources that a sandbox uses now; as server-sent events, again and again."""
+    """Get the resources that a sandbox uses now, or stream them as server-sent events every `interval` seconds."""
     first = _usage(await service.sandboxes.usage(caller, sandbox_id))
     if not wants_events(request):
         return Json(first)
@@ -142,9 +142,11 @@ async def events(
     sandbox_id: SandboxId,
     service: TheService,
     caller: TheCaller,
-    after: Annotated[int | None, Query(ge=0, le=1 << 50, description="the last event that was seen")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=1 << 50, description="the number of the last event that the client has seen")
+    ] = None,
 ) -> Response:
-    """Everything that happens in a sandbox, whoever caused it; without `after`, from now on."""
+    """Stream all events of a sandbox, whichever client caused them.  Without `after`, only new events are sent."""
     following = await service.sandboxes.follow(caller, sandbox_id)
     feed = await following.__aenter__()
     start = feed.last if after is None and "last-event-id" not in request.headers else position(request, after)

@@ -1,4 +1,4 @@
-"""`/v1/shares`: what was shared, for its owner; `/shared/…`: the same for whoever has the link, to look at only."""
+"""`/v1/shares` manages an owner's shares; `/shared/…` shows a share, read-only, to everybody with the link."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ operations = Operations(responses=ERROR_RESPONSES, tag="shares")
 
 Token = Annotated[str, Path(max_length=200)]
 _NAME = re.compile(r"[\w.-]+(?::\d+)?", re.ASCII)
-# As strict as the playground's own, and it can ask for nothing but what is shared: there is no way to run anything.
+# As strict as the playground's policy.  The page can request only the shared document, so it cannot run anything.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src {place}; frame-src 'self'; media-src data: blob:; base-uri 'none'; "
@@ -33,7 +33,7 @@ _POLICY = (
 
 
 class SharedFile(BaseModel):
-    """A file as it was."""
+    """A file at the time of sharing."""
 
     model_config = ConfigDict(extra="forbid")
     path: str = Field(max_length=1000)
@@ -41,7 +41,7 @@ class SharedFile(BaseModel):
 
 
 class SharedPiece(BaseModel):
-    """Something that a run showed."""
+    """A piece of a run's output."""
 
     model_config = ConfigDict(extra="forbid")
     type: Literal["stdout", "stderr", "display", "error"]
@@ -52,7 +52,7 @@ class SharedPiece(BaseModel):
 
 
 class SharedRun(BaseModel):
-    """A run and what it showed, in order."""
+    """A run and its output, in order."""
 
     model_config = ConfigDict(extra="forbid")
     title: str = Field(max_length=500)
@@ -66,7 +66,7 @@ class SharedRun(BaseModel):
 
 
 class ShareBody(BaseModel):
-    """Code and outputs to be frozen."""
+    """Code and output to share."""
 
     model_config = ConfigDict(extra="forbid")
     title: str = Field(min_length=1, max_length=200)
@@ -75,7 +75,7 @@ class ShareBody(BaseModel):
 
 
 class ShareAnswer(BaseModel):
-    """Something shared; `path` is its link, below the server's address."""
+    """A share; `path` is its link, relative to the server's address."""
 
     id: str
     title: str
@@ -85,27 +85,27 @@ class ShareAnswer(BaseModel):
 
 
 class SharedDocument(ShareBody):
-    """What was shared, as it was."""
+    """The shared code and output."""
 
     created: float
 
 
 @operations.post("/v1/shares", scope="run", body="json", status_code=201, responses={201: {"model": ShareAnswer}})
 async def share(body: ShareBody, service: TheService, caller: TheCaller) -> Response:
-    """Freeze code and its output, and make a link with which anybody can read them and do nothing else."""
+    """Share a copy of code and its output; everybody with the link can read it, and do nothing else."""
     made = await service.shares.create(caller, body.title, to_json(body.model_dump()).encode())
     return Json(_json(made), 201)
 
 
 @operations.get("/v1/shares", scope="read", responses={200: {"model": Page[ShareAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
-    """What the caller has shared, newest first."""
+    """List the caller's shares, newest first."""
     return Json(page([_json(one) for one in service.shares.list(caller)], limit, after))
 
 
 @operations.delete("/v1/shares/{share_id}", scope="run", body="none", status_code=204)
 async def revoke(share_id: Token, service: TheService, caller: TheCaller) -> Response:
-    """End a share at once: its link leads nowhere."""
+    """Revoke a share at once; its link stops working."""
     await service.shares.revoke(caller, share_id)
     return Response(status_code=204)
 
@@ -113,7 +113,7 @@ async def revoke(share_id: Token, service: TheService, caller: TheCaller) -> Res
 @operations.get(SHARED + "{token}", scope="share", linked=True, include_in_schema=False)
 @operations.head(SHARED + "{token}", scope="share")
 async def shown(request: Request, token: Token, service: TheService) -> Response:
-    """The page that shows it; it says itself when there is nothing to show."""
+    """Send the page that shows a share; the page itself reports a missing share."""
     try:
         service.shares.by_token(token)
         status = 200
@@ -124,7 +124,7 @@ async def shown(request: Request, token: Token, service: TheService) -> Response
     try:
         contents = (page_files.BUILT / "shared.html").read_bytes()
     except OSError:
-        raise RequestRefused(503, "unavailable", "The page was never built.", "Build it with `make page`.") from None
+        raise RequestRefused(503, "unavailable", "The page was not built.", "Build it with `make page`.") from None
     headers = {"Content-Security-Policy": _POLICY.format(place=place), "X-Robots-Tag": "noindex"}
     return Response(contents, status, headers, media_type="text/html")
 
@@ -132,7 +132,7 @@ async def shown(request: Request, token: Token, service: TheService) -> Response
 @operations.get(SHARED + "{token}/document", scope="share", responses={200: {"model": SharedDocument}})
 @operations.head(SHARED + "{token}/document", scope="share")
 async def document(token: Token, service: TheService) -> Response:
-    """What was shared, for whoever has the link."""
+    """Get the shared code and output; the token in the link is enough."""
     found = service.shares.by_token(token)
     contents = await service.shares.document(found)
     answer = b'{"created":%r,' % found.created + contents.removeprefix(b"{")

@@ -1,4 +1,4 @@
-"""Answers that take a while: server-sent events, and waiting for a client that may leave."""
+"""Answers that take long: server-sent events, and waiting while the client may leave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cloche.service.service import Service
 T = TypeVar("T")
 
 HEARTBEAT_S = 15.0
-_WHILE_S = 0.05
+_BRIEF_S = 0.05
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 MEDIA_TYPE = "text/event-stream"
 # For the OpenAPI description.  It has no type: some tools check the type against one event, which is an object, others
@@ -34,27 +34,29 @@ JSON_OR_STREAMED: dict[str, Any] = {"application/json": {}, **STREAMED}
 
 
 def wants_events(request: Request) -> bool:
-    """Does the client ask for server-sent events?"""
+    """Return whether the client accepts server-sent events."""
     return MEDIA_TYPE in request.headers.get("accept", "")
 
 
 def position(request: Request, after: int | None) -> int:
-    """The last event that the client has seen."""
+    """Return the number of the last event that the client has seen."""
     if after is not None:
         return after
     text = request.headers.get("last-event-id", "0")
     if not text.isdecimal() or len(text) > 15:
-        raise InvalidRun("Last-Event-ID is the number of an event.", hint="Leave it out to begin at the first.")
+        raise InvalidRun(
+            "Last-Event-ID has to be the number of an event.", hint="Leave it out to begin at the first event."
+        )
     return int(text)
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events; `on_leave` is called after the last one, or when the client leaves before."""
+    """Server-sent events; `on_leave` is called after the last event, or when the client leaves earlier."""
 
     def __init__(
         self, lines: AsyncIterator[bytes], on_leave: Callable[[], Awaitable[None]] | None = None, run_id: str = ""
     ) -> None:
-        # The run's id comes first: a client that leaves before the start can still cancel the run, or attach to it.
+        # The run's id is in a header: a client that leaves before the first event can still cancel or follow the run.
         headers = {**HEADERS, "Cloche-Run": run_id} if run_id else HEADERS
         super().__init__(lines, media_type=MEDIA_TYPE, headers=headers)
         self._on_leave = on_leave
@@ -70,7 +72,7 @@ class EventStream(StreamingResponse):
 def of_log(
     log: EventLog, after: int = 0, on_leave: Callable[[], Awaitable[None]] | None = None, run_id: str = ""
 ) -> EventStream:
-    """The events of a log after number `after`, until the log ends."""
+    """Stream the events of a log after number `after`, until the log ends."""
 
     async def lines() -> AsyncIterator[bytes]:
         yield b": cloche\n\n"
@@ -84,7 +86,7 @@ def of_log(
 
 
 def event(number: int, kind: str, fields: dict[str, Any]) -> bytes:
-    """One event that is in no log."""
+    """Encode an event that is in no log."""
     return _lines(number, kind, to_json(fields)).encode()
 
 
@@ -93,7 +95,7 @@ def _lines(number: int, kind: str, data: str) -> str:
 
 
 async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Callable[[], Awaitable[None]]) -> Any:
-    """Wait for something on a client's behalf; when the client leaves, call `on_leave` and go on waiting."""
+    """Wait on a client's behalf; if the client leaves, call `on_leave` and keep waiting."""
     task = asyncio.ensure_future(waiting)
     gone = asyncio.ensure_future(_left(request))
     try:
@@ -106,9 +108,9 @@ async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Calla
 
 
 async def outcome(request: Request, run: Run, on_leave: Callable[[], Awaitable[None]]) -> Result:
-    """Wait for a run's outcome on a client's behalf; whether the client leaves only matters when that takes long."""
+    """Wait for a run's outcome on a client's behalf; watch for the client's leaving only if that takes long."""
     try:
-        async with asyncio.timeout(_WHILE_S):
+        async with asyncio.timeout(_BRIEF_S):
             return await run.outcome()
     except TimeoutError:
         result: Result = await unless_left(request, run.outcome(), on_leave)
@@ -116,7 +118,7 @@ async def outcome(request: Request, run: Run, on_leave: Callable[[], Awaitable[N
 
 
 async def accepted(request: Request, service: Service, starting: Coroutine[Any, Any, T]) -> T:
-    """Wait until a run is admitted; a client that leaves before gives its place up."""
+    """Wait until a run is admitted; a client that leaves earlier gives up its place in the queue."""
     if not service.runs.is_full():
         return await starting
     task = asyncio.ensure_future(starting)

@@ -1,4 +1,4 @@
-"""The server itself: health, languages, keys, audit, usage, metrics."""
+"""The server itself: health, languages, keys, audit log, usage and metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 _HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
-<h1>Cloche</h1><p>Code runs here under glass. The HTTP interface is described at <a href="/docs">/docs</a>
+<h1>Cloche</h1><p>This server runs code in sandboxes. The HTTP API is described at <a href="/docs">/docs</a>
 (<a href="/openapi.json">OpenAPI</a>); MCP clients connect to <code>/mcp</code>.</p>"""
 
 
@@ -43,14 +43,13 @@ _PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inlin
 @operations.get("/", scope="page", linked=True, include_in_schema=False)
 @operations.head("/", scope="page")
 async def home(request: Request) -> Response:
-    """The playground, or where it was never built, a page that says where things are."""
+    """Send the playground, or a page with links if the playground was not built."""
     built = page_files.page(known=request.headers.get("if-none-match", ""))
     return built or HTMLResponse(_HOME, headers=_PAGE)
 
 
 @operations.get("/docs", scope="read", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    """What there is, for people."""
     return HTMLResponse(documentation.page(request.app.openapi()), headers=_PAGE)
 
 
@@ -62,17 +61,22 @@ async def openapi(request: Request) -> Response:
 @operations.get("/v1/health", scope="public", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/health", scope="public")
 async def health() -> Response:
-    """The process answers."""
+    """Check that the server process answers."""
     return Json({"status": "ok"})
 
 
 @operations.get("/v1/ready", scope="public", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/ready", scope="public")
 async def ready(service: TheService) -> Response:
-    """It takes work: sandboxes can be started, the database answers, and it is not stopping."""
+    """Check that the server accepts work: sandboxes can start, the database answers, and it is not stopping."""
     if service.stopping:
         return error_response(
-            503, "busy", "The server is stopping.", "Use another one, or try again.", None, {"Retry-After": "5"}
+            503,
+            "busy",
+            "The server is stopping.",
+            "Use another server, or try again later.",
+            None,
+            {"Retry-After": "5"},
         )
     try:
         await service.check_ready()
@@ -83,20 +87,20 @@ async def ready(service: TheService) -> Response:
 
 @operations.get("/v1/version", scope="read", responses={200: {"model": VersionAnswer}})
 async def version() -> Response:
-    """Which Cloche this is."""
+    """Get the version of the server."""
     return Json({"name": "cloche", "version": __version__, "api": "v1"})
 
 
 @operations.get("/v1/languages", scope="read", responses={200: {"model": Page[LanguageAnswer]}})
 async def known_languages(limit: Limit = 100, after: After = None) -> Response:
-    """What can be run: as programs, in sessions, or both; in which version, and what it takes where it cannot."""
-    states = await to_thread(_states)  # the first time, programs are asked for their versions
+    """List the languages with their versions; `hint` says how to install a language that is not available."""
+    states = await to_thread(_states)  # the first call runs programs to learn their versions
     return Json(page([_language(state) for state in states], limit, after))
 
 
 @operations.get("/v1/usage", scope="read", responses={200: {"model": UsedAnswer}})
 async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
-    """The runs, CPU time and bytes of the caller's owner, day by day."""
+    """Get the number of runs, the CPU time and the bytes that the key's owner used on each day."""
     used = await service.usage.of_owner(caller, days)
     by_day = {
         day: {"runs": one.runs, "cpu_time": one.cpu_time, "bytes": one.bytes_moved} for day, one in used.days.items()
@@ -106,14 +110,14 @@ async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Que
 
 @operations.post("/v1/keys", scope="admin", body="json", status_code=201, responses={201: {"model": KeyAnswer}})
 async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
-    """A new key; this answer is the only place where it is ever shown."""
+    """Create an API key.  Only this answer contains the secret."""
     record, secret = await service.keys.create(caller, body.owner, body.name, body.scopes, _policy(body))
     return Json({**_key(record), "key": secret}, 201)
 
 
 @operations.get("/v1/keys", scope="admin", responses={200: {"model": Page[KeyAnswer]}})
 async def keys(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
-    """All keys, without their secrets."""
+    """List all keys, without their secrets."""
     return Json(page([_key(record) for record in service.keys.list(caller)], limit, after))
 
 
@@ -121,8 +125,10 @@ async def keys(service: TheService, caller: TheCaller, limit: Limit = 100, after
 async def revoke(
     request: Request, key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller
 ) -> Response:
-    """End a key, at once."""
-    request.state.outlives_key = True  # a caller that revokes its own key gets this answer (connections.py)
+    """Revoke a key at once."""
+    request.state.outlives_key = (
+        True  # so that a caller that revokes its own key still gets this answer (connections.py)
+    )
     await service.keys.revoke(caller, key_id)
     return Response(status_code=204)
 
@@ -135,7 +141,7 @@ async def audit(
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """Who did what, newest first."""
+    """List the entries of the audit log, newest first."""
     found, following = await service.audit.list(caller, owner=owner, limit=limit, after=after)
     items = [{name: getattr(record, name) for name in AuditAnswer.model_fields} for record in found]
     return Json({"items": items, "next": following})
@@ -143,7 +149,7 @@ async def audit(
 
 @operations.get("/metrics", scope="admin", responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
-    """For Prometheus."""
+    """Get the metrics in the Prometheus format."""
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -178,6 +184,6 @@ def _key(record: KeyRecord) -> dict[str, Any]:
 def _policy(body: KeyBody) -> dict[str, Any]:
     if body.limits is not None and body.policy is not None:
         raise InvalidRun(
-            "Give limits or policy, not both.", hint='The limits are a section: {"policy": {"limits": {}}}.'
+            "Give limits or policy, not both.", hint='A policy has the limits in a section: {"policy": {"limits": {}}}.'
         )
     return body.policy or {"limits": body.limits or {}}

@@ -1,4 +1,4 @@
-"""Small projects to start from: which there are, and their files."""
+"""`/v1/templates`: small projects to start from."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 @operations.get("/v1/templates", scope="read", responses={200: {"model": Page[TemplateSummary]}})
 async def all_templates(limit: Limit = 100, after: After = None) -> Response:
-    """All templates, without what is in their files."""
+    """List all templates, without the contents of their files."""
     return Json(page([template.summary() for template in templates.everything()], limit, after))
 
 
 @operations.get("/v1/templates/{name}", scope="read", responses={200: {"model": TemplateAnswer}})
 async def one_template(name: Annotated[str, Path(max_length=200)]) -> Response:
-    """A template with its files, as `POST /v1/run` takes them."""
+    """Get a template with its files, in the form that `POST /v1/run` accepts."""
     return Json(templates.find(name).as_dict())

@@ -1,4 +1,4 @@
-"""`/v1/workspaces`: the files of persistent sandboxes, which outlive them."""
+"""`/v1/workspaces`: the files of persistent sandboxes, which remain when the sandbox ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Id = Annotated[str, Path(max_length=200)]
 
 
 class WorkspaceAnswer(BaseModel):
-    """Files that outlive their sandbox; `sandbox` had them last, and has them now if they are `open`."""
+    """Files that remain when their sandbox ends; `sandbox` used them last, and uses them now if they are `open`."""
 
     id: str
     sandbox: str
@@ -33,20 +33,20 @@ class WorkspaceAnswer(BaseModel):
 
 @operations.get("", scope="read", responses={200: {"model": Page[WorkspaceAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
-    """Workspaces, newest first."""
+    """List workspaces, newest first."""
     found, following = service.workspaces.list(caller, limit, after)
     return Json({"items": [_json(workspace) for workspace in found], "next": following})
 
 
 @operations.get("/{workspace}", scope="read", responses={200: {"model": WorkspaceAnswer}})
 async def one(workspace: Id, service: TheService, caller: TheCaller) -> Response:
-    """A workspace; POST /v1/sandboxes opens it."""
+    """Get a workspace; `POST /v1/sandboxes` opens it in a sandbox."""
     return Json(_json(service.workspaces.find(caller, workspace)))
 
 
 @operations.delete("/{workspace}", scope="run", body="none", status_code=204)
 async def remove(workspace: Id, service: TheService, caller: TheCaller) -> Response:
-    """Remove a workspace and its files, unless a sandbox has it open."""
+    """Delete a workspace and its files, unless a sandbox has it open."""
     await service.workspaces.remove(caller, workspace)
     return Response(status_code=204)
 

@@ -19,7 +19,7 @@ from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.doors.e2b.envd.filesystem import METADATA
 from cloche.doors.e2b.envd.users import User, named
 from cloche.doors.http.files import INERT
-from cloche.doors.http.multipart import parts
+from cloche.doors.http.multipart import NO_FILE, parts
 from cloche.errors import FileMissing, FileProblem, InvalidRun
 from cloche.service.files import OpenFile
 
@@ -157,7 +157,7 @@ async def _write(call: Call, user: User, target: str | None) -> None:
                 await _store(call, path, pieces, attributes)
                 written.append(path)
         except InvalidRun as problem:
-            if problem.message != "There is no file in this upload.":
+            if problem.message != NO_FILE:  # an upload without files is no error to envd
                 raise
     else:
         raise Refusal(400, "a file is uploaded as application/octet-stream or multipart/form-data")
