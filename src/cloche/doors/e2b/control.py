@@ -37,9 +37,7 @@ from cloche.service.snapshots import Snapshot
 
 TIMEOUT_S = 300.0  # default lifetime of a sandbox
 _VERSIONS = frozenset(("v2", "v3"))
-_FIXED = frozenset(
-    ("metrics", "aliases", "tags")
-)  # second segments of a path that are not the name of a sandbox or template
+_FIXED = frozenset(("metrics", "aliases", "tags"))  # second segments of a path that are not names
 _MIB = 1 << 20
 # The limits of a sandbox, reduced to the operator's maximum; None stands for that maximum.
 _MACHINE = {"timeout": None, "memory": 1 << 30, "cpu": 2.0, "disk": 1 << 30, "processes": 256, "output": None}

@@ -30,9 +30,8 @@ from cloche.service.service import Service
 log = logging.getLogger("cloche.e2b")
 
 ENVD, INTERPRETER = 49983, 49999
-_HOST = re.compile(
-    r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)"
-)  # port 0 stands for the server itself, which has its own host names
+# Port 0 stands for the server itself, which has its own host names.
+_HOST = re.compile(r"([1-9]\d{0,4})-([a-z0-9]+)\.(.+)")
 _CONTROL = frozenset(
     ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "teams")
 )

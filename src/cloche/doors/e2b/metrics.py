@@ -44,9 +44,8 @@ class Measures:
 
     async def _logs(self, request: ControlRequest) -> Reply:
         await self._directory.find(request.caller, request.name)
-        return Reply(
-            200, {"logs": [], "logEntries": []}
-        )  # E2B lists a virtual machine's boot log here; there is no machine
+        # E2B lists the boot log of a virtual machine here; our sandboxes have none.
+        return Reply(200, {"logs": [], "logEntries": []})
 
 
 async def _measure(sandbox: E2bSandbox, caller: Caller) -> None:

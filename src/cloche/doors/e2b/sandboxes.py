@@ -119,9 +119,8 @@ class Directory:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._secret = token_bytes(
-            32
-        )  # tokens are derived from it, and become void when the server ends, like the sandboxes
+        # Tokens are derived from it, so they become void when the server ends, like the sandboxes.
+        self._secret = token_bytes(32)
         self._known: dict[str, E2bSandbox] = {}
         service.sandboxes.when_ended(self._forget)
 

@@ -56,7 +56,7 @@ class CodeProblem(Answer):
     kind: Annotated[str, Field(description=f"One of {', '.join(KINDS)}.")]
     message: str
     hint: str
-    """What to do about it."""
+    """A suggestion for the next step."""
     name: str | None = None
     """The exception's class."""
 
@@ -68,7 +68,7 @@ class CodeArtifact(Answer):
     size: int
     mime: str
     uri: str
-    """Where to read it as a resource."""
+    """The URI of the file as a resource."""
 
 
 class CodeAnswer(Answer):

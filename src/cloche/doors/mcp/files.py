@@ -71,7 +71,7 @@ class ListedFile(Answer):
     size: int
     mime: str
     uri: str
-    """Where to read it as a resource."""
+    """The URI of the file as a resource."""
 
 
 class ReadAnswer(Answer):
