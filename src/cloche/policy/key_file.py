@@ -1,4 +1,4 @@
-"""The file with the admin's key: only its owner can read it, at no moment anybody else."""
+"""The file with the admin's key.  At no moment can any user except its owner read it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _SECRET = re.compile(r"cloche_[A-Za-z0-9_-]{43}")
 
 
 def new_secret() -> str:
-    """A fresh key: 256 random bits behind a prefix by which scanners for leaked secrets can know it."""
+    """Make a key: 256 random bits behind a prefix by which scanners for leaked secrets recognize it."""
     return f"cloche_{token_urlsafe(32)}"
 
 
 def looks_like_a_secret(text: str) -> bool:
-    """Has it the shape of a key?"""
+    """Return whether a text has the form of a key."""
     return _SECRET.fullmatch(text) is not None
 
 
 def read(path: Path, *, of_anybody: bool = False) -> str | None:
-    """The key in a file, or None when there is no such file; a server trusts only one that its own user has made."""
+    """Read the key in a file; None if there is no such file.  A server trusts only a file that its own user made."""
     try:
         # Not through a symbolic link, and without waiting for the other end of a pipe.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -47,7 +47,7 @@ def read(path: Path, *, of_anybody: bool = False) -> str | None:
 
 
 def make(path: Path, secret: str, *, replace: bool = False) -> bool:
-    """Put a key into a file; False when there is one already, unless it is to be replaced."""
+    """Write a key into a file; return False if the file exists already, unless `replace` is set."""
     try:
         return _make(path, secret, replace)
     except OSError as problem:
@@ -59,7 +59,7 @@ def make(path: Path, secret: str, *, replace: bool = False) -> bool:
 
 def _make(path: Path, secret: str, replace: bool) -> bool:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Written beside its place and moved there: a start that is cut short leaves no half a key.
+    # Written beside its place and moved there, so that an interrupted start leaves no half-written key.
     fresh = path.with_name(f".{path.name}.{token_urlsafe(8)}")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

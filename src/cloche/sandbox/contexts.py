@@ -140,9 +140,8 @@ class AsyncQuiet:
     """Reserves all contexts, with nothing running in any of them; the end of the `with` block frees them."""
 
     def __init__(self, contexts: list[AsyncContext]) -> None:
-        self._contexts = sorted(
-            contexts, key=lambda context: context.id
-        )  # always in the same order, so that two tasks cannot deadlock
+        # Always in the same order, so that two tasks cannot deadlock.
+        self._contexts = sorted(contexts, key=lambda context: context.id)
         self._taken: list[AsyncContext] = []
 
     async def __aenter__(self) -> None:

@@ -141,9 +141,8 @@ class Quiet:
     """Reserves all contexts, with nothing running in any of them; the end of the `with` block frees them."""
 
     def __init__(self, contexts: list[Context]) -> None:
-        self._contexts = sorted(
-            contexts, key=lambda context: context.id
-        )  # always in the same order, so that two tasks cannot deadlock
+        # Always in the same order, so that two tasks cannot deadlock.
+        self._contexts = sorted(contexts, key=lambda context: context.id)
         self._taken: list[Context] = []
 
     def __enter__(self) -> None:

@@ -40,9 +40,7 @@ class WorkspaceSaver:
         self.workspace = workspace
         self.on_problem: Callable[[str, dict[str, Any]], None] | None = None  # adds a notice to the sandbox's feed
         self._box, self._tree = box, tree
-        self._known: dict[
-            str, tuple[Signature, str]
-        ] = {}  # unchanged files, which are not read again, and their contents
+        self._known: dict[str, tuple[Signature, str]] = {}  # unchanged files, which need no reading, and their contents
         self._turn = asyncio.Lock()
         self._requested = self._done = 0
         self._problem = ""  # the last one that was reported

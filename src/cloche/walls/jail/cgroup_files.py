@@ -10,12 +10,12 @@ _SIGKILL = 9  # `signal` imports `enum`, which costs a cold start milliseconds
 
 
 def exists(name: str, directory: int) -> bool:
-    """Does the entry exist?"""
+    """Return whether the entry exists."""
     return os.access(name, os.F_OK, dir_fd=directory)
 
 
 def open_directory(path: str, above: int | None = None) -> int | None:
-    """A descriptor of a directory, or None when it is not there or not ours to open."""
+    """Open a directory; None if it does not exist, or this process may not open it."""
     try:
         return os.open(path, DIRECTORY, dir_fd=above)
     except OSError:
@@ -23,7 +23,7 @@ def open_directory(path: str, above: int | None = None) -> int | None:
 
 
 def read(directory: int, name: str) -> bytes:
-    """The contents of a file."""
+    """Read a file."""
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         parts = []
@@ -77,7 +77,7 @@ def kill_all(directory: int, version: int) -> None:
             return
         except FileNotFoundError:  # before Linux 5.14
             pass
-    # Where the pids controller is, no more can be born.
+    # With the pids controller, no new processes can start.
     write(directory, "pids.max", 0, optional=True)
     kill_listed(directory, {os.getpid()})
 
@@ -88,19 +88,19 @@ def listed(directory: int) -> set[int]:
 
 
 def kill_listed(directory: int, spared: set[int]) -> bool:
-    """Kill what a group lists, but for some; False when new ones kept coming, as they may where nothing stops them."""
+    """Kill the processes of a group, except some; False if new ones kept coming, as they may without a limit."""
     return _signal(directory, _SIGKILL, {0, *spared})
 
 
 def signal_listed(directory: int, number: int, last: int) -> bool:
-    """A signal for all that a group lists, the youngest first and `last` at the end; False as above."""
+    """Send a signal to all processes of a group, the youngest first and `last` at the end; False as above."""
     done = _signal(directory, number, {0, last})
     os.kill(last, number)
     return done
 
 
 def _signal(directory: int, number: int, seen: set[int]) -> bool:
-    for _ in range(100):  # a fork bomb is outrun after a few rounds; the caller tries again if not
+    for _ in range(100):  # a few rounds outrun a fork bomb; otherwise the caller tries again
         fresh = listed(directory) - seen
         if not fresh:
             return True
@@ -114,7 +114,7 @@ def _signal(directory: int, number: int, seen: set[int]) -> bool:
 
 
 def remove(name: str, place: int) -> bool:
-    """Remove a group; False while something in it still dies."""
+    """Remove a group; False while processes in it still die."""
     try:
         os.rmdir(name, dir_fd=place)
     except FileNotFoundError:

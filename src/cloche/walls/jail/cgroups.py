@@ -1,31 +1,31 @@
-"""Control groups: how much memory, processor time and how many processes a sandbox may use.
+"""Control groups limit the memory, the processor time and the number of processes of a sandbox.
 
 The launcher calls `detect()` while the host's /proc and /sys are still in view; from there on everything works
 through directory descriptors, so that a nursery without the host's file system can go on (`to_description`,
 `from_description`).  Version 1 (one tree per controller) and version 2 (one tree) both work, also mixed.
 
     cgroups = detect()                     cgroups.missing: {"cpu": "why, and what to do"}
-    cgroups.sweep()                        remove what a dead one, or our own dead nursery, left behind
-    group = cgroups.create()               cloche-<pid>-<start time>-<n>-<pid namespace>: of who called detect()
+    cgroups.sweep()                        remove the groups of dead owners, and of our own dead nursery
+    group = cgroups.create()               cloche-<pid>-<start time>-<n>-<pid namespace>: of the caller of detect()
     group.limit(memory, disk, cpu, processes)
     pid = group.fork()                     os.fork(), the child being inside already
     selector.register(group.watch_fd, EVENT_READ) ... when readable: if group.check(files): kill, reason "memory"
-    group.kill(); group.remove()           remove() is False while something in it still dies: call it again
+    group.kill(); group.remove()           remove() is False while processes in it still die: call it again
 
-What `memory` means.  A sandbox's files live in tmpfs mounts of size `disk`, and their pages are charged to its group
-like its heap is.  The hard limit therefore is memory + disk: a backstop, at which the kernel itself kills
-(`oom_kills`).  Below it, `check()` tells memory from files: it counts anonymous pages, swap, on version 2 kernel
+The meaning of `memory`.  A sandbox's files live in tmpfs mounts of size `disk`, and the kernel charges their pages to
+the group like its heap.  Therefore the hard limit is memory + disk: a backstop, at which the kernel itself kills
+(`oom_kills`).  Below it, `check()` separates memory from files: it counts anonymous pages, swap, on version 2 kernel
 memory, and all shared memory that is not a file in a tmpfs mount (memfd, System V, anonymous MAP_SHARED).  Page cache
-and reclaimable kernel caches are free: the kernel drops them when it needs room.
+and reclaimable kernel caches are not counted: the kernel drops them when it needs room.
 
-When to check.  Version 2 tells us: memory.high slows down whoever passes it and raises an event; `check()` then moves
-it up by what files and cache take.  On version 1 we sample through a timer, the sooner the less room is left: what goes
-beyond `memory` for less than 0.1 s may go unnoticed, within the hard limit.  The two ways that version 1 has of its own
-are worse.  A usage threshold on an eventfd waits for an RCU grace period at each registration: 8 to 16 ms during which
-the nursery answers nobody.  And with oom_kill_disable, which holds processes exactly at the limit, only page faults
-wait: write(2) into a tmpfs fails with ENOMEM, so that files would hit the memory limit too.  On version 1 kernel memory
-is not counted but bounded by the hard limit only, because its statistics do not say how much of it is reclaimable:
-looking up 336,000 names in /usr was charged as 174 MiB.
+The time of a check.  Version 2 raises an event: memory.high slows down processes that pass it and notifies us;
+`check()` then raises it by the size of files and cache.  On version 1 we sample with a timer, the sooner the less room
+is left: an excess over `memory` of less than 0.1 s may go unnoticed, within the hard limit.  Version 1 has two
+mechanisms of its own; both are worse.  A usage threshold on an eventfd waits for an RCU grace period at each
+registration: 8 to 16 ms during which the nursery answers no claim.  And with oom_kill_disable, which holds processes
+exactly at the limit, only page faults wait: write(2) into a tmpfs fails with ENOMEM, so that files would hit the memory
+limit too.  On version 1, kernel memory is not counted and only bounded by the hard limit, because its statistics do not
+show how much of it is reclaimable: looking up 336,000 names in /usr was charged as 174 MiB.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ class Cgroups:
     ) -> None:
         self.places = places  # (directory descriptor, version, controllers)
         self.missing = missing
-        self.owner = owner  # the process that called `detect`: it outlives its nursery
+        self.owner = owner  # the process that called `detect`, which outlives its nursery
         self.namespace = namespace  # of pids, in which that process has this number
         self._made = 0
 
     def limits(self, controller: str) -> bool:
-        """Can this be limited here: "memory", "cpu" or "pids"?"""
+        """Return whether "memory", "cpu" or "pids" can be limited here."""
         return any(controller in controllers for _, _, controllers in self.places)
 
     @property
     def controllers(self) -> dict[str, int]:
-        """What can be limited here, and through which version."""
+        """The controllers that can be limited here, with their versions."""
         return {controller: version for _, version, controllers in self.places for controller in controllers}
 
     def create(self) -> Group:
-        """A new, empty, unlimited group."""
+        """Make an empty group without limits."""
         self._made += 1
         full = f"{PREFIX}{self.owner}-{self._made}-{self.namespace}"
         made: list[int] = []
@@ -87,7 +87,7 @@ class Cgroups:
             raise
 
     def sweep(self) -> list[str]:
-        """Kill and remove the groups of dead owners, and our own; returns those that are still busy: sweep again.
+        """Kill and remove the groups of dead owners, and our own; return the groups that are still busy: sweep again.
 
         For the process that called `detect`, and only while it has no living nursery: at its start and at its end.
         Elsewhere nothing happens, since in another /proc the owners of living groups would look dead.
@@ -102,18 +102,18 @@ class Cgroups:
                     continue  # made in another pid namespace, whose living processes we cannot see
                 if owner is None or (owner != self.owner and _name_of(owner.partition("-")[0]) == owner):
                     continue
-                is_leaf = name.endswith("-nursery")  # which a launcher moved itself into; no sandbox: never kill there
+                is_leaf = name.endswith("-nursery")  # of a launcher, which moved itself there: never kill its processes
                 try:
                     if not is_leaf:
                         cgroup_files.kill_in(name, place, version)
                     if not cgroup_files.remove(name, place) and not is_leaf:
                         busy.append(name)
                 except OSError:
-                    pass  # another user's, or removed meanwhile
+                    pass  # belongs to another user, or was removed meanwhile
         return busy
 
     def to_description(self) -> dict[str, Any]:
-        """Plain data for another program; `descriptors()` have to be passed along under the same numbers."""
+        """Plain data for another program, which also needs the `descriptors()` under the same numbers."""
         return {
             "places": [list(place) for place in self.places],
             "missing": self.missing,
@@ -123,7 +123,7 @@ class Cgroups:
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Cgroups:
-        """The other end of `to_description`; the owner stays the same."""
+        """Restore the object from `to_description`; the owner stays the same."""
         places = [(int(fd), int(version), list(names)) for fd, version, names in description["places"]]
         return cls(places, dict(description["missing"]), str(description["owner"]), int(description["namespace"]))
 
@@ -132,14 +132,14 @@ class Cgroups:
         return [place for place, _, _ in self.places]
 
     def close(self) -> None:
-        """Give up the descriptors; groups stay."""
+        """Close the descriptors; the groups stay."""
         for place, _, _ in self.places:
             os.close(place)
         self.places = []
 
 
 def detect() -> Cgroups:
-    """Find out, by trying, what can be limited below the groups that this process is in."""
+    """Find out, by trying, which limits can be set below the groups of this process."""
     owner = _name_of("self")
     if owner is None:
         return Cgroups([], dict.fromkeys(("memory", "cpu", "pids"), "/proc is not mounted."), "", 0)
@@ -175,7 +175,7 @@ def detect() -> Cgroups:
 
 
 def _own_groups() -> dict[str, str]:
-    """Controller -> path of the group that we are in; version 2 under the name ''."""
+    """Controller -> path of the group of this process; version 2 has the name ''."""
     own = {}
     with open("/proc/self/cgroup") as file:
         for line in file:
@@ -216,7 +216,7 @@ def _detect_v2(directory: str, has_parent: bool, owner: str, missing: dict[str, 
     if not cgroup_files.exists("cgroup.type", own):  # the real root
         _enable(own, missing, directory)
         return own
-    # Not even tried while we are in it: cpu and pids would be handed on, and turn it into a group for threads only.
+    # Not tried while this process is in it: handing on cpu and pids would turn it into a group for threads only.
     if cgroup_files.read(own, "cgroup.procs").split() == [str(os.getpid()).encode()]:
         leaf = f"{PREFIX}{owner}-nursery"
         try:
@@ -245,14 +245,14 @@ _DELEGATE = (
     "Start it in a group of its own: Delegate=yes in a systemd service, or systemd-run --scope -p Delegate=yes "
     "(with --user for an ordinary user)."
 )
-_READ_ONLY = (  # as root as well: whoever made the container decides
+_READ_ONLY = (  # even for root: the creator of the container decides
     "in a container, limit all sandboxes together by its own limits (docker run --memory --cpus --pids-limit), or run "
     "Cloche outside of it"
 )
 
 
 def _enable(group: int, missing: dict[str, str], path: str) -> list[str]:
-    """Hand controllers on to a version 2 group's children; returns those that now are."""
+    """Hand controllers on to the children of a version 2 group; return those that were handed on."""
     offered = cgroup_files.read(group, "cgroup.controllers").decode().split()
     enabled = cgroup_files.read(group, "cgroup.subtree_control").decode().split()
     for name in _LIMIT_FILES[2]:
@@ -268,7 +268,7 @@ def _enable(group: int, missing: dict[str, str], path: str) -> list[str]:
 
 
 def _probe(place: int, version: int, wanted: list[str], owner: str, missing: dict[str, str]) -> list[str]:
-    """Which of the wanted controllers can be set in a group made here."""
+    """The wanted controllers that can be set in a group made here."""
     name = f"{PREFIX}{owner}-probe"
     try:
         os.mkdir(name, 0o755, dir_fd=place)

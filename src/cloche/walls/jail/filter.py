@@ -1,11 +1,11 @@
-"""The system-call filter: which calls a program in the jail may make, and the BPF program that tells the kernel so.
+"""The system-call filter: the list of calls that a program in the jail may make, compiled to a BPF program.
 
-The steps of the jail load it last.  It is an allowlist: a call that is in none of the lists below is refused.  A
-refused call fails with EPERM and the program goes on; nothing is ever killed for asking.  A number that our tables do
-not know fails with ENOSYS, as on a kernel without it, so that a newer libc falls back to what it did before.
+The jail loads it last.  It is an allowlist: a call that is in none of the lists below is refused.  A refused call fails
+with EPERM and the program goes on; no program is killed for it.  A number that our tables do not contain fails with
+ENOSYS, as on a kernel without that call, so that a newer libc falls back to its older method.
 
-The filter is one wall of several.  It keeps the kernel's rarely used corners out of reach, and it keeps programs from
-building namespaces and mounts of their own; *which* files, processes and addresses there are is decided by others.
+The filter is one layer of several.  It keeps rarely used parts of the kernel out of reach, and it stops programs from
+making namespaces and mounts of their own; other layers decide which files, processes and addresses exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "asking", "for_sandboxes",
 
 
 def for_sandboxes(without: list[str]) -> tuple[bytes, bytes]:
-    """The usual filter, and that for sandboxes which can write to folders of the host; both ask about what they refuse.
+    """The usual filter, and one for sandboxes that can write to host folders; both pass refused calls to a listener.
 
     Made by a nursery's keeper, while the nursery itself starts.
     """
@@ -31,7 +31,7 @@ def for_sandboxes(without: list[str]) -> tuple[bytes, bytes]:
 
 
 def refused(name: str) -> bool:
-    """Whether a call fails whatever its arguments; so does every call that we have never heard of."""
+    """Return whether a call fails with any arguments, as every call does that is in none of the lists."""
     return name not in CHECKED and not any(name in names for names in ALLOWED.values())
 
 
@@ -40,7 +40,7 @@ def program(
 ) -> bytes:
     """The filter as an array of `struct sock_filter`.
 
-    The calls named in `without` are let through: for tests that prove what the filter is good for, and for them only.
+    The calls named in `without` are allowed, only for tests that prove that the filter is what stops an attack.
     Without `setuid_files` no file can be made setuid or setgid: where a folder of the host can be written, such a file
     would work on the host, with the rights of the folder's owner.
     """
@@ -51,12 +51,12 @@ def program(
 
 
 def asking(program: bytes) -> bytes:
-    """The same filter, but refused calls are handed to whoever holds the listener that `load` returns for it."""
+    """The same filter, but refused calls go to the process with the listener that `load` returns."""
     instructions = (program[i : i + 8] for i in range(0, len(program), 8))
     return b"".join(_ASK if instruction == _EPERM else instruction for instruction in instructions)
 
 
-# The assembler.  A block is a run of instructions of which every path ends in a verdict, so blocks can be put together
+# The assembler.  A block is a sequence of instructions whose every path ends in a verdict, so blocks can be combined
 # without labels: a test is followed by the block for "yes" and then by the block for "no".
 
 
@@ -77,16 +77,16 @@ _LOAD_NUMBER, _LOAD_ARCHITECTURE = _instruction(_LOAD, 0), _instruction(_LOAD, 4
 
 
 def _argument(index: int, mask: int = 0) -> bytes:
-    # The low half of an argument, and that is right for all that we look at: each is an int, a pid_t, a umode_t or,
-    # in `clone`, cut to 32 bits by the kernel.  Comparing the high half as well would let a caller walk past a
-    # refusal by setting bits there that the kernel then drops.  (Both of our machines are little-endian.)
+    # The low half of an argument is enough for all arguments that we check: each is an int, a pid_t, a umode_t or, in
+    # `clone`, cut to 32 bits by the kernel.  Comparing the high half as well would let a caller avoid a refusal by
+    # setting bits there that the kernel then drops.  (Both of our machines are little-endian.)
     load = _instruction(_LOAD, 16 + 8 * index)
     return load + _instruction(_AND, mask) if mask else load
 
 
 def _when(test: int, values: tuple[int, ...], yes: bytes, no: bytes) -> bytes:
-    # One test after the other; the first that holds goes to `yes`, and past the last is `no`.  A conditional jump
-    # reaches 255 instructions; where `yes` is longer, the way to `no` takes a long jump that stands before `yes`.
+    # Tests follow one another; the first that succeeds leads to `yes`, and `no` comes after the last.  A conditional
+    # jump reaches 255 instructions; where `yes` is longer, the path to `no` takes a long jump in front of `yes`.
     length = len(yes) // 8
     far = length > 255
     tests = [_instruction(test, value, len(values) - 1 - i + far) for i, value in enumerate(values)]
@@ -98,8 +98,8 @@ _ALLOW, _ASK = _verdict(0x7FFF0000), _verdict(ASK)
 _EPERM, _ENOSYS = _verdict(0x00050000 | errno.EPERM), _verdict(0x00050000 | errno.ENOSYS)
 
 
-# The policy.  First what is allowed whatever the arguments: the kernel remembers these in a bitmap and does not even
-# run the filter for them.  Each list says why; a name that one of the machines lacks is passed over there.
+# The policy.  First the calls that are allowed with any arguments: the kernel remembers these in a bitmap and does not
+# even run the filter for them.  Each list gives its reason; a name that one of the machines lacks is skipped there.
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     reason: tuple(names.split())
@@ -171,7 +171,7 @@ def _spares_the_agent(index: int) -> bytes:
 
 
 def _single_process(which: int) -> bytes:
-    # `which` must say "one process": the process group or the user that `who` may name otherwise includes the agent.
+    # `which` must mean "one process": otherwise `who` may name a process group or a user that includes the agent.
     return _argument(0) + _when(_EQUAL, (which,), _spares_the_agent(1), _EPERM)
 
 
@@ -183,13 +183,13 @@ def _socket() -> bytes:
     local = _argument(1, _SOCK_TYPE) + _when(_EQUAL, (_STREAM, _DGRAM, _SEQPACKET), _ALLOW, _EPERM)
     protocols = _argument(2) + _when(_EQUAL, (0, _TCP, _UDP, _ICMP, _ICMPV6), _ALLOW, _EPERM)
     internet = _argument(1, _SOCK_TYPE) + _when(_EQUAL, (_STREAM, _DGRAM), protocols, _EPERM)
-    # Of any type: raw is the usual one here, and means nothing.  glibc lists interfaces so, also for `getaddrinfo`.
+    # Any type: raw is the usual type here and gives no power.  glibc lists interfaces this way, also for `getaddrinfo`.
     routes = _argument(2) + _when(_EQUAL, (_NETLINK_ROUTE,), _ALLOW, _EPERM)
     others = _when(_EQUAL, (_AF_NETLINK,), routes, _EPERM)
     return _argument(0) + _when(_EQUAL, (_AF_UNIX,), local, _when(_EQUAL, (_AF_INET, _AF_INET6), internet, others))
 
 
-# What depends on the arguments: the reason, and the block that decides.
+# Calls that depend on their arguments: the reason, and the block that decides.
 CHECKED: dict[str, tuple[str, bytes]] = {
     "clone": (
         "threads and processes, but no namespace: a user namespace would give capabilities back",
@@ -238,7 +238,7 @@ CHECKED: dict[str, tuple[str, bytes]] = {
     "move_pages": ("only its own: the JVM asks where they are", _argument(0) + _when(_EQUAL, (0,), _ALLOW, _EPERM)),
 }
 
-# What fails with ENOSYS although we know it: callers have a fallback, and it is this answer that makes them take it.
+# Known calls that fail with ENOSYS: callers have a fallback, and only this answer makes them use it.
 ABSENT: dict[str, tuple[str, ...]] = {
     reason: tuple(names.split())
     for reason, names in {
@@ -250,7 +250,7 @@ ABSENT: dict[str, tuple[str, ...]] = {
     }.items()
 }
 
-# What fails with EPERM.  An unlisted call would, too; it is listed so that a test can tell "refused" from "forgotten".
+# Calls that fail with EPERM.  Unlisted calls fail too; the list lets a test distinguish "refused" from "forgotten".
 REFUSED: dict[str, tuple[str, ...]] = {
     reason: tuple(names.split())
     for reason, names in {
@@ -301,17 +301,17 @@ def _build(machine: str, without: frozenset[str], setuid_files: bool) -> bytes:
     if not setuid_files:
         blocks.update({name: _plain_mode(index, blocks[name]) for name, index in _MODES.items() if name in blocks})
         blocks.update({name: _plain_mode_if_made(index) for name, index in _OPENS.items() if name in blocks})
-        blocks["openat2"] = _ENOSYS  # its mode is out of our sight; callers fall back to openat
+        blocks["openat2"] = _ENOSYS  # the filter cannot see its mode; callers fall back to openat
     if not without <= numbers.keys():
         raise ValueError(f"no such system calls: {sorted(without - numbers.keys())}")
     blocks.update(dict.fromkeys(without, _ALLOW))
 
-    # A foreign architecture (32-bit calls through int 0x80) has other numbers: it must go before any is looked at.
+    # A foreign architecture (32-bit calls through int 0x80) has other numbers: refuse it before any number is compared.
     known = _LOAD_NUMBER + _search(_ranges({numbers[name]: blocks[name] for name in numbers}, machine))
     return _LOAD_ARCHITECTURE + _when(_EQUAL, (_ARCHITECTURE[machine],), known, _EPERM)
 
 
-# Where the mode of a file is among the arguments; for those that open files, only when they make one.
+# The position of a file's mode among the arguments; calls that open files have it only when they create one.
 _MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mkdir": 1, "mkdirat": 2}
 _MODES |= {"mknod": 1, "mknodat": 2}
 _OPENS = {"open": 1, "openat": 2}

@@ -22,12 +22,12 @@ _SIGCHLD, _SIGCONT, _SIGSTOP = 17, 18, 19
 
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
-_LEFT = 2 * _MIB  # that may still be charged to an empty group which is used again
-_STEP = 8 * _MIB  # version 2: how far beyond what is known memory.high is set; fewer events, less exact
-_SHRINK_S = 0.25  # version 2: while memory.high is raised, look this often whether files went away
+_LEFT = 2 * _MIB  # may still be charged to an empty group that is used again
+_STEP = 8 * _MIB  # version 2: memory.high is set this far above the known use; more is less exact, with fewer events
+_SHRINK_S = 0.25  # version 2: while memory.high is raised, check this often whether files were removed
 _AGAIN_S = 0.01  # after a group was beyond its limit: a process dies meanwhile, and the next may be as large
 _PERIOD_US = 100_000
-_SHARES = 256  # a quarter of the default weight: the server and the nursery go first
+_SHARES = 256  # a quarter of the default weight: the server and the nursery have priority
 
 # Version 1 samples after room / _FASTEST, within these bounds.  Faulting in fresh memory reaches 2 to 5 GB/s per core.
 _FASTEST = 8e9
@@ -35,7 +35,7 @@ _SOONEST_S, _LATEST_S = 0.004, 0.1
 
 _timerfd_create = libc.function("timerfd_create", "ll")
 _timerfd_settime = libc.function("timerfd_settime", "llzz")
-# clone3 below must not give up the interpreter's lock, and these want it.
+# clone3 below must not release the interpreter's lock, and these functions need it.
 _syscall = libc.function("syscall", holds_lock=True)
 _before_fork = libc.function("PyOS_BeforeFork", holds_lock=True)
 _after_fork_in_child = libc.function("PyOS_AfterFork_Child", holds_lock=True)
@@ -55,17 +55,17 @@ class Group:
             self._directories.append(directory)
             for controller in controllers:
                 self._of[controller] = directory
-        self._kept: dict[tuple[str, str], int] = {}  # files that are read over and over, by controller and name
+        self._kept: dict[tuple[str, str], int] = {}  # open files that are read repeatedly, by controller and name
         self._memory = self._disk = self._high = 0
-        self._most = 0  # the highest that was counted as memory
-        self._last = 0  # what the group used at the latest check
+        self._most = 0  # the highest amount that was counted as memory
+        self._last = 0  # the group's use at the latest check
         self._oom_kills_noted = 0
         self._cpu_before = 0.0
         self._delay = _LATEST_S
         self._timer = -1
         self._epoll: select.epoll | None = None
 
-    # Setting up
+    # --- setting up
 
     def limit(self, memory: int, disk: int, cpu: float, processes: int) -> None:
         """Set all limits (bytes, bytes, processors, processes and threads); can be called again to change them."""
@@ -75,7 +75,7 @@ class Group:
             self._write("pids", "pids.max", processes)
 
     def fork(self) -> int:
-        """os.fork(), the child being in the group from the start.
+        """Fork like os.fork(), with the child in the group from the start.
 
         Moving a process that runs already waits for an RCU grace period, 8 to 16 ms.  Neither a thread that
         moves itself (possible in version 1 only) nor a process born in a group (version 2 only) has to wait.
@@ -91,10 +91,10 @@ class Group:
                     cgroup_files.write(fd, "tasks" if version == 1 else "cgroup.procs", "0")
             except BaseException as error:
                 os.write(2, f"cloche: could not enter {self.name}: {error}\n".encode())
-                os._exit(71)  # nobody's code runs outside of its limits
+                os._exit(71)  # no code runs without its limits
         return pid
 
-    # Watching
+    # --- watching
 
     @property
     def watch_fd(self) -> int | None:
@@ -115,15 +115,15 @@ class Group:
             _set_timer(self._timer, self._delay)
 
     def check(self, files: Callable[[], int] | None = None) -> bool:
-        """Is the sandbox beyond its memory?  Call it when `watch_fd` is readable, or at any other time.
+        """Return whether the sandbox uses more than its memory.  Call it when `watch_fd` is readable, or at any time.
 
-        `files` returns the bytes used in the sandbox's tmpfs mounts.  Without it, shared memory up to `disk` passes for
+        `files` returns the bytes used in the sandbox's tmpfs mounts.  Without it, shared memory up to `disk` counts as
         files, and a memfd of that size goes unnoticed.
         """
         if self._timer < 0:
             return False
         _set_timer(self._timer, _AGAIN_S)  # in case the answer is yes
-        # On version 2, reading this is also what takes note of the event.
+        # On version 2, reading this file also clears the event.
         killed = cgroup_files.field(self._read_kept("memory", self._oom_file()), b"oom_kill")
         if killed > self._oom_kills_noted:
             self._oom_kills_noted = killed
@@ -134,7 +134,7 @@ class Group:
         if room < 0:
             counted, others = self._count(files)
             if counted > self._memory:
-                counted, others = self._count(files)  # files come and go meanwhile: only a second result counts
+                counted, others = self._count(files)  # files may have changed meanwhile: count twice
             if counted > self._memory:
                 return True
             room = self._memory - counted
@@ -144,8 +144,8 @@ class Group:
     def usage(self) -> dict[str, int | float | None]:
         """The usage of the sandbox; None for values that this host does not count.
 
-        `memory` is anonymous and kernel memory, `files` shared memory and what is in tmpfs.  `memory_peak` is the
-        highest that is known: right unless files or cache grew after memory shrank.
+        `memory` is anonymous and kernel memory, `files` is shared memory and the contents of tmpfs.  `memory_peak` is
+        the highest known value: correct unless files or cache grew after memory shrank.
         """
         usage: dict[str, int | float | None] = dict.fromkeys(
             ("memory", "files", "memory_peak", "cpu_s", "processes", "oom_kills", "processes_refused")
@@ -158,7 +158,7 @@ class Group:
             if peak is not None and self._memory:
                 self._most = max(self._most, min(peak - others, self._memory))
             usage.update(memory=memory, files=files, memory_peak=self._most)
-            # Version 2: not through the kept descriptor, it would take note of an event that only `check` may.
+            # Version 2: not through the open descriptor: reading it clears an event that only `check` may clear.
             read = self._read_kept if self._of["memory"][1] == 1 else self._read
             usage["oom_kills"] = cgroup_files.field(read("memory", self._oom_file()), b"oom_kill")
         spent = self._cpu_s()
@@ -168,7 +168,7 @@ class Group:
             usage["processes_refused"] = cgroup_files.field(self._read_kept("pids", "pids.events"), b"max")
         return usage
 
-    # Ending
+    # --- ending
 
     def renew(self) -> bool:
         """Reset an empty group for another sandbox with the same limits; False when that is not possible.
@@ -202,12 +202,12 @@ class Group:
         return cgroup_files.listed(directory)
 
     def kill_all_but(self, spared: set[int]) -> bool:
-        """SIGKILL for everything but some processes; False when new ones kept coming.  Does not wait."""
+        """Kill all but some processes; False when new ones kept coming.  Does not wait."""
         directory, _ = self._of.get("pids", self._directories[0])
         return cgroup_files.kill_listed(directory, spared)
 
     def stop(self, stop: bool, first: int) -> bool:
-        """Stop all processes, or let them go on, `first` (the sandbox's pid 1) last; False when that fails.
+        """Stop or continue all processes, with `first` (the sandbox's pid 1) as the last one; False when that fails.
 
         Version 2 has a freezer.  Version 1 sends signals.  Children go on before their parents, so that a shell finds
         its jobs running.
@@ -220,12 +220,12 @@ class Group:
         return cgroup_files.signal_listed(directory, _SIGSTOP if stop else _SIGCONT, first)
 
     def kill(self) -> None:
-        """SIGKILL for everything in the group; does not wait."""
+        """Kill everything in the group; does not wait."""
         if self._directories:
             cgroup_files.kill_all(*self._of.get("pids", self._directories[0]))
 
     def remove(self) -> bool:
-        """Remove the group; False while something in it is alive or dying.  Never blocks."""
+        """Remove the group; False while a process in it is alive or dying.  Never blocks."""
         busy = [place for place, _, _ in self._places if not cgroup_files.remove(self.name, place)]
         if busy:
             return False
@@ -233,7 +233,7 @@ class Group:
         return True
 
     def close(self) -> None:
-        """Close all descriptors of the group; what a forked child does that must not reach it any more."""
+        """Close all descriptors of the group, in a forked child that must not reach it any more."""
         if self._epoll is not None:
             self._epoll.close()
         for fd in (self._timer, *self._kept.values(), *(fd for fd, _ in self._directories)):
@@ -241,7 +241,7 @@ class Group:
                 os.close(fd)
         self._epoll, self._timer, self._kept, self._directories, self._of = None, -1, {}, [], {}
 
-    # Memory
+    # --- memory
 
     def _limit_memory(self, memory: int, disk: int) -> None:
         if "memory" not in self._of:
@@ -271,19 +271,19 @@ class Group:
             if self._timer < 0:
                 raise libc.failure("timerfd_create")
             if version == 2:
-                # `selectors` knows no EPOLLPRI, which is how the file says that it changed.  But an epoll
+                # The file signals a change with EPOLLPRI, which `selectors` does not support.  But an epoll
                 # descriptor can itself be watched for reading.
                 self._epoll = select.epoll()
                 self._epoll.register(self._timer, select.EPOLLIN)
                 self._epoll.register(self._keep("memory", "memory.events"), select.EPOLLPRI)
-                self._read_kept("memory", "memory.events")  # what was before does not count
+                self._read_kept("memory", "memory.events")  # clears earlier events
         if version == 1:
             self._delay = _SOONEST_S
             _set_timer(self._timer, _SOONEST_S)
 
     def _rearm(self, used: int, room: int, others: int) -> None:
         if self._of["memory"][1] == 1:
-            # Twice as long when nothing has changed: a sandbox that sits just below its limit must not keep us busy.
+            # Twice as long when nothing has changed: a sandbox just below its limit must not keep the nursery busy.
             still = abs(self._last - used) < _MIB
             self._last = used
             soonest = max(room / _FASTEST, _SOONEST_S)
@@ -294,7 +294,7 @@ class Group:
         if high != self._high:
             cgroup_files.write(self._of["memory"][0], "memory.high", high)
             self._high = high
-        # No event tells that files went away: while it is raised, look.
+        # No event announces that files were removed: check while memory.high is raised.
         _set_timer(self._timer, _SHRINK_S if high > self._memory else 0)
 
     def _used(self) -> int:
@@ -312,11 +312,11 @@ class Group:
         return "memory.oom_control" if self._of["memory"][1] == 1 else "memory.events"
 
     def _count(self, files: Callable[[], int] | None) -> tuple[int, int]:
-        """What counts as memory, and what else is charged to the group."""
+        """The bytes that count as memory, and the other bytes that are charged to the group."""
         before = files() if files else self._disk
         used = self._used()
         memory, shared = self._statistics()
-        # Files that grow meanwhile are known after, files that go away were known before.
+        # The count after includes files that grew meanwhile; the count before included files that were removed.
         excess = max(0, shared - max(before, files() if files else 0))
         memory += excess
         self._most = max(self._most, memory)
@@ -329,7 +329,7 @@ class Group:
             return cgroup_files.field(text, b"total_rss") + cgroup_files.field(text, b"total_swap"), cgroup_files.field(
                 text, b"total_shmem"
             )
-        # Pipe buffers are in no field but `kernel` (since Linux 5.18).
+        # Only the field `kernel` (since Linux 5.18) includes pipe buffers.
         kernel = cgroup_files.field(text, b"kernel") - cgroup_files.field(text, b"slab_reclaimable")
         if kernel < 0:
             kernel = sum(
@@ -339,7 +339,7 @@ class Group:
             text, b"shmem"
         )
 
-    # Processor time
+    # --- processor time
 
     def _limit_cpu(self, cpu: float) -> None:
         if "cpu" not in self._of:
@@ -354,7 +354,7 @@ class Group:
         try:
             cgroup_files.write(fd, "cpu.cfs_quota_us", quota)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # more than the group above us has: then that one is the limit
+            if error.errno != errno.EINVAL:  # more than the group above has: then that group is the limit
                 raise
         cgroup_files.write(fd, "cpu.shares", _SHARES, optional=True)
 
@@ -362,11 +362,11 @@ class Group:
         if "cpuacct" in self._of:
             return int(self._read_kept("cpuacct", "cpuacct.usage")) / 1e9
         for fd, version in self._directories:
-            if version == 2:  # there without any controller
+            if version == 2:  # the file exists without any controller
                 return cgroup_files.field(cgroup_files.read(fd, "cpu.stat"), b"usage_usec") / 1e6
         return None
 
-    # Files of the group
+    # --- files of the group
 
     def _write(self, controller: str, name: str, value: object) -> None:
         cgroup_files.write(self._of[controller][0], name, value)
@@ -389,11 +389,11 @@ _SYS_clone3, _CLONE_INTO_CGROUP = 435, 0x200000000
 
 
 def _fork_into(directory: int) -> int | None:
-    """os.fork() with CLONE_INTO_CGROUP; None where that is not available (Linux before 5.7, some containers).
+    """Fork with CLONE_INTO_CGROUP; None where that is not available (Linux before 5.7, some containers).
 
     It skips the C library's part of fork, which handles threads: the process must have none.
     """
-    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal; five that we leave alone; cgroup
+    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal; five unused fields; cgroup
     arguments = pack("11Q", _CLONE_INTO_CGROUP, 0, 0, 0, _SIGCHLD, *(0,) * 5, directory)
     _before_fork()
     pid = _syscall(_SYS_clone3, arguments, len(arguments))

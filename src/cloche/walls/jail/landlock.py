@@ -1,4 +1,4 @@
-"""Landlock: what the programs of a sandbox may do with files, enforced by the kernel beside mounts and permissions.
+"""Landlock: file access rules for the programs of a sandbox, which the kernel enforces beside mounts and permissions.
 
 The jail applies it to pid 1 before pid 1 starts anything, so that all processes of a sandbox are in one domain: the
 scopes below separate them from the host, not from each other.  A process that enters a sandbox later, without being
@@ -18,7 +18,7 @@ __all__ = ["abi", "restrict"]
 
 
 def abi() -> int:
-    """The version of Landlock that the running kernel speaks; 0 when it has none, or has it switched off."""
+    """The Landlock version of the running kernel; 0 if it has no Landlock, or has it switched off."""
     global _abi
     if _abi is None:
         try:
@@ -34,19 +34,19 @@ _abi: int | None = None  # read once
 
 
 def restrict(readable: list[str], writable: list[str | int]) -> None:
-    """From here on, for this thread and all it starts: reading and running beneath `readable`, all beneath `writable`.
+    """Restrict this thread and its children: they read and run files beneath `readable`, do all beneath `writable`.
 
-    All but making devices, that is.  A path may be a single file, or a descriptor where there is none.  A path that is
-    missing is an error, and so is a kernel without Landlock.  Wants no_new_privs.  Before version 2 of Landlock (Linux
-    5.19) nothing can be moved or linked from one directory to another: callers get EXDEV, and most then copy.
+    Making devices is allowed nowhere.  A path may be a single file, or a descriptor of something without a path.  A
+    missing path is an error, and so is a kernel without Landlock.  Needs no_new_privs.  Before version 2 of Landlock
+    (Linux 5.19) programs cannot move or link files between directories: they get EXDEV, and most then copy.
     """
     version = abi()
     if not version:
         raise OSError(errno.ENOSYS, "landlock: not available on this kernel")
     handled = _handled(version)
     scopes = _SCOPE_ABSTRACT_UNIX_SOCKET | _SCOPE_SIGNAL if version >= 6 else 0
-    # TCP is not handled: a server on the sandbox's own loopback must work, and its network namespace ends there.
-    # Older kernels know a shorter struct, and take a longer one if the rest is zero.
+    # TCP is not restricted: servers on the sandbox's loopback must work, and its network namespace has nothing else.
+    # Older kernels have a shorter struct, and accept a longer one if the rest is zero.
     attributes = pack("=QQQ", handled, 0, scopes)
     ruleset = linux.syscall(_SYS_create_ruleset, attributes, len(attributes), 0, call="landlock_create_ruleset")
     try:
@@ -65,11 +65,11 @@ _SCOPE_ABSTRACT_UNIX_SOCKET, _SCOPE_SIGNAL = 1, 2
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
-_VERSION_1 = (1 << 13) - 1  # the above, and removing and making entries of each kind
+_VERSION_1 = (1 << 13) - 1  # the rights above, and removing and making entries of each kind
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_DEVICES = _MAKE_CHAR | _MAKE_BLOCK  # handled, and granted nowhere
+_DEVICES = _MAKE_CHAR | _MAKE_BLOCK  # restricted, and granted nowhere
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
 
@@ -88,7 +88,7 @@ def _allow(ruleset: int, path: str | int, rights: int) -> None:
     fd = path if isinstance(path, int) else os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= _OF_A_FILE  # the kernel refuses a rule that grants a file what only directories have
+            rights &= _OF_A_FILE  # the kernel refuses a rule that grants a file rights that only directories have
         rule = pack("=Qi", rights, fd)
         linux.syscall(_SYS_add_rule, ruleset, _RULE_PATH_BENEATH, rule, 0, call="landlock_add_rule")
     finally:

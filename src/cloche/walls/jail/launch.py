@@ -28,7 +28,7 @@ MIGHT = sum(1 << capability for capability in (0, 1, 5, 6, 7, 12, 19, 21, 27))
 
 
 def keep_or_tell(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]] = dict) -> int:
-    """Be the keeper of a nursery, or tell the engine why it cannot start; returns the exit code."""
+    """Start a nursery and be its keeper, or report to the engine why it cannot start; return the exit code."""
     try:
         keep(configuration, the_rest)
     except Exception as problem:
@@ -47,7 +47,7 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     from cloche.walls.jail import linux
 
     linux.close_all_but((0, 1, 2, CONTROL))
-    os.setsid()  # Ctrl-C is the engine's business
+    os.setsid()  # the engine handles Ctrl-C
     os.umask(0o022)
     privileged = _enter_namespaces(linux)
     configuration["privileged"] = privileged
@@ -59,7 +59,8 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
         _become_nursery(configuration, theirs.fileno())
     theirs.close()
     os.close(held)
-    os.read(until_exec, 1)  # let it go first: on two processors it would have to wait for this process and the engine
+    # The nursery goes first: on two processors it would have to wait for this process and the engine.
+    os.read(until_exec, 1)
     os.close(until_exec)
     configuration.update(the_rest())
     configuration["uid_base"] = _uid_base() if privileged else None
@@ -71,18 +72,19 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     try:
         sockets.send(ours, marshal.dumps(configuration), descriptors)
     except OSError:
-        pass  # the nursery has failed, and has told the engine why
+        pass  # the nursery has failed, and has reported the reason to the engine
     ours.close()
     os.write(CONTROL, marshal.dumps({"starts": True}))
-    os.close(CONTROL)  # its end tells the engine that the nursery is gone
+    os.close(CONTROL)  # when the last copy closes, the engine learns that the nursery is gone
     from cloche.agent import signals
 
     signals.signal(signals.SIGTERM, lambda *_: os.kill(nursery, signals.SIGKILL))  # the engine waits no longer
     os.wait()
-    signals.signal(signals.SIGTERM, signals.SIG_IGN)  # the nursery's pid may be another's by now; the rest is short
+    # Another process may have the nursery's pid by now, and the rest takes little time.
+    signals.signal(signals.SIGTERM, signals.SIG_IGN)
     deadline = time.monotonic() + 2
     while groups is not None and groups.sweep() and time.monotonic() < deadline:
-        time.sleep(0.005)  # killed processes take a moment to go, and no event says when
+        time.sleep(0.005)  # killed processes take a moment to disappear, without an event
 
 
 def _filters(without: list[str]) -> tuple[bytes, bytes]:
@@ -122,7 +124,7 @@ def _enter_namespaces(linux: Any) -> bool:
 
 
 def _is_mighty() -> bool:
-    """Has this root all the capabilities that it needs?  In most containers it has not."""
+    """Return whether root has all the capabilities that it needs here.  In most containers it does not."""
     with open("/proc/self/status") as file:
         effective = int(file.read().partition("\nCapEff:")[2].split(None, 1)[0], 16)
     return effective & MIGHT == MIGHT
@@ -162,7 +164,7 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
 
 
 def report(problem: BaseException) -> None:
-    """Tell the engine why the nursery cannot start."""
+    """Report to the engine why the nursery cannot start."""
     from cloche.walls import sockets
 
     message = {"failed": f"{type(problem).__name__}: {problem}", "errno": getattr(problem, "errno", None)}

@@ -1,9 +1,9 @@
 """Checks whether a network namespace is unused: making and removing one takes a tenth of a sandbox's time.
 
-Only a namespace that nobody has ever used is used again.  The next sandbox enters it and checks, before anything runs
-in it, that everything the kernel counts and lists there is as in a new one: no packet, no failed attempt to send one,
-no socket or flow label that outlived its owner.  Otherwise the sandbox makes a new one.  recycling.py decides how many
-are kept, and for how long.
+Only a namespace that no program has ever used is used again.  The next sandbox enters it and checks, before any program
+runs in it, that all counters and lists of the kernel are as in a new one: no packet, no failed attempt to send one, no
+socket or flow label that outlived its owner.  Otherwise the sandbox makes a new namespace.  recycling.py decides how
+many are kept, and for how long.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 _COUNTERS = ("dev", "snmp", "snmp6", "netstat", "unix")
-_LINGERING = ("ip6_flowlabel",)  # anybody may make these, and they stay for seconds although nothing was ever sent
+_LINGERING = ("ip6_flowlabel",)  # any program may make these, and they stay for seconds even if it never sends anything
 _SOCKETS = ("sockstat", "sockstat6")  # only their numbers; the lists themselves take milliseconds to read
 _OF_ALL = (b"orphan", b"alloc", b"mem")  # words whose numbers count all namespaces together
 

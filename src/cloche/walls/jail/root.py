@@ -1,4 +1,4 @@
-"""The root file system that every sandbox sees: the host's programs, an `/etc` of our own, nothing else of the host.
+"""The root file system that every sandbox sees: the host's programs and an `/etc` of our own, and nothing else.
 
 The launcher builds it once, in the nursery's mount namespace.  Each sandbox gets a copy of that namespace and adds its
 own mounts (enter.py).
@@ -34,7 +34,7 @@ NURSERY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL
 
 _READ_ONLY = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-# The parts of the host's /etc that programs need and that say nothing about the host.
+# The parts of the host's /etc that programs need and that reveal nothing about the host.
 _ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "php")
 _ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf")
 _ETC_OURS = {
@@ -53,7 +53,7 @@ _ETC_OURS = {
 
 
 def environment(path: Sequence[str] = ()) -> dict[str, str]:
-    """The environment of programs; `path` has the folders of toolchains that are not with the other programs."""
+    """The environment of programs; `path` lists folders of toolchains outside the usual ones."""
     places = ("/opt/env/bin", OWN_PROGRAMS, *path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     return {
         "PATH": ":".join(places),
@@ -87,7 +87,7 @@ _found_lists: list[str] | None = None
 
 
 def font_lists() -> list[str]:
-    """Found once for all sandboxes of a nursery."""
+    """The names of Matplotlib's font lists, read once for all sandboxes of a nursery."""
     global _found_lists
     if _found_lists is None:
         there = os.listdir(_FONTS) if os.path.isdir(_FONTS) else []
@@ -186,7 +186,7 @@ def _lay_out() -> None:
             with open(f"/etc/{name}", "rb", buffering=0) as source:
                 _write(f"etc/{name}", source.read())
         except OSError:
-            continue  # not on this host, or not ours to read
+            continue  # missing on this host, or not readable
 
 
 def _time_zone() -> str:

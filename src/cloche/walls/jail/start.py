@@ -24,7 +24,7 @@ _LAUNCH = f"{os.path.dirname(os.path.abspath(__file__))}/launch.py"
 
 
 def by_exec(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket, int]:
-    """Start a launcher, also in a process with threads; returns our end of the control socket and the keeper's pid."""
+    """Start a launcher, even from a process with threads; return our end of the control socket and the keeper's pid."""
     ours, theirs = sockets.pair()
     null = os.open(os.devnull, os.O_RDWR)
     high = _duplicate_high(theirs.fileno())
@@ -40,7 +40,7 @@ def by_exec(configuration: dict[str, Any], debug: bool) -> tuple[sockets.Socket,
 
 
 def by_fork() -> tuple[sockets.Socket, int]:
-    """The same for a single run, without starting another Python: only in a process that has no threads yet.
+    """Start a launcher for a single run, without starting another Python: only in a process that has no threads yet.
 
     Sandboxes share the nursery's memory, and the nursery is always started by exec, so nothing of this process gets
     into a sandbox.  The launcher finds out its configuration by itself.
@@ -82,7 +82,7 @@ def _let_it_go_first(control: sockets.Socket) -> None:
     """
     control.settimeout(_HEAD_START_S)
     try:
-        control.recv(1, MSG_PEEK)  # the message that it starts or why it cannot, or the end
+        control.recv(1, MSG_PEEK)  # a message that it starts, or the reason why it cannot, or the end
     except TimeoutError:
         pass
     control.settimeout(None)
