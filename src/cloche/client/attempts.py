@@ -1,4 +1,4 @@
-"""Try before you keep, on a server."""
+"""Attempts on a server: code runs in a branch, and its changes are kept or discarded."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class AsyncServerTrial:
         self.variables = shapes.variable_changes(attempt["variables"])
 
     async def keep(self) -> None:
-        """Let the context go on as the branch."""
+        """Continue the context as the branch."""
         await self._box.call("POST", f"{self._path}/keep", timeout=None)
 
     async def discard(self) -> None:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
         await self._box.call("POST", f"{self._path}/discard", timeout=None)
 
 
 async def attempt(box: AsyncServerSandbox, request: dict[str, Any]) -> AsyncServerTrial:
-    """Run code in a branch, and see what it changes."""
+    """Run code in a branch, and return its changes."""
     outcome = await AsyncServerRun(box).outcome("/attempts", request)
     return AsyncServerTrial(box, outcome["attempt"])
 
 
 async def best_of(box: AsyncServerSandbox, request: dict[str, Any], score: str | Callable[[Result], float]) -> Best:
-    """Run candidates in branches, and go on as the one with the highest score."""
+    """Run candidates in branches, and continue as the one with the highest score."""
     request["score"] = score if isinstance(score, str) else None
     contest = AsyncServerContest(box, score)
     try:

@@ -26,8 +26,8 @@ class AsyncServerCell:
         self._box, self._request = box, request
         self._run = AsyncServerRun(box, self)
         self._beginning = AsyncLock()
-        self.abandoned = False  # nobody will ask for its events any more
-        self.over = False  # nothing of it runs, or ever will
+        self.abandoned = False  # no task will read its events any more
+        self.over = False  # nothing of it runs, or will run
         self.lost_before = False
         self.result: Result | None = None
 
@@ -35,7 +35,7 @@ class AsyncServerCell:
         """Nothing is sent before its input is known: it begins with the first event that is asked for."""
 
     async def finish(self, stdin: Data | None) -> Result:
-        """Give it its input and wait for its end."""
+        """Send the input and wait for the end."""
         try:
             if stdin is not None:
                 await self.feed(stdin)
@@ -47,7 +47,7 @@ class AsyncServerCell:
         return self.result
 
     async def feed(self, data: Data) -> None:
-        """All of its standard input."""
+        """Send the whole standard input."""
         self._request.update(shapes.given("stdin", data))
 
     async def write(self, data: Data) -> None:
@@ -55,21 +55,21 @@ class AsyncServerCell:
         await self._write(shapes.given("data", data))
 
     async def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         await self._write({"eof": True})
 
     async def interrupt(self) -> None:
-        """Stop it; its variables stay, if it can."""
+        """Stop the cell; variables stay if the kernel can be interrupted."""
         if not self.over and self._run.id:
             await self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
 
     async def give_up(self) -> None:
-        """Stop it without waiting; nobody will ask for it any more."""
+        """Stop the cell without waiting; its result is not wanted any more."""
         self.abandon()
         await self._run.drop_calls()
 
     def abandon(self) -> None:
-        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
+        """Stop the cell where nothing can be awaited.  The next task that wants the context takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
@@ -78,11 +78,11 @@ class AsyncServerCell:
                 self.over = True  # it has not begun
 
     def is_neglected(self) -> bool:
-        """Is nobody there to listen to it?  Its time is the server's business."""
+        """Return whether no task reads its events.  The server enforces the time limit."""
         return not self.over and self.abandoned
 
     async def next_event(self) -> CellEvent | None:
-        """The next event; None after the end."""
+        """Wait for the next event; None after the end."""
         try:
             await self._see_it_begin()
             while self.result is None:
@@ -170,7 +170,7 @@ class AsyncServerRun:
         try:
             await self._box.call("POST", f"/v1/runs/{self.id}/calls/{call}", answer, safe=True)
         except Gone:
-            pass  # nobody waits for it any more
+            pass  # no code waits for it any more
 
     async def end(self) -> None:
         """Note that it is over."""

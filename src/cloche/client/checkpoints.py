@@ -31,22 +31,22 @@ class AsyncServerCheckpoints:
         """The server makes checkpoints for `undo` by itself."""
 
     async def restore(self, checkpoint: str) -> Restored:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
         return shapes.restored(await self._box.call("POST", f"/checkpoints/{checkpoint}/restore", timeout=None))
 
     async def undo(self) -> Restored:
-        """Go back to before the last run."""
+        """Undo the last run."""
         return shapes.restored(await self._box.call("POST", "/undo", timeout=None))
 
     async def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
-        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        """Make a new context that continues from the variables of a checkpoint, or from the live ones."""
         request = {"files": files, "context": _name(source)}
         if checkpoint is not None:
             request["checkpoint"] = checkpoint
         return context_facts(await self._box.call("POST", "/fork", request, timeout=None))
 
     async def remove(self, checkpoint: str) -> None:
-        """Forget a checkpoint."""
+        """Remove a checkpoint."""
         await self._box.call("DELETE", f"/checkpoints/{checkpoint}", safe=False)
 
     async def list(self) -> list[CheckpointFacts]:
@@ -54,7 +54,7 @@ class AsyncServerCheckpoints:
         return [_facts(item) for item in await self._box.items("/checkpoints")]
 
     async def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> AsyncServerTrial:
-        """Run code in a branch of a context, and see what it changes."""
+        """Run code in a branch of a context, and return its changes."""
         return await attempt(self._box, {"code": code, "context": _name(source), "timeout": timeout})
 
     async def best_of(
@@ -64,7 +64,7 @@ class AsyncServerCheckpoints:
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> Best:
-        """Run candidates in branches of a context, and let it go on as the best."""
+        """Run candidates in branches of a context, and continue it as the best."""
         request = {"candidates": candidates, "context": _name(source), "timeout": timeout}
         return await best_of(self._box, request, score)
 

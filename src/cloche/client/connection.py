@@ -73,7 +73,7 @@ class AsyncServerConnection:
         await self._stream.send(data, STALLED_S)
 
     def has_something(self) -> bool:
-        """Is there something to read?"""
+        """Return whether there is something to read."""
         waiting = poll()
         waiting.register(self._socket, POLLIN)
         return bool(waiting.poll(0))
@@ -119,11 +119,11 @@ class AsyncServerConnection:
         return "over" if self.has_something() else "ready"  # whatever comes without a request, it is the end
 
     def is_free(self) -> bool:
-        """Is it ready, as far as is known without waiting?"""
+        """Return whether it is ready, as far as is known without waiting."""
         return not self._closed and (self._answer is None or self._answer.keeps_alive()) and not self.has_something()
 
     def is_closed(self) -> bool:
-        """Was it closed, by us?"""
+        """Return whether this client has closed it."""
         return self._closed
 
     def close(self) -> None:
@@ -190,11 +190,11 @@ class AsyncAnswer:
         self._pieces.clear()
 
     def is_complete(self) -> bool:
-        """Has all of it come?"""
+        """Return whether the whole answer has arrived."""
         return self._complete
 
     def keeps_alive(self) -> bool:
-        """May the connection be used again?"""
+        """Return whether the connection may be used again."""
         return self._complete and self._keeps_alive and not self._unsent
 
     async def _feed(self, timeout: float | None) -> None:

@@ -29,7 +29,7 @@ class AsyncServerFiles:
         self._box = box
 
     async def write(self, path: str, data: Data, mode: int | None, append: bool) -> Entry:
-        """Write a file, and make the folders on the way."""
+        """Write a file, and make missing folders."""
         await self._box.open()
         answer = await self._box.server.ask(
             "PUT",
@@ -69,7 +69,7 @@ class AsyncServerFiles:
         return shapes.entry(await self._box.call("GET", f"/stat?path={shapes.quoted(path)}"))
 
     async def mkdir(self, path: str) -> bool:
-        """Make a folder and those on the way; False when it was there."""
+        """Make a folder and its parents; return False if it existed already."""
         answer = await self._box.call("POST", "/folders", {"path": path})
         return bool(answer["created"])
 
@@ -89,13 +89,13 @@ class AsyncServerFiles:
         return AsyncServerWatcher(feed)
 
     async def disk(self) -> dict[str, int]:
-        """The workspace's file system: total and free, in bytes and in files."""
+        """Measure the workspace's file system: total and free, in bytes and in files."""
         answer: dict[str, int] = await self._box.call("GET", "/disk")
         return answer
 
 
 class AsyncServerReader:
-    """A file on its way out."""
+    """A file that is being read from a sandbox."""
 
     def __init__(self, box: AsyncServerSandbox, path: str, offset: int, length: int | None) -> None:
         self._box, self._path, self._offset, self._length = box, path, offset, length
@@ -103,7 +103,7 @@ class AsyncServerReader:
         self.is_over = False
 
     async def begin(self) -> int:
-        """Open the file; its size."""
+        """Open the file and return its size."""
         await self._box.open()
         path = self._box.path(f"/files/{shapes.quoted(self._path)}")
         wanted = "" if self._length is None else str(self._offset + max(self._length, 1) - 1)
@@ -117,7 +117,7 @@ class AsyncServerReader:
         return int(total or answer.headers.get("content-length", "0"))
 
     async def next(self) -> bytes:
-        """The next piece; nothing at the end, and when it is closed."""
+        """Wait for the next piece; empty at the end, and after `close`."""
         if self.is_over:
             return b""
         assert self._answer is not None
@@ -132,7 +132,7 @@ class AsyncServerReader:
         return piece
 
     async def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         if not self.is_over:
             self.is_over = True
             if self._answer is not None:
@@ -144,7 +144,7 @@ class AsyncServerReader:
 
 
 class AsyncServerWriter:
-    """A file on its way in."""
+    """A file that is being written into a sandbox."""
 
     def __init__(self, box: AsyncServerSandbox, target: str) -> None:
         self._box, self._target = box, target
@@ -152,7 +152,7 @@ class AsyncServerWriter:
         self.is_over = False
 
     async def begin(self) -> None:
-        """Begin the request, unless that was done."""
+        """Begin the request, unless that was done already."""
         if self._upload is None:
             await self._box.open()
             self._upload = await self._box.server.upload("PUT", self._box.path(self._target))
@@ -168,7 +168,7 @@ class AsyncServerWriter:
                 raise
 
     async def finish(self) -> Entry:
-        """Put the file in its place; the entry that is there now."""
+        """Put the file in its place, and return its entry."""
         assert self._upload is not None
         try:
             answer = await self._upload.finish()
@@ -179,7 +179,7 @@ class AsyncServerWriter:
         return shapes.entry(answer)
 
     async def abort(self) -> None:
-        """Throw the pieces away, unless it is over."""
+        """Discard the pieces, unless the file is finished."""
         if not self.is_over:
             self.is_over = True
             if self._upload is not None:
@@ -197,7 +197,7 @@ class AsyncServerWatcher:
         self._feed = feed
 
     async def next_change(self, timeout: float | None) -> Change | None:
-        """The next change; None when there is none in time, or the sandbox has ended."""
+        """Wait for the next change; None if there is none in time, or when the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             try:

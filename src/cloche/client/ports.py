@@ -36,11 +36,11 @@ class AsyncServerPorts:
         self._box = box
 
     async def list(self) -> list[Port]:
-        """The ports on which something listens, in order."""
+        """List the ports on which servers listen, in order."""
         return [Port(port["port"], port["address"], port.get("pid")) for port in await self._box.items("/ports")]
 
     async def wait(self, port: int, timeout: float | None) -> Port:
-        """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
+        """Wait until a server on this port accepts connections; raise Gone if none does in time."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             left = _WAIT_S if deadline is None else min(max(deadline - monotonic(), 0), _WAIT_S)
@@ -82,7 +82,7 @@ class AsyncServerTunnel:
         self._ended = self._eof_sent = self._closed = False
 
     async def shake_hands(self, url: str, headers: dict[str, str]) -> bool:
-        """Make the connection a WebSocket: did that succeed?"""
+        """Upgrade the connection to a WebSocket; return whether that succeeded."""
         self._protocol = ClientProtocol(parse_uri(url), max_size=None)
         request = self._protocol.connect()
         request.headers.update(headers)
@@ -107,7 +107,7 @@ class AsyncServerTunnel:
         return _nothing(port) if status == _NOBODY else shapes.error(status, problem, self._box.server.url)
 
     async def receive(self) -> bytes:
-        """The next bytes, as soon as there are any; nothing at the end."""
+        """Wait for the next bytes; empty at the end."""
         while not self._events and not self._ended and not self._closed:
             await self._take(None)
         if self._events:
@@ -118,7 +118,7 @@ class AsyncServerTunnel:
         return b""
 
     async def send(self, data: memoryview) -> None:
-        """Send all of it; waits while the server does not read."""
+        """Send all of the data; wait while the server does not read."""
         if self._box.closed:
             raise _ended()
         if self._eof_sent or self._closed:
@@ -130,14 +130,14 @@ class AsyncServerTunnel:
             await self._flush()
 
     async def send_eof(self) -> None:
-        """Say that nothing more will be sent."""
+        """End the sending direction."""
         if not self._eof_sent and not self._closed and self._protocol.state is State.OPEN:
             self._eof_sent = True
             self._protocol.send_text(b"eof")
             await self._flush()
 
     async def close(self) -> None:
-        """Close it, in both directions, at once."""
+        """Close the connection at once, in both directions."""
         if not self._closed:
             self._closed = True
             self._stream.shut()

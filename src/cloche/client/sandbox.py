@@ -28,7 +28,7 @@ _REASONS = {"its time was up": "timeout", "it needed too much memory": "memory",
 
 
 class AsyncServerSandbox:
-    """A sandbox on a server, made by us or by somebody else."""
+    """A sandbox on a server, made by this client or by another."""
 
     def __init__(
         self, server: AsyncServer, request: SandboxRequest, isolation: str, session: AsyncSession | None = None
@@ -61,7 +61,7 @@ class AsyncServerSandbox:
         self._sessions: AsyncServerSessions | None = None
         self._checkpoints: AsyncServerCheckpoints | None = None
 
-    # --- its parts
+    # --- parts
 
     @property
     def sessions(self) -> AsyncServerSessions:
@@ -88,10 +88,10 @@ class AsyncServerSandbox:
 
         return AsyncServerPorts(self)
 
-    # --- its life
+    # --- lifetime
 
     async def open(self) -> None:
-        """Have it made, or find the one that was named."""
+        """Create the sandbox, or connect to the one that was named."""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
         if not self._is_open:
@@ -115,50 +115,50 @@ class AsyncServerSandbox:
         await self._look_around()
 
     async def _look_around(self) -> None:
-        """In a sandbox that somebody else has made, learn which contexts there are; a paused one does not answer."""
+        """List the contexts of a sandbox that another client has made; a paused one does not answer."""
         if self._is_strange and not self.paused and self._session is not None:
             self._is_strange = False
             await self._session.refresh()
 
     async def close(self) -> None:
-        """End it, and wait until nothing of it is left; one that was named lives on."""
+        """End the sandbox and wait until it is removed.  A sandbox that was named by its id lives on."""
         if self._is_guest:
             self._ended = self.closed = True
         else:
             await self.kill()
 
     async def kill(self) -> None:
-        """End it, also one that somebody else has made."""
+        """End the sandbox, even if another client has made it."""
         self._ended = self.closed = True
         if self.id is not None:
             await self.server.call("DELETE", self.path(""), timeout=None)
 
     async def let_go(self) -> None:
-        """End it, if it was made; the server clears away the rest."""
+        """End the sandbox, if it was made; the server removes the rest."""
         if self.id is not None and not self._ended:
             await self.kill()
 
     async def pause(self) -> None:
-        """Stop everything in it until `resume`."""
+        """Stop everything inside until `resume`."""
         await self.call("POST", "/pause", safe=True)
         self.paused = True
 
     async def resume(self) -> None:
-        """Let it go on where it was."""
+        """Continue a paused sandbox."""
         await self.call("POST", "/resume", safe=True)
         self.paused = False
         await self._look_around()
 
     async def set_lifetime(self, seconds: float | None) -> None:
-        """Have it end by itself so long from now; None: as late as the server allows."""
+        """End the sandbox this many seconds from now; None: as late as the server allows."""
         await self.call("PATCH", "", {"ttl": seconds}, safe=True)
 
     async def usage(self) -> Usage:
-        """What it uses now."""
+        """Measure the resources that the sandbox uses now."""
         return shapes.usage(await self.call("GET", "/usage"))
 
     async def ended(self) -> str:
-        """Wait until it has ended; the reason, in a word."""
+        """Wait until the sandbox has ended; return the reason, as one word."""
         if self.id is None:
             if self.closed:
                 return "closed"
@@ -185,7 +185,7 @@ class AsyncServerSandbox:
         return f"/v1/sandboxes/{self.id}{rest}"
 
     async def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send a request, about this sandbox unless the path says otherwise; its answer, from JSON."""
+        """Send a request, by default about this sandbox; return its answer, from JSON."""
         await self.open()
         return await self.server.call(method, self._whole(path), body, **how)
 
@@ -202,7 +202,7 @@ class AsyncServerSandbox:
         return AsyncFeed(self.server, answer)
 
     def post_soon(self, method: str, path: str) -> None:
-        """Send a request from where nothing can be awaited."""
+        """Send a request where nothing can be awaited."""
         if not self._ended:
             self.server.post(method, path)
 

@@ -47,7 +47,7 @@ class AsyncServerSessions:
         """The server makes default contexts when it needs them."""
 
     async def remove(self, context: ContextFacts) -> None:
-        """End a context for good."""
+        """Remove a context."""
         if context.is_known:
             await self._box.call("DELETE", f"/contexts/{shapes.quoted(context.id)}", safe=False)
 
@@ -56,13 +56,13 @@ class AsyncServerSessions:
         await self._box.call("POST", "/restart", {"context": context}, safe=True)
 
     async def interrupt(self, context: str | None, _cells: Sequence[AsyncCell]) -> None:
-        """Stop what runs in one context, or in all, whoever has started it."""
+        """Stop the running code in one context, or in all, no matter which client started it."""
         if self._box.id is not None:
             body = {} if context is None else {"context": context}
             await self._box.call("POST", "/interrupt", body, safe=True)
 
     async def history(self) -> list[Moment] | None:
-        """What has happened, also by others."""
+        """The history, including the actions of other clients."""
         return [shapes.moment(item) for item in await self._box.items("/history")]
 
     async def list(self) -> list[ContextFacts]:
@@ -78,6 +78,6 @@ def context_facts(fields: dict[str, Any]) -> ContextFacts:
 
 
 def is_default(context: ContextFacts) -> bool:
-    """Is it one that the server makes when it is first used?"""
+    """Return whether the server makes this context at its first use."""
     chosen = languages.find(context.language)
     return context.id == (chosen.context or chosen.name)

@@ -51,7 +51,7 @@ async def reply(box: AsyncHostSandbox, operation: Operation, about: str) -> dict
 
 
 async def call(box: AsyncHostSandbox, request: dict[str, Any], about: str) -> dict[str, Any]:
-    """Ask for something that is answered once."""
+    """Send a request that has a single answer."""
     operation = await ask(box, request)
     try:
         return await reply(box, operation, about)
@@ -68,7 +68,7 @@ async def cancel(box: AsyncHostSandbox, operation: Operation) -> None:
 
 
 def forget(box: AsyncHostSandbox, operation: Operation) -> None:
-    """The same, from where nothing can be awaited."""
+    """The same where nothing can be awaited."""
     box.link.close(operation)
     box.link.post(frames.encode(operation.number, frames.CANCEL))
 
@@ -82,7 +82,7 @@ def decoded(payload: bytes) -> dict[str, Any]:
 
 
 def nonsense() -> SandboxFailed:
-    """The error for an answer that has not the form that it should have."""
+    """The error for a malformed answer."""
     return SandboxFailed("The sandbox's answer makes no sense.", hint="Make a new one.")
 
 

@@ -39,12 +39,12 @@ class AsyncHostTrial:
         self.result, self.files, self.variables = result, files, variables
 
     async def keep(self) -> None:
-        """Let the context go on as the branch."""
+        """Continue the context as the branch."""
         await self._box.checkpoints.replace(self._context, self._branch)
         await self._box.checkpoints.went_on(self._before)
 
     async def discard(self) -> None:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
         await self._box.sessions.remove(self._branch)
         await self._box.checkpoints.restore_files(self._before)
         await self._box.checkpoints.remove(self._before)
@@ -53,7 +53,7 @@ class AsyncHostTrial:
 async def attempt(
     box: AsyncHostSandbox, session: AsyncSession, context: ContextFacts, code: str, timeout: float | None
 ) -> AsyncHostTrial:
-    """Run code in a branch of a context, and see what it changed."""
+    """Run code in a branch of a context, and return its changes."""
     before = await box.checkpoints.take_pinned()
     branch: ContextFacts | None = None
     try:
@@ -80,7 +80,7 @@ async def best_of(
     score: str | Callable[[Result], float],
     timeout: float | None,
 ) -> Best:
-    """Run candidates in branches of a context, and let it go on as the one with the highest score."""
+    """Run candidates in branches of a context, and continue it as the one with the highest score."""
     contest = AsyncContest(box, session, context, score, timeout)
     if any(place in code for code in candidates for place in _ABSOLUTE):
         return await contest.one_after_the_other(candidates)

@@ -1,4 +1,4 @@
-"""The output of a cell, kept for its result: both streams, in order, and never more than was allowed."""
+"""Collects the output of a cell for its result: both streams, in order, up to a limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CellOutput:
         self.cut = False  # is something missing in the result?
 
     def allow(self, data: bytes) -> bytes:
-        """The part of it that is still allowed."""
+        """Return the part of the data that the limit still allows."""
         if len(data) > self._allowed:
             data = data[: self._allowed]
             self.cut = True
@@ -52,11 +52,11 @@ class CellOutput:
         self._last = now
 
     def bytes(self, stream: str) -> bytes:
-        """A stream, as far as it was kept."""
+        """The part of a stream that was kept."""
         return bytes(self._kept[stream])
 
     def tail(self, stream: str, size: int) -> str:
-        """The end of a stream, as far as it was kept."""
+        """The end of the part of a stream that was kept."""
         return bytes(self._kept[stream][-size:]).decode(errors="replace")
 
     def logs(self) -> tuple[Log, ...]:

@@ -55,11 +55,11 @@ class AsyncHostCell:
         self.lost_before = False  # the kernel has ended since the last cell that anybody heard of
         self._attended = False  # somebody waits for its next event
         self.abandoned = False  # nobody will
-        self.over = False  # nothing of it runs, or ever will
+        self.over = False  # nothing of it runs, or will run
         self.result: Result | None = None
 
     async def begin(self) -> None:
-        """Ask the agent for it."""
+        """Send the request to the agent."""
         try:
             frame = frames.encode_json(self._operation.number, frames.CELL, self._request)
         except ValueError:
@@ -78,7 +78,7 @@ class AsyncHostCell:
             raise
 
     async def finish(self, stdin: Data | None) -> Result:
-        """Give it its input and wait for its end."""
+        """Send the input and wait for the end."""
         try:
             if stdin is not None:
                 await self.feed(stdin)
@@ -90,22 +90,22 @@ class AsyncHostCell:
         return self.result
 
     async def feed(self, data: Data) -> None:
-        """Send all of its standard input, as fast as it takes it, while its events are taken."""
+        """Send the whole standard input, as fast as it is read, while events are being taken."""
         self._input = memoryview(data)
         await self._feed()
 
     async def write(self, data: Data) -> None:
-        """Write to its standard input; waits while it does not read, and drops input that it will never read."""
+        """Write to the standard input; wait while it is not read, and drop input that can never be read."""
         rest = memoryview(data)
         try:
             while rest and not self.over and await self._box.link.await_credit(self._operation) > 0:
                 part, rest = rest[: self._room()], rest[self._room() :]
                 await self._send_input(part)
         except (Gone, Lost):
-            pass  # its events tell what became of the code
+            pass  # its events report the end of the code
 
     async def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         if not self.over:
             try:
                 await self._send(frames.INPUT_END)
@@ -113,19 +113,19 @@ class AsyncHostCell:
                 pass
 
     async def interrupt(self, why: str = "interrupt") -> None:
-        """Stop it; its variables stay, if it can."""
+        """Stop the cell; variables stay if the kernel can be interrupted."""
         if self.result is None and not self._stopping:
             self._stopping, self._why = "interrupted", why
             self._deadline = monotonic() + INTERRUPT_S
             await self._send(frames.SIGNAL, _INTERRUPT)
 
     async def give_up(self) -> None:
-        """Stop it without waiting; nobody will ask for it any more."""
+        """Stop the cell without waiting; its result is not wanted any more."""
         self.abandon()
         await self._tasks.cancel()
 
     def abandon(self) -> None:
-        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
+        """Stop the cell where nothing can be awaited.  The next task that wants the context takes its last events."""
         self.abandoned = True
         if not self.over and not self._stopping:
             self._stopping, self._why = "interrupted", "interrupt"
@@ -133,7 +133,7 @@ class AsyncHostCell:
             self._box.link.post(frames.encode(self._operation.number, frames.SIGNAL, _INTERRUPT))
 
     async def next_event(self) -> CellEvent | None:
-        """The next event; None after the end."""
+        """Wait for the next event; None after the end."""
         self._attended = True
         try:
             return await self._next_event()
@@ -141,7 +141,7 @@ class AsyncHostCell:
             self._attended = False
 
     def is_neglected(self) -> bool:
-        """Is nobody there to end it, although its time is up?"""
+        """Return whether the time is up and no task is there to end the cell."""
         late = self._deadline is not None and monotonic() > self._deadline + _NEGLECT_S
         return not self.over and (self.abandoned or (late and not self._attended))
 
@@ -179,7 +179,7 @@ class AsyncHostCell:
             return await self._refused(frames.decode_json(payload))
         return None
 
-    # --- what it says
+    # --- frames from the agent
 
     async def _print(self, stream: str, data: bytes) -> CellEvent | None:
         allowed = self._output.allow(data)
@@ -222,9 +222,9 @@ class AsyncHostCell:
         try:
             await self._send(frames.ANSWER, answer)
         except Gone:
-            pass  # nobody waits for the answer any more
+            pass  # no code waits for the answer any more
 
-    # --- how it ends
+    # --- the end
 
     def _close(self) -> None:
         self.over = True
@@ -250,7 +250,7 @@ class AsyncHostCell:
                 self._input = None
                 await self._send(frames.INPUT_END)
         except Gone:
-            self._input = None  # its events tell what became of the code
+            self._input = None  # its events report the end of the code
 
     async def _overdue(self) -> CellEvent | None:
         """Time is up: interrupt it; then end its kernel; then the sandbox."""

@@ -42,7 +42,7 @@ class AsyncHostCheckpoints:
         return await self._take(name)
 
     async def take_pinned(self, *, files_only: bool = False) -> str:
-        """Make one for our own use, when nothing runs; its id."""
+        """Make a checkpoint for our own use, once nothing runs; return its id."""
         async with self._session.quiet():
             taken = await self._take("", files_only)
             self._pinned.add(taken.id)
@@ -73,7 +73,7 @@ class AsyncHostCheckpoints:
         del self._before_runs[:-_MOST_UNDONE]
 
     async def restore(self, checkpoint: str) -> Restored:
-        """Make variables and files what they were; contexts made since are gone."""
+        """Bring variables and files back to their earlier state; contexts made since are removed."""
         answer = await self._call({"method": "restore", "name": checkpoint})
         self._box.sessions.set(self._contexts[checkpoint])
         files = _check_files(answer, "Variables are what they were, but ")
@@ -82,7 +82,7 @@ class AsyncHostCheckpoints:
         return Restored(_dictionary(answer.get("lost")), restarted, files)
 
     async def undo(self) -> Restored:
-        """Go back to before the last run."""
+        """Undo the last run."""
         if not self._undo:
             raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
         last = self._before_runs[-1] if self._before_runs else None
@@ -96,16 +96,16 @@ class AsyncHostCheckpoints:
         return restored
 
     async def restore_files(self, checkpoint: str) -> None:
-        """Make the files what they were, and leave the variables."""
+        """Bring the files back to their earlier state; variables stay."""
         _check_files(await self._call({"method": "restore", "name": checkpoint, **_FILES_ONLY}), "")
 
     async def changes(self, checkpoint: str) -> FileChanges:
-        """What has changed in the files since."""
+        """The files that have changed since a checkpoint."""
         found = _dictionary((await self._call({"method": "changes", "name": checkpoint})).get("changes"))
         return FileChanges(*(_names(found.get(kind)) for kind in ("created", "changed", "removed")))
 
     async def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
-        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        """Make a new context that continues from the variables of a checkpoint, or from the live ones."""
         branch = self._box.sessions.new(source.language, source.cwd, {})
         branch.is_branch = True
         request = {"method": "branch", "context": source.id, "new": branch.id, "files": files, "name": checkpoint}
@@ -122,20 +122,20 @@ class AsyncHostCheckpoints:
         return branch
 
     async def replace(self, context: ContextFacts, branch: ContextFacts) -> None:
-        """Let a context go on as one of its branches."""
+        """Continue a context as one of its branches."""
         async with self._session.turn(context.id):
             await self._call({"method": "replace context", "context": context.id, "by": branch.id, "name": ""})
         self._box.sessions.forget(branch.id)
 
     async def remove(self, checkpoint: str) -> None:
-        """Forget a checkpoint; what only it held is freed."""
+        """Remove a checkpoint, and free the memory and disk space that only it used."""
         del self._by_id[checkpoint]
         del self._contexts[checkpoint]
         self._pinned.discard(checkpoint)
         await self._call({"method": "forget checkpoint", "name": checkpoint})
 
     async def went_on(self, before: str) -> None:
-        """An attempt was kept: that is a run, too."""
+        """Note that an attempt was kept, which counts as a run."""
         if self._undo:
             self._pinned.discard(before)
             self._before_runs.append(before)
@@ -143,7 +143,7 @@ class AsyncHostCheckpoints:
             await self.remove(before)
 
     async def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> AsyncHostTrial:
-        """Run code in a branch of a context, and see what it changes."""
+        """Run code in a branch of a context, and return its changes."""
         from cloche.engine.attempts import attempt
 
         return await attempt(self._box, self._session, source, code, timeout)
@@ -155,13 +155,13 @@ class AsyncHostCheckpoints:
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> Best:
-        """Run candidates in branches of a context, and let it go on as the best."""
+        """Run candidates in branches of a context, and continue it as the best."""
         from cloche.engine.attempts import best_of
 
         return await best_of(self._box, self._session, source, candidates, score, timeout)
 
     async def list(self) -> list[CheckpointFacts]:
-        """All that the owner can see, oldest first."""
+        """List the owner's checkpoints, oldest first."""
         return [*self._seen()]
 
     def _seen(self) -> tuple[CheckpointFacts, ...]:

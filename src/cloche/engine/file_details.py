@@ -17,12 +17,12 @@ MAX_LISTING = 64 << 20  # bytes of one listing, on its way here
 
 
 async def describe(box: AsyncSandbox, path: str) -> Details:
-    """What is at a path; a link is described as a link."""
+    """Describe the entry at a path; links are not followed."""
     return _details((await _call(box, path, method="stat", path=checked_path(path))).get("entry"))
 
 
 async def make_folder(box: AsyncSandbox, path: str) -> tuple[bool, Details]:
-    """Make a folder and those on the way: whether it is new, and its details."""
+    """Make a folder and its parents; return whether it is new, and its details."""
     answer = await _call(box, path, method="mkdir", path=checked_path(path))
     return bool(answer.get("created")), _details(answer.get("entry"))
 

@@ -26,7 +26,7 @@ class AsyncHostFiles:
         self._box = box
 
     async def write(self, path: str, data: Data, mode: int | None, append: bool) -> Entry:
-        """Write a file, and make the folders on the way."""
+        """Write a file, and make missing folders."""
         writer = self.writer(path, mode, append)
         try:
             await writer.begin()
@@ -89,7 +89,7 @@ class AsyncHostFiles:
         return entry((await self.call({"method": "stat", "path": path}, path)).get("entry"))
 
     async def mkdir(self, path: str) -> bool:
-        """Make a folder and those on the way; False when it was there."""
+        """Make a folder and its parents; return False if it existed already."""
         return bool((await self.call({"method": "mkdir", "path": path}, path)).get("created"))
 
     async def rename(self, path: str, new_path: str) -> Entry:
@@ -109,7 +109,7 @@ class AsyncHostFiles:
         return AsyncHostWatcher(self._box, operation)
 
     async def disk(self) -> dict[str, int]:
-        """The workspace's file system: total and free, in bytes and in files."""
+        """Measure the workspace's file system: total and free, in bytes and in files."""
         fields = await self.call({"method": "disk"}, "/sandbox")
         try:
             return {name: int(fields[name]) for name in ("total", "free", "inodes", "inodes_free")}
@@ -130,7 +130,7 @@ class AsyncHostWatcher:
         self._waiting: deque[Change] = deque()
 
     async def next_change(self, timeout: float | None) -> Change | None:
-        """The next change; None when there is none in time, or the sandbox has ended."""
+        """Wait for the next change; None if there is none in time, or when the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         while self._open or self._waiting:
             if self._waiting:
@@ -147,7 +147,7 @@ class AsyncHostWatcher:
         return None
 
     async def drain(self) -> list[Change]:
-        """All changes so far that were not returned yet."""
+        """Return all changes so far that were not returned yet."""
         await self._box.send(frames.encode(self._operation.number, frames.INPUT))
         is_all = not self._open
         while not is_all:

@@ -190,7 +190,7 @@ def _says_no_memory(stderr: str) -> bool:
 
 
 def is_out_of_memory(trace: Traceback) -> bool:
-    """Is it about missing memory?"""
+    """Return whether the exception is about missing memory."""
     # NumPy has a class of its own for it; mmap raises OSError.
     return trace.name.endswith(("MemoryError", "std::bad_alloc")) or (
         trace.name == "OSError" and "[Errno 12]" in trace.message

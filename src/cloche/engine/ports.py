@@ -25,11 +25,11 @@ class AsyncHostPorts:
         self._box = box
 
     async def list(self) -> list[Port]:
-        """The ports on which something listens, in order."""
+        """List the ports on which servers listen, in order."""
         return _ports((await self._box.files.call({"method": "ports"}, "ports")).get("ports"))
 
     async def connect(self, port: int) -> AsyncHostTunnel:
-        """Connect to a server inside; close what this returns."""
+        """Connect to a server inside, and return the connection, which the caller must close."""
         operation = await agent_requests.ask(self._box, {"method": "connect", "port": port})
         try:
             kind, _ = await agent_requests.answer(self._box, operation, f"port {port}")
@@ -44,7 +44,7 @@ class AsyncHostPorts:
         return AsyncHostTunnel(self._box, operation)
 
     async def wait(self, port: int, timeout: float | None) -> Port:
-        """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
+        """Wait until a server on this port accepts connections; raise Gone if none does in time."""
         operation = await agent_requests.ask(self._box, {"method": "wait for port", "port": port, "timeout": timeout})
         patience = None if timeout is None else timeout + agent_requests.ANSWER_S
         try:
@@ -61,7 +61,7 @@ class AsyncHostPorts:
 
 
 class AsyncHostTunnel:
-    """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
+    """A connection to a server inside a sandbox.  Both ends may send at the same time, under credit."""
 
     def __init__(self, box: AsyncHostSandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
@@ -69,7 +69,7 @@ class AsyncHostTunnel:
         self._waiting = 0  # how many wait for something to come, or for room; the last to leave lets it go
 
     async def receive(self) -> bytes:
-        """What comes next, as soon as there is something; nothing (`b""`) at the end."""
+        """Wait for the next bytes; `b""` at the end."""
         while not self._ended and not self._closed:
             frame: tuple[int, bytes] = await self._wait(self._box.link.receive)
             kind, payload = frame
@@ -82,7 +82,7 @@ class AsyncHostTunnel:
         return b""
 
     async def send(self, data: memoryview) -> None:
-        """Send all of it; waits while the server does not read."""
+        """Send all of the data; wait while the server does not read."""
         rest = data
         if self._eof_sent or self._closed:
             raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
@@ -90,13 +90,13 @@ class AsyncHostTunnel:
             rest = rest[await self._send(rest) :]
 
     async def send_eof(self) -> None:
-        """Nothing more comes from here; what the server still sends can be received."""
+        """End the sending direction; data from the server can still be received."""
         if not self._eof_sent and not self._closed and not self._operation.over:
             self._eof_sent = True
             await self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
 
     async def close(self) -> None:
-        """Close it, in both directions, at once."""
+        """Close the connection at once, in both directions."""
         if not self._closed:
             self._closed = True
             if not self._waiting:
@@ -120,7 +120,7 @@ class AsyncHostTunnel:
                 self._box.link.close(self._operation)
 
     async def _send(self, data: memoryview) -> int:
-        """Send what may be sent of it in one frame; how much that was."""
+        """Send as much as one frame may carry; return the number of bytes."""
         room = await self._wait(self._box.link.await_credit)
         if self._operation.over or self._closed:
             raise _reset()

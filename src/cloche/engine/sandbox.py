@@ -55,7 +55,7 @@ class AsyncHostSandbox:
         self._files: AsyncHostFiles | None = None
         self._programs: AsyncHostPrograms | None = None
 
-    # --- its parts
+    # --- parts
 
     @property
     def files(self) -> AsyncHostFiles:
@@ -82,10 +82,10 @@ class AsyncHostSandbox:
 
         return AsyncHostPorts(self)
 
-    # --- its life
+    # --- lifetime
 
     async def open(self) -> None:
-        """Create it, unless it is there already."""
+        """Create the sandbox, unless it exists already."""
         await self.create(b"")
 
     async def create(self, first: bytes) -> bool:
@@ -107,12 +107,12 @@ class AsyncHostSandbox:
         return False
 
     def expect(self, command: FirstCommand) -> None:
-        """Ask for a sandbox in which this command waits already; too late once it is created."""
+        """Request a sandbox in which this command waits already.  Has no effect once the sandbox is created."""
         if self._hold is None:
             self._order = self._order.replace(first_command=command)
 
     async def close(self) -> None:
-        """End it, with everything in it, and wait until nothing of it is left."""
+        """End the sandbox with everything in it, and wait until it is removed."""
         self._ended = self.closed = True
         if self._hold is not None:
             try:
@@ -127,32 +127,32 @@ class AsyncHostSandbox:
         await self.close()
 
     async def let_go(self) -> None:
-        """End it, and do not wait until its last traces are cleared away."""
+        """End the sandbox without waiting until it is removed."""
         self._ended = True
         if self._hold is not None:
             self._hold.abandon()
 
     async def pause(self) -> None:
-        """Stop everything in it until `resume`."""
+        """Stop everything inside until `resume`."""
         await self.open()
         assert self._hold is not None
         await self._hold.pause()
         self.paused = True
 
     async def resume(self) -> None:
-        """Let it go on where it was."""
+        """Continue a paused sandbox."""
         if self._hold is not None and self.paused:
             await self._hold.resume()
             self.paused = False
 
     async def set_lifetime(self, seconds: float | None) -> None:
-        """Have it end by itself so long from now; None: not before it is closed."""
+        """End the sandbox this many seconds from now; None: when it is closed."""
         await self.open()
         assert self._hold is not None
         await self._hold.set_lifetime(seconds)
 
     async def usage(self) -> Usage:
-        """What it uses now."""
+        """Measure the resources that the sandbox uses now."""
         from cloche.model.result import Usage
 
         disk = await self.files.disk()
@@ -166,7 +166,7 @@ class AsyncHostSandbox:
         )
 
     async def ended(self) -> str:
-        """Wait until it has ended; the reason, in a word."""
+        """Wait until the sandbox has ended; return the reason, as one word."""
         if self._hold is None:
             if self.closed:
                 return "closed"
@@ -175,7 +175,7 @@ class AsyncHostSandbox:
         reason = await self._hold.ended()
         return "closed" if self.closed and reason in ("lost", "failed") else reason
 
-    # --- the conversation with its agent
+    # --- messages to the agent
 
     async def begin(self, frame: bytes) -> None:
         """Send the first frame of an operation; a sandbox that is not there yet is created with it."""
@@ -185,7 +185,7 @@ class AsyncHostSandbox:
         await self.send(frame)
 
     async def send(self, frame: bytes) -> None:
-        """Send frames to the agent; raises what became of the sandbox when it is gone."""
+        """Send frames to the agent; raise the reason if the sandbox is gone."""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
         try:
@@ -194,15 +194,15 @@ class AsyncHostSandbox:
             await self.explain_loss(problem)
 
     async def explain_loss(self, problem: Exception) -> None:
-        """Raise why the agent does not answer."""
+        """Raise the reason why the agent does not answer."""
         spent = await self.spent(final=True)
         reason = _REASONS.get(spent.reason, str(problem))
         raise Gone(f"The sandbox has ended: {reason}.", hint="Make a new one.") from problem
 
-    # --- what the wall has seen
+    # --- measurements of the wall
 
     async def spent(self, final: bool) -> Spent:
-        """What it has used; `final` ends it."""
+        """The resources that the sandbox has used; `final` ends it."""
         assert self._hold is not None
         if final:
             self._ended = True
@@ -210,20 +210,20 @@ class AsyncHostSandbox:
         return await self._hold.usage()
 
     async def end(self) -> None:
-        """Have the wall kill it; what it used can still be asked for."""
+        """Let the wall kill the sandbox; its usage can still be read."""
         await self.spent(final=True)
 
     def see(self, spent: Spent) -> None:
-        """Blame no later program for what has happened so far."""
+        """Note the wall's counts, so that no later program is blamed for them."""
         self.oom_kills_seen, self.refusals_seen = spent.oom_kills, spent.processes_refused
         self._is_seen, self.is_watched = True, spent.processes is not None
 
     def see_later(self) -> None:
-        """Note that something has run, and that nobody has asked the wall what it saw."""
+        """Note that code has run since the wall's counts were last read."""
         self._is_seen = False
 
     async def catch_up(self) -> None:
-        """Before a program begins: ask the wall now, if nobody has."""
+        """Read the wall's counts before a program begins, unless they are current."""
         if not self._is_seen and self.is_watched and not self._ended:
             self.see(await self.spent(final=False))
 

@@ -58,7 +58,7 @@ class AsyncHostSessions:
         return context
 
     async def ensure(self, context: ContextFacts) -> None:
-        """Have the agent know a context in which no cell has run yet."""
+        """Create a context in the agent if no cell has run in it yet."""
         request = {"method": "create context", "context": context.id, "create": self._description(context)}
         try:
             await self.call(request)
@@ -67,7 +67,7 @@ class AsyncHostSessions:
         self.keep(context)
 
     async def remove(self, context: ContextFacts) -> None:
-        """End a context for good."""
+        """Remove a context."""
         self.forget(context.id)
         await self.call({"method": "remove context", "context": context.id}, missing_is_fine=True)
 
@@ -81,7 +81,7 @@ class AsyncHostSessions:
             await cell.interrupt()
 
     async def history(self) -> list[Moment] | None:
-        """Nothing happens here that the front has not noted."""
+        """None: the front has noted everything itself."""
         return None
 
     async def variables(self, context: str) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Files on their way into and out of a sandbox of this host, piece by piece."""
+"""Moves files into and out of a sandbox of this host, piece by piece."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsyncHostReader:
-    """A file on its way out."""
+    """A file that is being read from a sandbox."""
 
     def __init__(self, box: AsyncHostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
@@ -27,7 +27,7 @@ class AsyncHostReader:
         self.is_over = False
 
     async def begin(self) -> int:
-        """Open the file; its size."""
+        """Open the file and return its size."""
         if self._operation is None:
             self._operation = await agent_requests.ask(self._box, self._request)
         _, payload = await self._next(self._operation)
@@ -38,7 +38,7 @@ class AsyncHostReader:
             raise agent_requests.nonsense() from problem
 
     async def next(self) -> bytes:
-        """The next piece; nothing at the end, and when it is closed."""
+        """Wait for the next piece; empty at the end, and after `close`."""
         while not self.is_over:
             assert self._operation is not None
             kind, payload = await self._next(self._operation)
@@ -47,7 +47,7 @@ class AsyncHostReader:
         return b""
 
     async def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         if not self.is_over:
             self.is_over = True
             if self._operation is not None:
@@ -72,7 +72,7 @@ class AsyncHostReader:
 
 
 class AsyncHostWriter:
-    """A file on its way in: the agent puts it in its place when all of it is there."""
+    """A file that is being written: the agent puts it in its place when it is complete."""
 
     def __init__(self, box: AsyncHostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
@@ -80,7 +80,7 @@ class AsyncHostWriter:
         self.is_over = False
 
     async def begin(self) -> None:
-        """Ask for it, unless that was done."""
+        """Open the file in the sandbox, unless that was done."""
         if self._operation is None:
             self._operation = await agent_requests.ask(self._box, self._request)
 
@@ -92,13 +92,13 @@ class AsyncHostWriter:
             rest = rest[await self._send(self._operation, rest) :]
 
     async def finish(self) -> Entry:
-        """Put the file in its place; the entry that is there now."""
+        """Put the file in its place, and return its entry."""
         assert self._operation is not None
         await self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
         return entry((await self._reply(self._operation)).get("entry"))
 
     async def abort(self) -> None:
-        """Throw the pieces away, unless it is over."""
+        """Discard the pieces, unless the file is finished."""
         if not self.is_over:
             self.is_over = True
             if self._operation is not None:
@@ -110,7 +110,7 @@ class AsyncHostWriter:
             agent_requests.forget(self._box, self._operation)
 
     async def _send(self, operation: Operation, data: memoryview) -> int:
-        """Send as much as is allowed in one frame; how much that was."""
+        """Send as much as one frame may carry; return the number of bytes."""
         try:
             room = await self._box.link.await_credit(operation, monotonic() + agent_requests.ANSWER_S)
         except (Lost, TimeoutError) as problem:
@@ -134,7 +134,7 @@ class AsyncHostWriter:
 
 
 def entry(fields: Any) -> Entry:
-    """A file as the agent tells of it."""
+    """A file as the agent describes it."""
     try:
         target = fields.get("target")
         return Entry(

@@ -1,4 +1,4 @@
-"""The whole workspace of a sandbox of this host, for a service that keeps it: listed, read, and laid out again."""
+"""Lists, reads and lays out the whole workspace of a sandbox of this host, for a service that saves it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cloche.wire import frames
 
 
 class WorkspaceEntries:
-    """What is in a workspace."""
+    """The contents of a workspace."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []  # as `parse` has made them
-        self.unread: list[Any] = []  # folders that could not be looked into
+        self.unread: list[Any] = []  # folders that could not be read
         self.hidden = 0  # paths that are too long or cannot be read
-        self.is_cut = False  # there is more than was asked for
+        self.is_cut = False  # whether there are more entries than were requested
 
 
 async def inventory(

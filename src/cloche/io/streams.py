@@ -51,7 +51,7 @@ class AsyncStream:
             os.close(copy)
 
     def has_something(self) -> bool:
-        """Would a read return at once?"""
+        """Return whether a read would return at once."""
         try:
             self._socket.recv(1, MSG_PEEK | MSG_DONTWAIT)
         except BlockingIOError:
@@ -61,7 +61,7 @@ class AsyncStream:
         return True
 
     async def send(self, data: bytes, timeout: float | None = None) -> None:
-        """Send all of it; if this is cancelled, the rest goes out before the next bytes."""
+        """Send all of the data; if this is cancelled, the rest is sent before the next bytes."""
         self._queue(data)
         try:
             self._push()
@@ -70,7 +70,7 @@ class AsyncStream:
                 await self._push_all()
 
     def post(self, data: bytes, _sending: AsyncLock) -> None:
-        """Send it without waiting: now, or before the next bytes."""
+        """Send the data without waiting: now, or before the next bytes."""
         self._queue(data)
         try:
             self._push()
@@ -99,14 +99,14 @@ class AsyncStream:
                 continue
 
     def shut(self) -> None:
-        """Shut it in both directions; whoever waits for something wakes up."""
+        """Shut the socket down in both directions, and wake the tasks that wait for it."""
         try:
             self._socket.shutdown(SHUT_RDWR)
         except OSError:
             pass  # it is closed already
 
     def close(self) -> None:
-        """Close it; whoever waits for something wakes up."""
+        """Close the socket, and wake the tasks that wait for it."""
         if self._waiting is not None:
             (loop, fd, future), self._waiting = self._waiting, None
             if not loop.is_closed():

@@ -17,7 +17,7 @@ class AsyncCondition(asyncio.Condition):
     """A condition whose wait can time out."""
 
     async def wait_for_change(self, timeout: float | None) -> None:
-        """Wait until somebody notifies; TimeoutError when nobody does."""
+        """Wait for a notification; TimeoutError when none comes in time."""
         async with asyncio.timeout(timeout):
             await self.wait()
 
@@ -35,7 +35,7 @@ class AsyncTasks:
         task.add_done_callback(self._tasks.discard)
 
     def has_room(self) -> bool:
-        """May another piece begin?"""
+        """Return whether another piece of work may begin."""
         return len(self._tasks) < _MAX_TASKS
 
     async def cancel(self) -> None:
@@ -58,7 +58,7 @@ async def call_function(
 
 
 async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """Do these jobs side by side; their values, or the exception of the first that failed."""
+    """Run these jobs concurrently; return their values, or raise the first exception."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(job()) for job in jobs]
@@ -68,5 +68,5 @@ async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[
 
 
 async def pause(seconds: float) -> None:
-    """Let some time pass."""
+    """Wait for some time."""
     await asyncio.sleep(seconds)

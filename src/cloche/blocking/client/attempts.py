@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/attempts.py by scripts/blocking.py: edit that file instead.
-"""Try before you keep, on a server."""
+"""Attempts on a server: code runs in a branch, and its changes are kept or discarded."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class ServerTrial:
         self.variables = shapes.variable_changes(attempt["variables"])
 
     def keep(self) -> None:
-        """Let the context go on as the branch."""
+        """Continue the context as the branch."""
         self._box.call("POST", f"{self._path}/keep", timeout=None)
 
     def discard(self) -> None:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
         self._box.call("POST", f"{self._path}/discard", timeout=None)
 
 
 def attempt(box: ServerSandbox, request: dict[str, Any]) -> ServerTrial:
-    """Run code in a branch, and see what it changes."""
+    """Run code in a branch, and return its changes."""
     outcome = ServerRun(box).outcome("/attempts", request)
     return ServerTrial(box, outcome["attempt"])
 
 
 def best_of(box: ServerSandbox, request: dict[str, Any], score: str | Callable[[Result], float]) -> Best:
-    """Run candidates in branches, and go on as the one with the highest score."""
+    """Run candidates in branches, and continue as the one with the highest score."""
     request["score"] = score if isinstance(score, str) else None
     contest = ServerContest(box, score)
     try:

@@ -27,8 +27,8 @@ class ServerCell:
         self._box, self._request = box, request
         self._run = ServerRun(box, self)
         self._beginning = Lock()
-        self.abandoned = False  # nobody will ask for its events any more
-        self.over = False  # nothing of it runs, or ever will
+        self.abandoned = False  # no task will read its events any more
+        self.over = False  # nothing of it runs, or will run
         self.lost_before = False
         self.result: Result | None = None
 
@@ -36,7 +36,7 @@ class ServerCell:
         """Nothing is sent before its input is known: it begins with the first event that is asked for."""
 
     def finish(self, stdin: Data | None) -> Result:
-        """Give it its input and wait for its end."""
+        """Send the input and wait for the end."""
         try:
             if stdin is not None:
                 self.feed(stdin)
@@ -48,7 +48,7 @@ class ServerCell:
         return self.result
 
     def feed(self, data: Data) -> None:
-        """All of its standard input."""
+        """Send the whole standard input."""
         self._request.update(shapes.given("stdin", data))
 
     def write(self, data: Data) -> None:
@@ -56,21 +56,21 @@ class ServerCell:
         self._write(shapes.given("data", data))
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         self._write({"eof": True})
 
     def interrupt(self) -> None:
-        """Stop it; its variables stay, if it can."""
+        """Stop the cell; variables stay if the kernel can be interrupted."""
         if not self.over and self._run.id:
             self._box.call("POST", f"/v1/runs/{self._run.id}/cancel", safe=True)
 
     def give_up(self) -> None:
-        """Stop it without waiting; nobody will ask for it any more."""
+        """Stop the cell without waiting; its result is not wanted any more."""
         self.abandon()
         self._run.drop_calls()
 
     def abandon(self) -> None:
-        """Stop it, from where nothing can be awaited.  Whoever wants the context next takes its last events."""
+        """Stop the cell where nothing can be awaited.  The next task that wants the context takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
@@ -79,11 +79,11 @@ class ServerCell:
                 self.over = True  # it has not begun
 
     def is_neglected(self) -> bool:
-        """Is nobody there to listen to it?  Its time is the server's business."""
+        """Return whether no task reads its events.  The server enforces the time limit."""
         return not self.over and self.abandoned
 
     def next_event(self) -> CellEvent | None:
-        """The next event; None after the end."""
+        """Wait for the next event; None after the end."""
         try:
             self._see_it_begin()
             while self.result is None:
@@ -171,7 +171,7 @@ class ServerRun:
         try:
             self._box.call("POST", f"/v1/runs/{self.id}/calls/{call}", answer, safe=True)
         except Gone:
-            pass  # nobody waits for it any more
+            pass  # no code waits for it any more
 
     def end(self) -> None:
         """Note that it is over."""

@@ -32,22 +32,22 @@ class ServerCheckpoints:
         """The server makes checkpoints for `undo` by itself."""
 
     def restore(self, checkpoint: str) -> Restored:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
         return shapes.restored(self._box.call("POST", f"/checkpoints/{checkpoint}/restore", timeout=None))
 
     def undo(self) -> Restored:
-        """Go back to before the last run."""
+        """Undo the last run."""
         return shapes.restored(self._box.call("POST", "/undo", timeout=None))
 
     def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
-        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        """Make a new context that continues from the variables of a checkpoint, or from the live ones."""
         request = {"files": files, "context": _name(source)}
         if checkpoint is not None:
             request["checkpoint"] = checkpoint
         return context_facts(self._box.call("POST", "/fork", request, timeout=None))
 
     def remove(self, checkpoint: str) -> None:
-        """Forget a checkpoint."""
+        """Remove a checkpoint."""
         self._box.call("DELETE", f"/checkpoints/{checkpoint}", safe=False)
 
     def list(self) -> list[CheckpointFacts]:
@@ -55,7 +55,7 @@ class ServerCheckpoints:
         return [_facts(item) for item in self._box.items("/checkpoints")]
 
     def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> ServerTrial:
-        """Run code in a branch of a context, and see what it changes."""
+        """Run code in a branch of a context, and return its changes."""
         return attempt(self._box, {"code": code, "context": _name(source), "timeout": timeout})
 
     def best_of(
@@ -65,7 +65,7 @@ class ServerCheckpoints:
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> Best:
-        """Run candidates in branches of a context, and let it go on as the best."""
+        """Run candidates in branches of a context, and continue it as the best."""
         request = {"candidates": candidates, "context": _name(source), "timeout": timeout}
         return best_of(self._box, request, score)
 

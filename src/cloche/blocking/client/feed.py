@@ -54,7 +54,7 @@ class Feed:
             self._server.done_with(answer)
 
     def close(self) -> None:
-        """Stop; whoever waits for an event gets None."""
+        """Stop; a task that waits for an event gets None."""
         answer, self._answer, self._closed = self._answer, None, True
         if answer is not None:
             answer.connection.close()

@@ -30,7 +30,7 @@ class ServerFiles:
         self._box = box
 
     def write(self, path: str, data: Data, mode: int | None, append: bool) -> Entry:
-        """Write a file, and make the folders on the way."""
+        """Write a file, and make missing folders."""
         self._box.open()
         answer = self._box.server.ask(
             "PUT",
@@ -70,7 +70,7 @@ class ServerFiles:
         return shapes.entry(self._box.call("GET", f"/stat?path={shapes.quoted(path)}"))
 
     def mkdir(self, path: str) -> bool:
-        """Make a folder and those on the way; False when it was there."""
+        """Make a folder and its parents; return False if it existed already."""
         answer = self._box.call("POST", "/folders", {"path": path})
         return bool(answer["created"])
 
@@ -90,13 +90,13 @@ class ServerFiles:
         return ServerWatcher(feed)
 
     def disk(self) -> dict[str, int]:
-        """The workspace's file system: total and free, in bytes and in files."""
+        """Measure the workspace's file system: total and free, in bytes and in files."""
         answer: dict[str, int] = self._box.call("GET", "/disk")
         return answer
 
 
 class ServerReader:
-    """A file on its way out."""
+    """A file that is being read from a sandbox."""
 
     def __init__(self, box: ServerSandbox, path: str, offset: int, length: int | None) -> None:
         self._box, self._path, self._offset, self._length = box, path, offset, length
@@ -104,7 +104,7 @@ class ServerReader:
         self.is_over = False
 
     def begin(self) -> int:
-        """Open the file; its size."""
+        """Open the file and return its size."""
         self._box.open()
         path = self._box.path(f"/files/{shapes.quoted(self._path)}")
         wanted = "" if self._length is None else str(self._offset + max(self._length, 1) - 1)
@@ -118,7 +118,7 @@ class ServerReader:
         return int(total or answer.headers.get("content-length", "0"))
 
     def next(self) -> bytes:
-        """The next piece; nothing at the end, and when it is closed."""
+        """Wait for the next piece; empty at the end, and after `close`."""
         if self.is_over:
             return b""
         assert self._answer is not None
@@ -133,7 +133,7 @@ class ServerReader:
         return piece
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         if not self.is_over:
             self.is_over = True
             if self._answer is not None:
@@ -145,7 +145,7 @@ class ServerReader:
 
 
 class ServerWriter:
-    """A file on its way in."""
+    """A file that is being written into a sandbox."""
 
     def __init__(self, box: ServerSandbox, target: str) -> None:
         self._box, self._target = box, target
@@ -153,7 +153,7 @@ class ServerWriter:
         self.is_over = False
 
     def begin(self) -> None:
-        """Begin the request, unless that was done."""
+        """Begin the request, unless that was done already."""
         if self._upload is None:
             self._box.open()
             self._upload = self._box.server.upload("PUT", self._box.path(self._target))
@@ -169,7 +169,7 @@ class ServerWriter:
                 raise
 
     def finish(self) -> Entry:
-        """Put the file in its place; the entry that is there now."""
+        """Put the file in its place, and return its entry."""
         assert self._upload is not None
         try:
             answer = self._upload.finish()
@@ -180,7 +180,7 @@ class ServerWriter:
         return shapes.entry(answer)
 
     def abort(self) -> None:
-        """Throw the pieces away, unless it is over."""
+        """Discard the pieces, unless the file is finished."""
         if not self.is_over:
             self.is_over = True
             if self._upload is not None:
@@ -198,7 +198,7 @@ class ServerWatcher:
         self._feed = feed
 
     def next_change(self, timeout: float | None) -> Change | None:
-        """The next change; None when there is none in time, or the sandbox has ended."""
+        """Wait for the next change; None if there is none in time, or when the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             try:

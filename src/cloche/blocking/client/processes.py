@@ -45,7 +45,7 @@ class ServerProcess:
     def __init__(self, box: ServerSandbox, command: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{command['id']}"
         self._feed = Feed(box.server, again=box.path(f"{self._path}/events"))
-        self._heard = 0  # bytes of output
+        self._received = 0  # bytes of output
         self._began = monotonic()
         self.pid: int | None = command["pid"]
         self.is_output_cut = False
@@ -66,8 +66,8 @@ class ServerProcess:
             raise shapes.error(500, fields)
         event = shapes.command_event(kind, fields)
         if isinstance(event, Output):
-            self._heard += len(event.data)
-            self.is_output_cut = self._heard > self._box.limits.output_bytes
+            self._received += len(event.data)
+            self.is_output_cut = self._received > self._box.limits.output_bytes
         elif isinstance(event, Started):
             self.pid = event.pid
         elif isinstance(event, Exit):
@@ -76,7 +76,7 @@ class ServerProcess:
         return () if event is None else (event,)
 
     def feed(self, data: Data) -> None:
-        """Send all of its standard input."""
+        """Send the whole standard input."""
         self._ask("POST", "/stdin?eof=true", data)
 
     def send_input(self, data: memoryview) -> memoryview:
@@ -93,23 +93,23 @@ class ServerProcess:
         return self.result is None
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         self._ask("POST", "/stdin?eof=true")
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size of its terminal."""
+        """Change the size of the terminal."""
         self._call("/resize", {"columns": columns, "rows": rows})
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the program."""
         self._call("/signal", {"signal": number})
 
     def kill(self) -> None:
-        """Kill it, with everything that it has started."""
+        """Kill the program and all processes that it has started."""
         self._ask("DELETE", "")
 
     def give_up(self) -> None:
-        """Kill it; nobody will ask for it any more."""
+        """Kill the program; its result is not wanted any more."""
         if self.result is None:
             self.kill()
             self._feed.close()
@@ -119,7 +119,7 @@ class ServerProcess:
             try:
                 self._box.call("POST", self._path + path, body)
             except Gone:
-                pass  # it has ended; its events tell what became of it
+                pass  # it has ended; its events report how
 
     def _ask(self, method: str, path: str, data: Data = b"") -> None:
         if self.result is None:
@@ -130,7 +130,7 @@ class ServerProcess:
                 pass
 
     def _lost(self, problem: Gone) -> tuple[Event, ...]:
-        """Its sandbox is gone, and it with it; its output was told as it came."""
+        """End the program with its sandbox; its events already carried its output."""
         sign = next((sign for sign in _ENDS if sign in problem.message), "")
         error = _ENDS["ended by its owner"] if self._box.closed else _ENDS.get(sign, _LOST)
         code = 124 if error.kind == "timeout" else 128 + _SIGKILL
@@ -143,7 +143,7 @@ class ServerProcess:
 
 
 def _status(result: Result) -> int | None:
-    """The exit code, or minus the signal, as far as a result tells."""
+    """The exit code, or minus the signal, as far as the result shows it."""
     kind = None if result.error is None else result.error.kind
     if kind == "lost":
         return None

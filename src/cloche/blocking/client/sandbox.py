@@ -29,7 +29,7 @@ _REASONS = {"its time was up": "timeout", "it needed too much memory": "memory",
 
 
 class ServerSandbox:
-    """A sandbox on a server, made by us or by somebody else."""
+    """A sandbox on a server, made by this client or by another."""
 
     def __init__(self, server: Server, request: SandboxRequest, isolation: str, session: Session | None = None) -> None:
         options: Mapping[str, Any] = request.server_options
@@ -60,7 +60,7 @@ class ServerSandbox:
         self._sessions: ServerSessions | None = None
         self._checkpoints: ServerCheckpoints | None = None
 
-    # --- its parts
+    # --- parts
 
     @property
     def sessions(self) -> ServerSessions:
@@ -87,10 +87,10 @@ class ServerSandbox:
 
         return ServerPorts(self)
 
-    # --- its life
+    # --- lifetime
 
     def open(self) -> None:
-        """Have it made, or find the one that was named."""
+        """Create the sandbox, or connect to the one that was named."""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
         if not self._is_open:
@@ -114,50 +114,50 @@ class ServerSandbox:
         self._look_around()
 
     def _look_around(self) -> None:
-        """In a sandbox that somebody else has made, learn which contexts there are; a paused one does not answer."""
+        """List the contexts of a sandbox that another client has made; a paused one does not answer."""
         if self._is_strange and not self.paused and self._session is not None:
             self._is_strange = False
             self._session.refresh()
 
     def close(self) -> None:
-        """End it, and wait until nothing of it is left; one that was named lives on."""
+        """End the sandbox and wait until it is removed.  A sandbox that was named by its id lives on."""
         if self._is_guest:
             self._ended = self.closed = True
         else:
             self.kill()
 
     def kill(self) -> None:
-        """End it, also one that somebody else has made."""
+        """End the sandbox, even if another client has made it."""
         self._ended = self.closed = True
         if self.id is not None:
             self.server.call("DELETE", self.path(""), timeout=None)
 
     def let_go(self) -> None:
-        """End it, if it was made; the server clears away the rest."""
+        """End the sandbox, if it was made; the server removes the rest."""
         if self.id is not None and not self._ended:
             self.kill()
 
     def pause(self) -> None:
-        """Stop everything in it until `resume`."""
+        """Stop everything inside until `resume`."""
         self.call("POST", "/pause", safe=True)
         self.paused = True
 
     def resume(self) -> None:
-        """Let it go on where it was."""
+        """Continue a paused sandbox."""
         self.call("POST", "/resume", safe=True)
         self.paused = False
         self._look_around()
 
     def set_lifetime(self, seconds: float | None) -> None:
-        """Have it end by itself so long from now; None: as late as the server allows."""
+        """End the sandbox this many seconds from now; None: as late as the server allows."""
         self.call("PATCH", "", {"ttl": seconds}, safe=True)
 
     def usage(self) -> Usage:
-        """What it uses now."""
+        """Measure the resources that the sandbox uses now."""
         return shapes.usage(self.call("GET", "/usage"))
 
     def ended(self) -> str:
-        """Wait until it has ended; the reason, in a word."""
+        """Wait until the sandbox has ended; return the reason, as one word."""
         if self.id is None:
             if self.closed:
                 return "closed"
@@ -184,7 +184,7 @@ class ServerSandbox:
         return f"/v1/sandboxes/{self.id}{rest}"
 
     def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send a request, about this sandbox unless the path says otherwise; its answer, from JSON."""
+        """Send a request, by default about this sandbox; return its answer, from JSON."""
         self.open()
         return self.server.call(method, self._whole(path), body, **how)
 
@@ -201,7 +201,7 @@ class ServerSandbox:
         return Feed(self.server, answer)
 
     def post_soon(self, method: str, path: str) -> None:
-        """Send a request from where nothing can be awaited."""
+        """Send a request where nothing can be awaited."""
         if not self._ended:
             self.server.post(method, path)
 

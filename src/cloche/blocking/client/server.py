@@ -151,7 +151,7 @@ class Server:
                     sock.sendall(head)
                     sock.recv(1)  # by then the server has read the request
         except OSError:
-            pass  # nobody waits for the outcome
+            pass  # no caller waits for the outcome
 
     def done_with(self, answer: Answer) -> None:
         """Keep the connection of an answer for the next request; everything that matters of it has been read."""

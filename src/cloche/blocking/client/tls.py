@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/tls.py by scripts/blocking.py: edit that file instead.
-"""A connection that nobody on the way can read or change."""
+"""TLS for a connection to a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tls:
         self._lock = allocate_lock()  # one may send while another receives; never held while anything is waited for
 
     def shake_hands(self, timeout: float) -> None:
-        """Agree on the keys, and check who the server is."""
+        """Negotiate the keys, and check the server's certificate."""
         while True:
             with self._lock:
                 try:
@@ -35,7 +35,7 @@ class Tls:
             self._take(self._stream.receive(64 << 10, timeout))
 
     def receive(self, size: int, timeout: float | None = None) -> bytes:
-        """What has arrived, at most `size` bytes; nothing at the end.  TimeoutError when nothing comes."""
+        """Wait for at most `size` bytes; empty at the end.  TimeoutError when nothing comes."""
         while True:
             with self._lock:
                 try:
@@ -49,21 +49,21 @@ class Tls:
             self._take(self._stream.receive(256 << 10, timeout))
 
     def send(self, data: bytes, timeout: float | None = None) -> None:
-        """Send all of it."""
+        """Send all of the data."""
         self._stream.send(self.sealed(data), timeout)
 
     def sealed(self, data: bytes) -> bytes:
-        """What goes over the wire for it; for who sends it himself."""
+        """The encrypted bytes for some data, for a caller that sends them itself."""
         with self._lock:
             self._tls.write(data)
             return self._outgoing.read()
 
     def shut(self) -> None:
-        """Nothing more comes or goes; whoever waits for something wakes up."""
+        """Shut the connection down, and wake the tasks that wait for it."""
         self._stream.shut()
 
     def close(self) -> None:
-        """Close it; nobody may wait on it any more."""
+        """Close the connection; no task may wait for it any more."""
         self._stream.close()
 
     def _take(self, data: bytes) -> None:

@@ -50,7 +50,7 @@ def reply(box: HostSandbox, operation: Operation, about: str) -> dict[str, Any]:
 
 
 def call(box: HostSandbox, request: dict[str, Any], about: str) -> dict[str, Any]:
-    """Ask for something that is answered once."""
+    """Send a request that has a single answer."""
     operation = ask(box, request)
     try:
         return reply(box, operation, about)
@@ -67,7 +67,7 @@ def cancel(box: HostSandbox, operation: Operation) -> None:
 
 
 def forget(box: HostSandbox, operation: Operation) -> None:
-    """The same, from where nothing can be awaited."""
+    """The same where nothing can be awaited."""
     box.link.close(operation)
     box.link.post(frames.encode(operation.number, frames.CANCEL))
 
@@ -81,7 +81,7 @@ def decoded(payload: bytes) -> dict[str, Any]:
 
 
 def nonsense() -> SandboxFailed:
-    """The error for an answer that has not the form that it should have."""
+    """The error for a malformed answer."""
     return SandboxFailed("The sandbox's answer makes no sense.", hint="Make a new one.")
 
 

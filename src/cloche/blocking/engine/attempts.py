@@ -40,19 +40,19 @@ class HostTrial:
         self.result, self.files, self.variables = result, files, variables
 
     def keep(self) -> None:
-        """Let the context go on as the branch."""
+        """Continue the context as the branch."""
         self._box.checkpoints.replace(self._context, self._branch)
         self._box.checkpoints.went_on(self._before)
 
     def discard(self) -> None:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
         self._box.sessions.remove(self._branch)
         self._box.checkpoints.restore_files(self._before)
         self._box.checkpoints.remove(self._before)
 
 
 def attempt(box: HostSandbox, session: Session, context: ContextFacts, code: str, timeout: float | None) -> HostTrial:
-    """Run code in a branch of a context, and see what it changed."""
+    """Run code in a branch of a context, and return its changes."""
     before = box.checkpoints.take_pinned()
     branch: ContextFacts | None = None
     try:
@@ -79,7 +79,7 @@ def best_of(
     score: str | Callable[[Result], float],
     timeout: float | None,
 ) -> Best:
-    """Run candidates in branches of a context, and let it go on as the one with the highest score."""
+    """Run candidates in branches of a context, and continue it as the one with the highest score."""
     contest = Contest(box, session, context, score, timeout)
     if any(place in code for code in candidates for place in _ABSOLUTE):
         return contest.one_after_the_other(candidates)

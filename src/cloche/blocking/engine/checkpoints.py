@@ -43,7 +43,7 @@ class HostCheckpoints:
         return self._take(name)
 
     def take_pinned(self, *, files_only: bool = False) -> str:
-        """Make one for our own use, when nothing runs; its id."""
+        """Make a checkpoint for our own use, once nothing runs; return its id."""
         with self._session.quiet():
             taken = self._take("", files_only)
             self._pinned.add(taken.id)
@@ -74,7 +74,7 @@ class HostCheckpoints:
         del self._before_runs[:-_MOST_UNDONE]
 
     def restore(self, checkpoint: str) -> Restored:
-        """Make variables and files what they were; contexts made since are gone."""
+        """Bring variables and files back to their earlier state; contexts made since are removed."""
         answer = self._call({"method": "restore", "name": checkpoint})
         self._box.sessions.set(self._contexts[checkpoint])
         files = _check_files(answer, "Variables are what they were, but ")
@@ -83,7 +83,7 @@ class HostCheckpoints:
         return Restored(_dictionary(answer.get("lost")), restarted, files)
 
     def undo(self) -> Restored:
-        """Go back to before the last run."""
+        """Undo the last run."""
         if not self._undo:
             raise InvalidRun("This sandbox keeps no checkpoints of its runs.", hint="Make it with Sandbox(undo=True).")
         last = self._before_runs[-1] if self._before_runs else None
@@ -97,16 +97,16 @@ class HostCheckpoints:
         return restored
 
     def restore_files(self, checkpoint: str) -> None:
-        """Make the files what they were, and leave the variables."""
+        """Bring the files back to their earlier state; variables stay."""
         _check_files(self._call({"method": "restore", "name": checkpoint, **_FILES_ONLY}), "")
 
     def changes(self, checkpoint: str) -> FileChanges:
-        """What has changed in the files since."""
+        """The files that have changed since a checkpoint."""
         found = _dictionary((self._call({"method": "changes", "name": checkpoint})).get("changes"))
         return FileChanges(*(_names(found.get(kind)) for kind in ("created", "changed", "removed")))
 
     def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
-        """A new context that goes on from a checkpoint's variables, or from the live ones."""
+        """Make a new context that continues from the variables of a checkpoint, or from the live ones."""
         branch = self._box.sessions.new(source.language, source.cwd, {})
         branch.is_branch = True
         request = {"method": "branch", "context": source.id, "new": branch.id, "files": files, "name": checkpoint}
@@ -123,20 +123,20 @@ class HostCheckpoints:
         return branch
 
     def replace(self, context: ContextFacts, branch: ContextFacts) -> None:
-        """Let a context go on as one of its branches."""
+        """Continue a context as one of its branches."""
         with self._session.turn(context.id):
             self._call({"method": "replace context", "context": context.id, "by": branch.id, "name": ""})
         self._box.sessions.forget(branch.id)
 
     def remove(self, checkpoint: str) -> None:
-        """Forget a checkpoint; what only it held is freed."""
+        """Remove a checkpoint, and free the memory and disk space that only it used."""
         del self._by_id[checkpoint]
         del self._contexts[checkpoint]
         self._pinned.discard(checkpoint)
         self._call({"method": "forget checkpoint", "name": checkpoint})
 
     def went_on(self, before: str) -> None:
-        """An attempt was kept: that is a run, too."""
+        """Note that an attempt was kept, which counts as a run."""
         if self._undo:
             self._pinned.discard(before)
             self._before_runs.append(before)
@@ -144,7 +144,7 @@ class HostCheckpoints:
             self.remove(before)
 
     def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> HostTrial:
-        """Run code in a branch of a context, and see what it changes."""
+        """Run code in a branch of a context, and return its changes."""
         from cloche.blocking.engine.attempts import attempt
 
         return attempt(self._box, self._session, source, code, timeout)
@@ -156,13 +156,13 @@ class HostCheckpoints:
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> Best:
-        """Run candidates in branches of a context, and let it go on as the best."""
+        """Run candidates in branches of a context, and continue it as the best."""
         from cloche.blocking.engine.attempts import best_of
 
         return best_of(self._box, self._session, source, candidates, score, timeout)
 
     def list(self) -> list[CheckpointFacts]:
-        """All that the owner can see, oldest first."""
+        """List the owner's checkpoints, oldest first."""
         return [*self._seen()]
 
     def _seen(self) -> tuple[CheckpointFacts, ...]:

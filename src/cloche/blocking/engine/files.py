@@ -27,7 +27,7 @@ class HostFiles:
         self._box = box
 
     def write(self, path: str, data: Data, mode: int | None, append: bool) -> Entry:
-        """Write a file, and make the folders on the way."""
+        """Write a file, and make missing folders."""
         writer = self.writer(path, mode, append)
         try:
             writer.begin()
@@ -90,7 +90,7 @@ class HostFiles:
         return entry((self.call({"method": "stat", "path": path}, path)).get("entry"))
 
     def mkdir(self, path: str) -> bool:
-        """Make a folder and those on the way; False when it was there."""
+        """Make a folder and its parents; return False if it existed already."""
         return bool((self.call({"method": "mkdir", "path": path}, path)).get("created"))
 
     def rename(self, path: str, new_path: str) -> Entry:
@@ -110,7 +110,7 @@ class HostFiles:
         return HostWatcher(self._box, operation)
 
     def disk(self) -> dict[str, int]:
-        """The workspace's file system: total and free, in bytes and in files."""
+        """Measure the workspace's file system: total and free, in bytes and in files."""
         fields = self.call({"method": "disk"}, "/sandbox")
         try:
             return {name: int(fields[name]) for name in ("total", "free", "inodes", "inodes_free")}
@@ -131,7 +131,7 @@ class HostWatcher:
         self._waiting: deque[Change] = deque()
 
     def next_change(self, timeout: float | None) -> Change | None:
-        """The next change; None when there is none in time, or the sandbox has ended."""
+        """Wait for the next change; None if there is none in time, or when the sandbox has ended."""
         deadline = None if timeout is None else monotonic() + timeout
         while self._open or self._waiting:
             if self._waiting:
@@ -148,7 +148,7 @@ class HostWatcher:
         return None
 
     def drain(self) -> list[Change]:
-        """All changes so far that were not returned yet."""
+        """Return all changes so far that were not returned yet."""
         self._box.send(frames.encode(self._operation.number, frames.INPUT))
         is_all = not self._open
         while not is_all:

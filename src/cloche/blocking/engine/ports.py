@@ -26,11 +26,11 @@ class HostPorts:
         self._box = box
 
     def list(self) -> list[Port]:
-        """The ports on which something listens, in order."""
+        """List the ports on which servers listen, in order."""
         return _ports((self._box.files.call({"method": "ports"}, "ports")).get("ports"))
 
     def connect(self, port: int) -> HostTunnel:
-        """Connect to a server inside; close what this returns."""
+        """Connect to a server inside, and return the connection, which the caller must close."""
         operation = agent_requests.ask(self._box, {"method": "connect", "port": port})
         try:
             kind, _ = agent_requests.answer(self._box, operation, f"port {port}")
@@ -45,7 +45,7 @@ class HostPorts:
         return HostTunnel(self._box, operation)
 
     def wait(self, port: int, timeout: float | None) -> Port:
-        """Wait until something listens on a port, and can be connected to; Gone when nothing does in time."""
+        """Wait until a server on this port accepts connections; raise Gone if none does in time."""
         operation = agent_requests.ask(self._box, {"method": "wait for port", "port": port, "timeout": timeout})
         patience = None if timeout is None else timeout + agent_requests.ANSWER_S
         try:
@@ -62,7 +62,7 @@ class HostPorts:
 
 
 class HostTunnel:
-    """A connection to a server inside a sandbox; both ends may send at the same time, and neither is let run ahead."""
+    """A connection to a server inside a sandbox.  Both ends may send at the same time, under credit."""
 
     def __init__(self, box: HostSandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
@@ -70,7 +70,7 @@ class HostTunnel:
         self._waiting = 0  # how many wait for something to come, or for room; the last to leave lets it go
 
     def receive(self) -> bytes:
-        """What comes next, as soon as there is something; nothing (`b""`) at the end."""
+        """Wait for the next bytes; `b""` at the end."""
         while not self._ended and not self._closed:
             frame: tuple[int, bytes] = self._wait(self._box.link.receive)
             kind, payload = frame
@@ -83,7 +83,7 @@ class HostTunnel:
         return b""
 
     def send(self, data: memoryview) -> None:
-        """Send all of it; waits while the server does not read."""
+        """Send all of the data; wait while the server does not read."""
         rest = data
         if self._eof_sent or self._closed:
             raise Gone("This connection was closed for sending.", hint="Open another with ports.connect.")
@@ -91,13 +91,13 @@ class HostTunnel:
             rest = rest[self._send(rest) :]
 
     def send_eof(self) -> None:
-        """Nothing more comes from here; what the server still sends can be received."""
+        """End the sending direction; data from the server can still be received."""
         if not self._eof_sent and not self._closed and not self._operation.over:
             self._eof_sent = True
             self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
 
     def close(self) -> None:
-        """Close it, in both directions, at once."""
+        """Close the connection at once, in both directions."""
         if not self._closed:
             self._closed = True
             if not self._waiting:
@@ -121,7 +121,7 @@ class HostTunnel:
                 self._box.link.close(self._operation)
 
     def _send(self, data: memoryview) -> int:
-        """Send what may be sent of it in one frame; how much that was."""
+        """Send as much as one frame may carry; return the number of bytes."""
         room = self._wait(self._box.link.await_credit)
         if self._operation.over or self._closed:
             raise _reset()

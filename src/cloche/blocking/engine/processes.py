@@ -52,32 +52,32 @@ class HostProcess:
         self._built: float | None = None  # when it was ready to begin, if there was something to do before
         self._ended: float | None = None  # when it ended, if something beside it goes on
         self._deadline = _later(self._begin, limits.build_timeout_s if self.is_building else limits.timeout_s)
-        self._stopping: float | None = None  # when we lose patience, once it was asked to end
+        self._stopping: float | None = None  # the deadline for the end that was requested
         self._input: memoryview | None = None  # the rest of the input that was given as a whole
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._timed_out = False
-        self._first: tuple[Event, ...] = ()  # to be told before anything else
+        self._first: tuple[Event, ...] = ()  # to be reported before all others
         if building is not None and building.under_way:
             self._first = (events.Building(building.step),)
         self.is_output_cut = False
-        self.is_counted = True  # somebody wants to know what it used, also when all went well
+        self.is_counted = True  # whether its usage is wanted even after a success
         self.pid: int | None = None
         self.result: Result | None = None
         self.status: int | None = None  # once it has ended: its exit code, or minus its signal; None: with its sandbox
 
     @property
     def is_building(self) -> bool:
-        """Is it being built, and does not run yet?"""
+        """Whether the program is still being built."""
         return self._building is not None and self._building.under_way
 
     @property
     def number(self) -> int:
-        """The number of its operation, for requests to the agent about it."""
+        """The number of the operation, for requests to the agent about this program."""
         return self._operation.number
 
     def begin(self) -> None:
-        """Ask the agent for it."""
+        """Send the request to the agent."""
         try:
             frame = frames.encode_json(self._operation.number, frames.RUN, self._request)
         except ValueError:
@@ -89,7 +89,7 @@ class HostProcess:
         self._box.begin(frame)
 
     def advance(self) -> tuple[Event, ...]:
-        """Wait for one frame and act on it; the events that come of it."""
+        """Wait for one frame, act on it, and return the resulting events."""
         if self._first:
             first, self._first = self._first, ()
             return first
@@ -104,13 +104,13 @@ class HostProcess:
             return self._conclude(None, problem)
 
     def finish(self, stdin: Data | None) -> Result:
-        """Give it all its input, and wait for its end; nobody else listens."""
+        """Send all input and wait for the end; no other task reads events."""
         try:
             if stdin is not None:
                 self.feed(stdin)
             while self.result is None:
                 self.advance()
-        except BaseException:  # interrupted: nobody will ask for it any more, so it shall not go on
+        except BaseException:  # interrupted: its result is not wanted, so the program must not go on
             self.give_up()
             raise
         return self.result
@@ -118,12 +118,12 @@ class HostProcess:
     # --- its input, and its end on request
 
     def feed(self, data: Data) -> None:
-        """Send all of its standard input, as fast as it takes it, while its events are taken."""
+        """Send the whole standard input, as fast as it is read, while events are being taken."""
         self._input = memoryview(data)
         self._feed()
 
     def send_input(self, data: memoryview) -> memoryview:
-        """Send as much as is allowed in one frame; the rest."""
+        """Send as much as one frame may carry; return the rest."""
         if self._operation.input_credit <= 0:
             return data
         part = bytes(data[: min(frames.CHUNK, self._operation.input_credit)])
@@ -132,11 +132,11 @@ class HostProcess:
         return data[len(part) :]
 
     def has_room(self) -> bool:
-        """May input be sent now?"""
+        """Return whether input may be sent now."""
         return self._operation.input_credit > 0
 
     def await_room(self) -> bool:
-        """Wait until it takes more input, without taking its output from whoever follows it; False: it has ended."""
+        """Wait until the program takes more input, without reading its output; False: it has ended."""
         try:
             return self._box.link.await_credit(self._operation) > 0
         except Lost as problem:
@@ -144,23 +144,23 @@ class HostProcess:
             raise
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         self._send(frames.INPUT_END)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size of its terminal."""
+        """Change the size of the terminal."""
         self._send(frames.RESIZE, dumps({"columns": columns, "rows": rows}).encode())
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the program."""
         self._send(frames.SIGNAL, dumps({"signal": number}).encode())
 
     def kill(self) -> None:
-        """Kill it, with everything that it has started."""
+        """Kill the program and all processes that it has started."""
         self._send(frames.CANCEL)
 
     def give_up(self) -> None:
-        """Kill it without waiting; nobody will ask for it any more."""
+        """Kill the program without waiting; its result is not wanted any more."""
         if self.result is None:
             try:
                 self.kill()
@@ -180,14 +180,14 @@ class HostProcess:
                 self._input = None
                 self.close_stdin()
         except Gone:
-            self._input = None  # its events tell what became of the program
+            self._input = None  # its events report the end of the program
 
     def _forget(self) -> None:
         self._box.link.close(self._operation)
         if self._source is not None:
             self._box.programs.sources.pop(self._source, None)
 
-    # --- what the agent says
+    # --- frames from the agent
 
     def _take(self, kind: int, payload: bytes) -> tuple[Event, ...]:
         if kind in _STREAMS:
@@ -206,7 +206,7 @@ class HostProcess:
         return ()
 
     def _staged(self, building: ProgramBuild, stage: dict[str, Any]) -> tuple[Event, ...]:
-        """A step before the program is over, or the one beside it; or the program is, before that one."""
+        """Note that a build step has ended, or the checker, or the program before its checker."""
         step = building.step
         if stage.get("ended"):
             self._ended = monotonic()
@@ -237,10 +237,10 @@ class HostProcess:
         shown = data_kept if self._stop_at_output_limit else data
         return (Output(stream, shown),) if shown else ()
 
-    # --- how it ends
+    # --- the end
 
     def _stop(self) -> None:
-        """End it: by the agent if it still can, else by the wall."""
+        """End the program: through the agent if it still answers, otherwise through the wall."""
         if self._stopping is None:
             self._stopping = monotonic() + GRACE_S
             if not self._ends_sandbox:
@@ -263,7 +263,7 @@ class HostProcess:
         return ()
 
     def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> tuple[Event, ...]:
-        """The program has ended, or its sandbox has: gather what is known, judge it, and make the result."""
+        """Gather the facts about a program that has ended (or its sandbox has), judge them, and make the result."""
         now = self._ended or monotonic()
         if self._built is not None and end is not None:
             # That it was built and that it ended may have come at once: how long it ran, the agent knows better.
@@ -311,7 +311,7 @@ class HostProcess:
         return None
 
     def _facts(self, code: int, end: dict[str, Any], spent: Spent | None, lost: bool) -> Facts:
-        """What is known of its end, from inside and from outside."""
+        """The facts about the end of the program, from inside and from outside."""
         disk = end.get("disk") or {}
         tail = self._tail.decode(errors="replace")
         if self._building is not None and self.is_building:
@@ -332,7 +332,7 @@ class HostProcess:
         )
 
     def _used(self, end: dict[str, Any], spent: Spent | None) -> tuple[float, int]:
-        """CPU time and peak memory: as the wall saw them, if the sandbox was the program's alone."""
+        """CPU time and peak memory: measured by the wall, if the sandbox ran only this program."""
         cpu, peak = end.get("cpu", 0.0), end.get("peak", 0)
         if self._ends_sandbox and spent is not None:
             cpu = spent.cpu_time if spent.cpu_time is not None else cpu
@@ -367,11 +367,11 @@ class HostProcess:
         return displays(self._box, self._building.plan.display_folder, clear=not self._ends_sandbox)
 
     def _lacks_program(self) -> bool:
-        """Is it the program that was not found, and not the folder to run it in?"""
+        """Return whether the program was not found, as opposed to its working directory."""
         return not self._request.get("cwd") or (self._building is not None and not self._building.plan.run)
 
     def _not_started(self, failure: dict[str, Any]) -> tuple[Event, ...]:
-        """It never began."""
+        """Make the result of a program that was never started."""
         from cloche.engine import not_started  # only now: most do
 
         self._forget()

@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/program_cells.py by scripts/blocking.py: edit that file instead.
-"""A program that is run like a cell: what `box.run` does for languages that keep no variables from run to run."""
+"""Runs a program like a cell, for `box.run` with languages that have no sessions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ProgramCell:
             self._process.kill()
 
     def finish(self, stdin: Data | None) -> Result:
-        """Give it its input and wait for its end."""
+        """Send the input and wait for the end."""
         assert self._process is not None
         try:
             self.result = self._process.finish(stdin)
@@ -55,24 +55,24 @@ class ProgramCell:
         return self.result
 
     def feed(self, data: Data) -> None:
-        """All of its standard input."""
+        """Send the whole standard input."""
         assert self._process is not None
         self._process.feed(data)
 
     def write(self, data: Data) -> None:
-        """Write to its standard input; drops input that it will never read."""
+        """Write to the standard input; drop input that can never be read."""
         assert self._process is not None
         rest = memoryview(data)
         while rest and self._process.result is None and self._process.await_room():
             rest = self._process.send_input(rest)
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
         assert self._process is not None
         self._process.close_stdin()
 
     def next_event(self) -> CellEvent | None:
-        """The next event; None after the end."""
+        """Wait for the next event; None after the end."""
         assert self._process is not None
         while not self._ahead and self.result is None:
             try:
@@ -96,24 +96,24 @@ class ProgramCell:
         self._ahead.append(End(self.result))
 
     def interrupt(self) -> None:
-        """Stop it: a program keeps no variables, so it is killed."""
+        """Stop the program by killing it: it keeps no variables."""
         self._stopped = True
         if self._process is not None:
             self._process.kill()
 
     def abandon(self) -> None:
-        """Stop it, from where nothing can be awaited."""
+        """Stop the program where nothing can be awaited."""
         self.abandoned = True
         if not self.over and self._process is not None:
             self._box.link.post(frames.encode(self._process.number, frames.CANCEL))
 
     def is_neglected(self) -> bool:
-        """Is nobody there to end it?"""
+        """Return whether no task is there to end the program."""
         return not self.over and self.abandoned
 
 
 def _shortened(result: Result, keep: int) -> Result:
-    """The result with so many bytes of its output: its events have told all of it."""
+    """The result with the first bytes of its output, because its events already carry all of it."""
     out, err = result.stdout_bytes, result.stderr_bytes
     if len(out) <= keep and len(err) <= keep:
         return result

@@ -56,7 +56,7 @@ class HostSandbox:
         self._files: HostFiles | None = None
         self._programs: HostPrograms | None = None
 
-    # --- its parts
+    # --- parts
 
     @property
     def files(self) -> HostFiles:
@@ -83,10 +83,10 @@ class HostSandbox:
 
         return HostPorts(self)
 
-    # --- its life
+    # --- lifetime
 
     def open(self) -> None:
-        """Create it, unless it is there already."""
+        """Create the sandbox, unless it exists already."""
         self.create(b"")
 
     def create(self, first: bytes) -> bool:
@@ -108,12 +108,12 @@ class HostSandbox:
         return False
 
     def expect(self, command: FirstCommand) -> None:
-        """Ask for a sandbox in which this command waits already; too late once it is created."""
+        """Request a sandbox in which this command waits already.  Has no effect once the sandbox is created."""
         if self._hold is None:
             self._order = self._order.replace(first_command=command)
 
     def close(self) -> None:
-        """End it, with everything in it, and wait until nothing of it is left."""
+        """End the sandbox with everything in it, and wait until it is removed."""
         self._ended = self.closed = True
         if self._hold is not None:
             try:
@@ -128,32 +128,32 @@ class HostSandbox:
         self.close()
 
     def let_go(self) -> None:
-        """End it, and do not wait until its last traces are cleared away."""
+        """End the sandbox without waiting until it is removed."""
         self._ended = True
         if self._hold is not None:
             self._hold.abandon()
 
     def pause(self) -> None:
-        """Stop everything in it until `resume`."""
+        """Stop everything inside until `resume`."""
         self.open()
         assert self._hold is not None
         self._hold.pause()
         self.paused = True
 
     def resume(self) -> None:
-        """Let it go on where it was."""
+        """Continue a paused sandbox."""
         if self._hold is not None and self.paused:
             self._hold.resume()
             self.paused = False
 
     def set_lifetime(self, seconds: float | None) -> None:
-        """Have it end by itself so long from now; None: not before it is closed."""
+        """End the sandbox this many seconds from now; None: when it is closed."""
         self.open()
         assert self._hold is not None
         self._hold.set_lifetime(seconds)
 
     def usage(self) -> Usage:
-        """What it uses now."""
+        """Measure the resources that the sandbox uses now."""
         from cloche.model.result import Usage
 
         disk = self.files.disk()
@@ -167,7 +167,7 @@ class HostSandbox:
         )
 
     def ended(self) -> str:
-        """Wait until it has ended; the reason, in a word."""
+        """Wait until the sandbox has ended; return the reason, as one word."""
         if self._hold is None:
             if self.closed:
                 return "closed"
@@ -176,7 +176,7 @@ class HostSandbox:
         reason = self._hold.ended()
         return "closed" if self.closed and reason in ("lost", "failed") else reason
 
-    # --- the conversation with its agent
+    # --- messages to the agent
 
     def begin(self, frame: bytes) -> None:
         """Send the first frame of an operation; a sandbox that is not there yet is created with it."""
@@ -186,7 +186,7 @@ class HostSandbox:
         self.send(frame)
 
     def send(self, frame: bytes) -> None:
-        """Send frames to the agent; raises what became of the sandbox when it is gone."""
+        """Send frames to the agent; raise the reason if the sandbox is gone."""
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
         try:
@@ -195,15 +195,15 @@ class HostSandbox:
             self.explain_loss(problem)
 
     def explain_loss(self, problem: Exception) -> None:
-        """Raise why the agent does not answer."""
+        """Raise the reason why the agent does not answer."""
         spent = self.spent(final=True)
         reason = _REASONS.get(spent.reason, str(problem))
         raise Gone(f"The sandbox has ended: {reason}.", hint="Make a new one.") from problem
 
-    # --- what the wall has seen
+    # --- measurements of the wall
 
     def spent(self, final: bool) -> Spent:
-        """What it has used; `final` ends it."""
+        """The resources that the sandbox has used; `final` ends it."""
         assert self._hold is not None
         if final:
             self._ended = True
@@ -211,20 +211,20 @@ class HostSandbox:
         return self._hold.usage()
 
     def end(self) -> None:
-        """Have the wall kill it; what it used can still be asked for."""
+        """Let the wall kill the sandbox; its usage can still be read."""
         self.spent(final=True)
 
     def see(self, spent: Spent) -> None:
-        """Blame no later program for what has happened so far."""
+        """Note the wall's counts, so that no later program is blamed for them."""
         self.oom_kills_seen, self.refusals_seen = spent.oom_kills, spent.processes_refused
         self._is_seen, self.is_watched = True, spent.processes is not None
 
     def see_later(self) -> None:
-        """Note that something has run, and that nobody has asked the wall what it saw."""
+        """Note that code has run since the wall's counts were last read."""
         self._is_seen = False
 
     def catch_up(self) -> None:
-        """Before a program begins: ask the wall now, if nobody has."""
+        """Read the wall's counts before a program begins, unless they are current."""
         if not self._is_seen and self.is_watched and not self._ended:
             self.see(self.spent(final=False))
 

@@ -59,7 +59,7 @@ class HostSessions:
         return context
 
     def ensure(self, context: ContextFacts) -> None:
-        """Have the agent know a context in which no cell has run yet."""
+        """Create a context in the agent if no cell has run in it yet."""
         request = {"method": "create context", "context": context.id, "create": self._description(context)}
         try:
             self.call(request)
@@ -68,7 +68,7 @@ class HostSessions:
         self.keep(context)
 
     def remove(self, context: ContextFacts) -> None:
-        """End a context for good."""
+        """Remove a context."""
         self.forget(context.id)
         self.call({"method": "remove context", "context": context.id}, missing_is_fine=True)
 
@@ -82,7 +82,7 @@ class HostSessions:
             cell.interrupt()
 
     def history(self) -> list[Moment] | None:
-        """Nothing happens here that the front has not noted."""
+        """None: the front has noted everything itself."""
         return None
 
     def variables(self, context: str) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/transfers.py by scripts/blocking.py: edit that file instead.
-"""Files on their way into and out of a sandbox of this host, piece by piece."""
+"""Moves files into and out of a sandbox of this host, piece by piece."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class HostReader:
-    """A file on its way out."""
+    """A file that is being read from a sandbox."""
 
     def __init__(self, box: HostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
@@ -28,7 +28,7 @@ class HostReader:
         self.is_over = False
 
     def begin(self) -> int:
-        """Open the file; its size."""
+        """Open the file and return its size."""
         if self._operation is None:
             self._operation = agent_requests.ask(self._box, self._request)
         _, payload = self._next(self._operation)
@@ -39,7 +39,7 @@ class HostReader:
             raise agent_requests.nonsense() from problem
 
     def next(self) -> bytes:
-        """The next piece; nothing at the end, and when it is closed."""
+        """Wait for the next piece; empty at the end, and after `close`."""
         while not self.is_over:
             assert self._operation is not None
             kind, payload = self._next(self._operation)
@@ -48,7 +48,7 @@ class HostReader:
         return b""
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         if not self.is_over:
             self.is_over = True
             if self._operation is not None:
@@ -73,7 +73,7 @@ class HostReader:
 
 
 class HostWriter:
-    """A file on its way in: the agent puts it in its place when all of it is there."""
+    """A file that is being written: the agent puts it in its place when it is complete."""
 
     def __init__(self, box: HostSandbox, request: dict[str, Any]) -> None:
         self._box, self._request, self._path = box, request, str(request["path"])
@@ -81,7 +81,7 @@ class HostWriter:
         self.is_over = False
 
     def begin(self) -> None:
-        """Ask for it, unless that was done."""
+        """Open the file in the sandbox, unless that was done."""
         if self._operation is None:
             self._operation = agent_requests.ask(self._box, self._request)
 
@@ -93,13 +93,13 @@ class HostWriter:
             rest = rest[self._send(self._operation, rest) :]
 
     def finish(self) -> Entry:
-        """Put the file in its place; the entry that is there now."""
+        """Put the file in its place, and return its entry."""
         assert self._operation is not None
         self._box.send(frames.encode(self._operation.number, frames.INPUT_END))
         return entry((self._reply(self._operation)).get("entry"))
 
     def abort(self) -> None:
-        """Throw the pieces away, unless it is over."""
+        """Discard the pieces, unless the file is finished."""
         if not self.is_over:
             self.is_over = True
             if self._operation is not None:
@@ -111,7 +111,7 @@ class HostWriter:
             agent_requests.forget(self._box, self._operation)
 
     def _send(self, operation: Operation, data: memoryview) -> int:
-        """Send as much as is allowed in one frame; how much that was."""
+        """Send as much as one frame may carry; return the number of bytes."""
         try:
             room = self._box.link.await_credit(operation, monotonic() + agent_requests.ANSWER_S)
         except (Lost, TimeoutError) as problem:
@@ -135,7 +135,7 @@ class HostWriter:
 
 
 def entry(fields: Any) -> Entry:
-    """A file as the agent tells of it."""
+    """A file as the agent describes it."""
     try:
         target = fields.get("target")
         return Entry(
