@@ -79,7 +79,7 @@ class AsyncServerConnection:
         return bool(waiting.poll(0))
 
     def post(self, request: bytes) -> bool:
-        """Send a request from where nothing can be awaited, if there is room for it; nobody reads its answer."""
+        """Send a request where nothing can be awaited, if there is room for it; its answer is not read."""
         self._answer = AsyncAnswer(self)
         self._since = monotonic()
         data = self._stream.sealed(request) if isinstance(self._stream, AsyncTls) else request
@@ -127,7 +127,7 @@ class AsyncServerConnection:
         return self._closed
 
     def close(self) -> None:
-        """Close it; whoever waits for something on it wakes up, and then it is closed."""
+        """Wake the tasks that wait for the connection, then close it."""
         if not self._closed:
             self._closed = True
             if self._receiving:

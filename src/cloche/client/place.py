@@ -29,7 +29,7 @@ class AsyncServerPlace:
         return AsyncServerSandbox(self._server, request, self._isolation, session)
 
     def one_shot(self, job: Job) -> AsyncServerSandbox:
-        """A sandbox for one program, for whoever wants to talk with it while it runs."""
+        """A sandbox for one program, for callers that follow it while it runs."""
         request = SandboxRequest(job.limits, job.env, job.mounts)
         return AsyncServerSandbox(self._server, request, self._isolation)
 

@@ -54,7 +54,7 @@ class AsyncServerSandbox:
             "isolation": isolation,
         }
         self._idempotency_key = uuid4().hex
-        self._is_guest = self.id is not None  # somebody else has made it, and will end it
+        self._is_guest = self.id is not None  # another client has made it, and will end it
         self._is_open = self._ended = self.closed = self.paused = self._is_strange = False
         self._opening = AsyncLock()
         self.files, self.programs = AsyncServerFiles(self), AsyncServerPrograms(self)

@@ -160,7 +160,7 @@ class AsyncServer:
             answer.connection.close()
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the unused connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -313,7 +313,7 @@ def server_at(url: str, key: str) -> AsyncServer:
 
 
 def close_all() -> None:
-    """Close all connections that nobody uses; in a fork: our copies of those that belong to the parent."""
+    """Close all unused connections; in a fork: our copies of those that belong to the parent."""
     for known in _servers.values():
         known.close()
 

@@ -45,7 +45,7 @@ class CellDisplays:
         if kind == "error":
             self.error = message
         elif kind == "clear":
-            return Cleared()  # for whoever shows it live; the result keeps every plot
+            return Cleared()  # for clients that show it live; the result keeps every plot
         elif kind in ("result", "display"):
             return self._display(message)
         return None

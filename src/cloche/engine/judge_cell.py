@@ -99,7 +99,7 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
     if facts.status == "exit" and facts.code:
         return _exit(facts)
     if facts.status == "error":
-        return Error("runtime", "The code failed, and it cannot be told how.", _LOOK)
+        return Error("runtime", "The code failed for an unknown reason.", _LOOK)
     return None
 
 

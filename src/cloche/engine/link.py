@@ -1,7 +1,7 @@
 """The conversation with one agent: many operations on one stream, none of it believed.
 
-There is no reader in the background: whoever waits for a frame reads the stream, and hands frames for others to those
-who wait for them.  So a sandbox costs no task and no thread, and nothing is read that nobody waits for.
+There is no reader in the background: a task that waits for a frame reads the stream, and passes frames of others to the
+tasks that wait for them.  So a sandbox costs no task and no thread, and nothing is read before it is wanted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cloche.io.streams import AsyncStream
 from cloche.io.tasks import AsyncCondition, AsyncLock
 from cloche.wire import frames
 
-MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that nobody has taken yet
+MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that were not taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
 _LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; more memory than a little takes long to get
 STALLED_S = 30.0  # an agent that takes nothing for so long is lost
@@ -122,7 +122,7 @@ class AsyncLink:
         return operation.input_credit
 
     async def _wait(self, deadline: float | None) -> None:
-        """With the turn: wait for news of any operation, from the stream or from whoever reads it."""
+        """Wait for news of any operation, from the stream or the task that reads it.  The caller must have the turn."""
         if self._broken:
             raise Lost(self._broken)
         timeout = None if deadline is None else max(deadline - monotonic(), 0)
@@ -166,7 +166,7 @@ class AsyncLink:
             if operation.input_credit > frames.WINDOW:
                 raise frames.Garbled("more credit than was ever used")
             if operation.inbox and operation.inbox[-1][0] == frames.CREDIT:
-                return  # whoever waits for credit looks at the sum
+                return  # a task that waits for credit checks the sum
         elif kind in frames.BULK or kind == frames.EVENT:
             operation.allowance -= frames.cost(payload)
             if operation.allowance < 0:

@@ -297,7 +297,7 @@ class AsyncHostProcess:
         )
         self._forget()
         if self.is_building and err:
-            return Output("stderr", err), Exit(self.result)  # whoever listens sees what the compiler says
+            return Output("stderr", err), Exit(self.result)  # for readers of the events: the compiler's messages
         return (Exit(self.result),)
 
     async def _ask_wall(self, is_suspicious: bool) -> Spent | None:

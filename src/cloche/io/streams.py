@@ -44,7 +44,7 @@ class AsyncStream:
 
     async def readable(self) -> None:
         """Wait until there is something to receive, or the other end has closed it; nothing is read."""
-        copy = os.dup(self._socket.fileno())  # somebody may receive meanwhile, and a loop has one callback for each
+        copy = os.dup(self._socket.fileno())  # another task may receive, and a loop has one callback for each
         try:
             await _readable(copy)
         finally:
@@ -75,7 +75,7 @@ class AsyncStream:
         try:
             self._push()
         except OSError:
-            pass  # no room, or nobody there
+            pass  # no room, or the other end is gone
 
     def _queue(self, data: bytes) -> None:
         if self._rest:

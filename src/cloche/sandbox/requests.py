@@ -1,4 +1,4 @@
-"""Requests that the front sends to a backend: each is checked when it is made, and nobody checks it again."""
+"""Requests that the front sends to a backend: each is checked once, when it is made."""
 
 from __future__ import annotations
 

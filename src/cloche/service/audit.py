@@ -1,4 +1,4 @@
-"""The audit log: who did what to what, and when."""
+"""The audit log: each action with its key, its target and its time."""
 
 from __future__ import annotations
 

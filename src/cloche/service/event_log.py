@@ -54,7 +54,7 @@ class LogEntry:
 class EventLog:
     """Events, numbered from 1.
 
-    Past `most` characters the oldest events are dropped, and a reader who wanted them gets a Gap instead.
+    Past `most` characters the oldest events are dropped, and a reader that wanted them gets a Gap instead.
     `on_add` is called with every entry.
     """
 
@@ -74,7 +74,7 @@ class EventLog:
     # --- writing
 
     def add(self, event: LoggedEvent | Output, size: int = 0) -> None:
-        """Append an event; `size` for a caller who knows it."""
+        """Append an event; `size` is for callers that know it."""
         if isinstance(event, Output):
             event = self._characters.join(event)
         elif isinstance(event, _LAST):

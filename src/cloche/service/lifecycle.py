@@ -72,7 +72,7 @@ class Lifecycle:
         return live
 
     def get(self, identity: str) -> LiveSandbox | None:
-        """The living sandbox with this id, whoever owns it."""
+        """The living sandbox with this id, of any owner."""
         return self._live.get(identity)
 
     def owned_by(self, owner: str) -> list[LiveSandbox]:

@@ -62,7 +62,7 @@ class MeteredConnection:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Lets whoever has the token reach one port of a sandbox without a key."""
+    """Lets a client with the token reach one port of a sandbox without a key."""
 
     token: str
     caller: Caller

@@ -93,7 +93,7 @@ class Run:
         self._last = event
 
     async def ask(self, question: Callable[[int], LoggedEvent]) -> Any:
-        """Ask the client who follows this run, and wait for the answer; `question` gets the number of the call."""
+        """Send a question to the client that follows this run, and wait for the answer; `question` gets its number."""
         self._called += 1
         number = self._called
         future = self._calls[number] = asyncio.get_running_loop().create_future()

@@ -80,7 +80,7 @@ class ServerConnection:
         return bool(waiting.poll(0))
 
     def post(self, request: bytes) -> bool:
-        """Send a request from where nothing can be awaited, if there is room for it; nobody reads its answer."""
+        """Send a request where nothing can be awaited, if there is room for it; its answer is not read."""
         self._answer = Answer(self)
         self._since = monotonic()
         data = self._stream.sealed(request) if isinstance(self._stream, Tls) else request
@@ -128,7 +128,7 @@ class ServerConnection:
         return self._closed
 
     def close(self) -> None:
-        """Close it; whoever waits for something on it wakes up, and then it is closed."""
+        """Wake the tasks that wait for the connection, then close it."""
         if not self._closed:
             self._closed = True
             if self._receiving:

@@ -30,7 +30,7 @@ class ServerPlace:
         return ServerSandbox(self._server, request, self._isolation, session)
 
     def one_shot(self, job: Job) -> ServerSandbox:
-        """A sandbox for one program, for whoever wants to talk with it while it runs."""
+        """A sandbox for one program, for callers that follow it while it runs."""
         request = SandboxRequest(job.limits, job.env, job.mounts)
         return ServerSandbox(self._server, request, self._isolation)
 

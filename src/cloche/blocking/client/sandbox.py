@@ -53,7 +53,7 @@ class ServerSandbox:
             "isolation": isolation,
         }
         self._idempotency_key = uuid4().hex
-        self._is_guest = self.id is not None  # somebody else has made it, and will end it
+        self._is_guest = self.id is not None  # another client has made it, and will end it
         self._is_open = self._ended = self.closed = self.paused = self._is_strange = False
         self._opening = Lock()
         self.files, self.programs = ServerFiles(self), ServerPrograms(self)

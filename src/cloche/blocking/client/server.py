@@ -161,7 +161,7 @@ class Server:
             answer.connection.close()
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the unused connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -314,7 +314,7 @@ def server_at(url: str, key: str) -> Server:
 
 
 def close_all() -> None:
-    """Close all connections that nobody uses; in a fork: our copies of those that belong to the parent."""
+    """Close all unused connections; in a fork: our copies of those that belong to the parent."""
     for known in _servers.values():
         known.close()
 

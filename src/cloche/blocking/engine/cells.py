@@ -52,8 +52,8 @@ class HostCell:
         self._called = self._calling = self._recorded = 0  # calls so far; bytes of those under way, and of records
         self._tasks = Tasks()
         self.lost_before = False  # the kernel has ended since the last cell that anybody heard of
-        self._attended = False  # somebody waits for its next event
-        self.abandoned = False  # nobody will
+        self._attended = False  # whether a task waits for its next event
+        self.abandoned = False  # whether no task will wait for its events any more
         self.over = False  # nothing of it runs, or will run
         self.result: Result | None = None
 

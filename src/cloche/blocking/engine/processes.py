@@ -298,7 +298,7 @@ class HostProcess:
         )
         self._forget()
         if self.is_building and err:
-            return Output("stderr", err), Exit(self.result)  # whoever listens sees what the compiler says
+            return Output("stderr", err), Exit(self.result)  # for readers of the events: the compiler's messages
         return (Exit(self.result),)
 
     def _ask_wall(self, is_suspicious: bool) -> Spent | None:

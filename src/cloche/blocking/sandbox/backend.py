@@ -38,7 +38,7 @@ class Place(Protocol):
         """A sandbox for one program, which ends with it."""
 
     def run(self, job: Job) -> Result:
-        """Run a program that nobody watches, in one request, if the place takes whole jobs."""
+        """Run a program whose events are not wanted, in one request, if the place takes whole jobs."""
 
 
 class Block(Protocol):
@@ -292,7 +292,7 @@ class ProcessBackend(Protocol):
         """Kill it, with everything that it has started."""
 
     def give_up(self) -> None:
-        """Kill it without waiting; nobody will ask for it any more."""
+        """Kill the program without waiting; its result is not wanted any more."""
 
 
 class SessionsBackend(Protocol):
@@ -352,10 +352,10 @@ class Cell(Protocol):
         """Stop it; its variables stay, if it can."""
 
     def abandon(self) -> None:
-        """Stop it, from where nothing can be awaited; nobody will ask for it any more."""
+        """Stop the cell where nothing can be awaited; its result is not wanted any more."""
 
     def is_neglected(self) -> bool:
-        """Is nobody there to end it, although it should end?"""
+        """Return whether the cell should end and no task is there to end it."""
 
 
 class CheckpointsBackend(Protocol):
