@@ -15,10 +15,17 @@ from tests.waiting import eventually
 
 from cloche.walls.e2b import carrier
 
+_folders: list[Path] = []
+
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with those packages of E2B's client that we do not have: ours stay as they are."""
+    """A folder with those packages of E2B's client that we do not have: ours stay as they are.
+
+    There is one for all modules: when a test has imported the client, it no longer looks missing.
+    """
+    if _folders:
+        return _folders[0]
     folder = tmp_path_factory.mktemp("client")
     [packages] = install.python().parent.parent.glob("lib/python*/site-packages")
     ours = {each.name.lower().replace("-", "_") for each in distributions()}
@@ -27,6 +34,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
         is_missing = name.isidentifier() and not name.startswith("_") and find_spec(name) is None
         if is_missing or (path.suffix == ".dist-info" and path.name.partition("-")[0].lower() not in ours):
             (folder / path.name).symlink_to(path)
+    _folders.append(folder)
     return folder
 
 
