@@ -1,9 +1,9 @@
 # Generated from src/cloche/sandbox/backend.py by scripts/blocking.py: edit that file instead.
-"""What a backend is: everything that the front asks of the place where a sandbox lives.
+"""Defines a backend: the operations that the front needs from the place where a sandbox lives.
 
-`engine/` fulfils these protocols on this host, `client/` on a server.  A third backend, say a cluster of nodes, is one
-more place in places.py.  A backend gets arguments that are checked already.  Where an answer comes from inside a
-sandbox, the backend does not trust it.
+`engine/` implements these protocols on this host, `client/` on a server.  A third backend, say a cluster of nodes, is
+one more place in places.py.  A backend receives arguments that are checked already.  It does not trust an answer that
+comes from inside a sandbox.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 
 class Place(Protocol):
-    """Where sandboxes are made."""
+    """A place that makes sandboxes."""
 
-    takes_whole_jobs: bool  # can it run a program, with all that belongs to it, in one request?
+    takes_whole_jobs: bool  # whether the place runs a program, with its files and limits, in one request
 
     def sandbox(self, request: SandboxRequest, session: Session) -> Backend:
-        """A sandbox, which is not created before it is opened."""
+        """Return a sandbox, which is created when it is opened."""
 
     def one_shot(self, job: Job) -> Backend:
-        """A sandbox for one program, which ends with it."""
+        """Return a sandbox for one program; the sandbox ends with the program."""
 
     def run(self, job: Job) -> Result:
-        """Run a program whose events are not wanted, in one request, if the place takes whole jobs."""
+        """Run a program without following its events, in one request; only for places that take whole jobs."""
 
 
 class Block(Protocol):
-    """Something to be used in a `with` block."""
+    """An asynchronous `with` block."""
 
     def __enter__(self) -> None: ...
 
@@ -50,23 +50,23 @@ class Block(Protocol):
 
 
 class Session(Protocol):
-    """What a backend may ask of the front: the turns of the contexts are kept there."""
+    """The operations that a backend may call in the front, which keeps the turns of the contexts."""
 
     def quiet(self) -> Block:
-        """A `with` block in which nothing runs in any context."""
+        """Return a `with` block in which nothing runs in any context."""
 
     def turn(self, context: str) -> Block:
-        """A `with` block in which nothing else runs in one context."""
+        """Return a `with` block in which nothing else runs in one context."""
 
     def run_in(self, context: ContextFacts, code: str, timeout: float | None) -> Result:
         """Run a cell in a context, as the sandbox's owner would."""
 
     def refresh(self) -> None:
-        """Ask the backend which contexts and checkpoints there are."""
+        """Read the lists of contexts and checkpoints from the backend."""
 
 
 class Backend(Protocol):
-    """One sandbox: its life, and its parts."""
+    """One sandbox: its lifetime and its parts."""
 
     limits: Limits
     env: dict[str, str]
@@ -79,50 +79,50 @@ class Backend(Protocol):
 
     @property
     def files(self) -> FilesBackend:
-        """Its files."""
+        """The sandbox's files."""
 
     @property
     def ports(self) -> PortsBackend:
-        """The servers inside."""
+        """The servers inside the sandbox."""
 
     @property
     def programs(self) -> ProgramsBackend:
-        """Programs and commands."""
+        """The sandbox's programs and commands."""
 
     @property
     def sessions(self) -> SessionsBackend:
-        """Contexts and their cells."""
+        """The sandbox's contexts and their cells."""
 
     @property
     def checkpoints(self) -> CheckpointsBackend:
-        """Checkpoints, branches and attempts."""
+        """The sandbox's checkpoints, branches and attempts."""
 
     def open(self) -> None:
-        """Create it, or find it."""
+        """Create the sandbox, or connect to an existing one."""
 
     def close(self) -> None:
-        """End it, and wait until nothing of it is left; one that was only found lives on."""
+        """End the sandbox and wait until it is removed; a sandbox that was only connected to lives on."""
 
     def kill(self) -> None:
-        """End it, also one that was only found."""
+        """End the sandbox, even one that was only connected to."""
 
     def let_go(self) -> None:
-        """End it without waiting until nothing of it is left."""
+        """End the sandbox without waiting until it is removed."""
 
     def pause(self) -> None:
-        """Stop all its processes."""
+        """Stop all processes of the sandbox."""
 
     def resume(self) -> None:
-        """Let its processes go on."""
+        """Continue the processes of a paused sandbox."""
 
     def set_lifetime(self, seconds: float | None) -> None:
-        """Have it end by itself so long from now."""
+        """End the sandbox this many seconds from now; None: as late as the backend allows."""
 
     def usage(self) -> Usage:
-        """What it uses now."""
+        """Measure the resources that the sandbox uses now."""
 
     def ended(self) -> str:
-        """Wait until it has ended; the reason, in a word."""
+        """Wait until the sandbox has ended; return the reason, as one word."""
 
 
 class FilesBackend(Protocol):
@@ -134,22 +134,22 @@ class FilesBackend(Protocol):
     def writer(
         self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
     ) -> Writer:
-        """Write a file piece by piece."""
+        """Return a writer that writes a file piece by piece."""
 
     def reader(self, path: str, offset: int, length: int | None) -> Reader:
-        """Read a file piece by piece."""
+        """Return a reader that reads a file piece by piece."""
 
     def list(self, path: str, depth: int) -> Listing:
         """List a folder."""
 
     def stat(self, path: str) -> Entry:
-        """Describe what is at a path."""
+        """Describe the entry at a path."""
 
     def mkdir(self, path: str) -> bool:
-        """Make a folder; False when it was there."""
+        """Make a folder; return False if it existed already."""
 
     def rename(self, path: str, new_path: str) -> Entry:
-        """Rename or move."""
+        """Rename or move a file or folder."""
 
     def remove(self, path: str) -> None:
         """Remove a file or folder."""
@@ -158,50 +158,50 @@ class FilesBackend(Protocol):
         """Watch a folder."""
 
     def disk(self) -> dict[str, int]:
-        """Total and free, in bytes and in files."""
+        """Measure the file system: total and free, in bytes and in files."""
 
 
 class Reader(Protocol):
-    """A file on its way out; one that is forgotten is closed."""
+    """A file that is being read; a reader that is garbage-collected is closed."""
 
     is_over: bool
 
     def begin(self) -> int:
-        """Open the file; its size."""
+        """Open the file and return its size."""
 
     def next(self) -> bytes:
-        """The next piece; `b""` at the end, and when it is closed."""
+        """Wait for the next piece; `b""` at the end, and after `close`."""
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
 
 
 class Writer(Protocol):
-    """A file on its way in; one that is forgotten is aborted."""
+    """A file that is being written; a writer that is garbage-collected is aborted."""
 
     is_over: bool
 
     def begin(self) -> None:
-        """Ask for it, unless that was done."""
+        """Send the request, unless that was done already."""
 
     def write(self, data: Data) -> None:
-        """Send a piece, after `begin`."""
+        """Send a piece; call `begin` first."""
 
     def finish(self) -> Entry:
-        """Put the file in its place, after `begin`."""
+        """Put the file in its place; call `begin` first."""
 
     def abort(self) -> None:
-        """Throw the pieces away, unless it is over."""
+        """Discard the pieces, unless the file is finished."""
 
 
 class Watcher(Protocol):
     """Changes in a folder."""
 
     def next_change(self, timeout: float | None) -> Change | None:
-        """The next change; None when there is none in time, or the sandbox has ended."""
+        """Wait for the next change; None if there is none in time, or when the sandbox has ended."""
 
     def drain(self) -> list[Change]:
-        """All changes so far that were not returned yet."""
+        """Return all changes so far that were not returned yet."""
 
     def close(self) -> None:
         """Stop watching."""
@@ -211,29 +211,29 @@ class PortsBackend(Protocol):
     """Servers inside one sandbox."""
 
     def list(self) -> list[Port]:
-        """The ports on which something listens."""
+        """List the ports on which servers listen."""
 
     def connect(self, port: int) -> Tunnel:
-        """Connect to one."""
+        """Connect to a server inside."""
 
     def wait(self, port: int, timeout: float | None) -> Port:
-        """Wait for a server; Gone when none comes in time."""
+        """Wait until a server listens on this port; raise Gone if none does in time."""
 
 
 class Tunnel(Protocol):
-    """A connection to a server inside; one that is forgotten is closed."""
+    """A connection to a server inside; a tunnel that is garbage-collected is closed."""
 
     def receive(self) -> bytes:
-        """The next bytes; `b""` at the end."""
+        """Wait for the next bytes; `b""` at the end."""
 
     def send(self, data: memoryview) -> None:
-        """Send all of it."""
+        """Send all of the data."""
 
     def send_eof(self) -> None:
-        """Nothing more is sent."""
+        """End the sending direction."""
 
     def close(self) -> None:
-        """Close it in both directions."""
+        """Close the connection in both directions."""
 
 
 class ProgramsBackend(Protocol):
@@ -243,7 +243,7 @@ class ProgramsBackend(Protocol):
         """Run a program to its end."""
 
     def start_program(self, program: Program, stdin: Data | None = None) -> ProcessBackend:
-        """Start a program; `stdin` is all of its input, if it is known already."""
+        """Start a program; `stdin` is its whole input, if that is known already."""
 
     def run_command(self, command: Command, stdin: Data | None) -> Result:
         """Run a command to its end."""
@@ -253,7 +253,7 @@ class ProgramsBackend(Protocol):
 
 
 class ProcessBackend(Protocol):
-    """A program under way; the front calls `advance` from one task at a time."""
+    """A running program; the front calls `advance` from one task at a time."""
 
     pid: int | None
     result: Result | None
@@ -262,34 +262,34 @@ class ProcessBackend(Protocol):
 
     @property
     def is_building(self) -> bool:
-        """Is it being built, and does not run yet?"""
+        """Whether the program is still being built."""
 
     def advance(self) -> tuple[Event, ...]:
-        """Wait for the next thing that happens; the events that come of it, if any."""
+        """Wait until something happens, and return the resulting events, if any."""
 
     def feed(self, data: Data) -> None:
-        """All of its standard input; sent while its events are taken."""
+        """Set the whole standard input, which is sent while events are being taken."""
 
     def send_input(self, data: memoryview) -> memoryview:
-        """Send some of the input; the rest.  Input that will never be read counts as sent."""
+        """Send some of the input and return the rest.  Input that the program will never read counts as sent."""
 
     def has_room(self) -> bool:
-        """Can input be sent now?"""
+        """Return whether input can be sent now."""
 
     def await_room(self) -> bool:
-        """Wait until input can be sent, without taking events; False when it has ended."""
+        """Wait until input can be sent, without taking events; return False if the program has ended."""
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size of its terminal."""
+        """Change the size of the terminal."""
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the program."""
 
     def kill(self) -> None:
-        """Kill it, with everything that it has started."""
+        """Kill the program and all processes that it has started."""
 
     def give_up(self) -> None:
         """Kill the program without waiting; its result is not wanted any more."""
@@ -299,91 +299,91 @@ class SessionsBackend(Protocol):
     """Contexts of one sandbox, and cells in them."""
 
     def cell(self, request: CellRequest) -> Cell:
-        """A cell, which has not begun."""
+        """Return a cell, which has not begun."""
 
     def create(self, language: str, cwd: str | None, env: dict[str, str]) -> ContextFacts:
-        """A new context."""
+        """Create a context."""
 
     def ensure(self, context: ContextFacts) -> None:
-        """Have a default context known though no cell has run in it."""
+        """Register a default context in which no cell has run yet."""
 
     def remove(self, context: ContextFacts) -> None:
-        """End a context for good."""
+        """Remove a context for good."""
 
     def restart(self, context: str) -> None:
         """End a context's kernel."""
 
     def interrupt(self, context: str | None, cells: Sequence[Cell]) -> None:
-        """Stop what runs in one context, or in all; `cells` are those of this process."""
+        """Stop the code that runs in one context, or in all; `cells` are the cells that this process has started."""
 
     def history(self) -> list[Moment] | None:
-        """All that has happened; None: exactly what the front has noted."""
+        """Return the whole history; None means that the front's own notes are complete."""
 
     def list(self) -> list[ContextFacts]:
-        """All contexts that are known."""
+        """List all known contexts."""
 
 
 class Cell(Protocol):
-    """A cell under way.  Whoever takes its events also carries it on: time limits, calls of tools."""
+    """A running cell.  The task that takes its events also enforces its time limits and answers its calls of tools."""
 
     result: Result | None
-    over: bool  # nothing of it runs, or ever will
-    lost_before: bool  # the kernel has ended since the last cell that anybody heard of
+    over: bool  # no code of the cell runs, or will run
+    lost_before: bool  # the kernel has ended since the last cell whose result was reported
 
     def begin(self) -> None:
-        """Ask for it."""
+        """Send the request."""
 
     def feed(self, data: Data) -> None:
-        """All of its standard input; sent while its events are taken."""
+        """Set the whole standard input, which is sent while events are being taken."""
 
     def write(self, data: Data) -> None:
-        """More of its standard input."""
+        """Write to the standard input."""
 
     def close_stdin(self) -> None:
-        """Close its standard input."""
+        """Close the standard input."""
 
     def next_event(self) -> CellEvent | None:
-        """The next event; None after the end."""
+        """Wait for the next event; None after the end."""
 
     def finish(self, stdin: Data | None) -> Result:
-        """Give it its input, and wait for its end."""
+        """Send the input and wait for the end."""
 
     def interrupt(self) -> None:
-        """Stop it; its variables stay, if it can."""
+        """Stop the cell; variables stay if the kernel can be interrupted."""
 
     def abandon(self) -> None:
-        """Stop the cell where nothing can be awaited; its result is not wanted any more."""
+        """Stop the cell from code that cannot await; its result is not wanted any more."""
 
     def is_neglected(self) -> bool:
         """Return whether the cell should end and no task is there to end it."""
 
 
 class CheckpointsBackend(Protocol):
-    """Checkpoints of one sandbox.  Nothing runs in any context while one is taken or restored: the front sees to it."""
+    """Checkpoints of one sandbox.  The front makes sure that no context runs code while one is taken or restored."""
 
     def take(self, name: str) -> CheckpointFacts:
-        """Make a checkpoint; an old one without a name may have to go for it."""
+        """Make a checkpoint; the oldest one without a name may be removed to make room."""
 
     def remember(self, quiet: Callable[[], Block]) -> None:
-        """Before a run that `undo` may take back: make a checkpoint, unless that happens by itself."""
+        """Make a checkpoint before a run that `undo` may take back, unless the backend makes one by itself."""
 
     def restore(self, checkpoint: str) -> Restored:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
 
     def undo(self) -> Restored:
-        """Go back to before the last run."""
+        """Undo the last run."""
 
     def branch(self, checkpoint: str | None, source: ContextFacts, files: str) -> ContextFacts:
-        """A new context that goes on from a checkpoint, or from the live variables of a context."""
+        """Create a context that continues from a checkpoint, or from the live variables of a context."""
 
     def remove(self, checkpoint: str) -> None:
-        """Forget a checkpoint."""
+        """Remove a checkpoint."""
 
     def list(self) -> list[CheckpointFacts]:
-        """All checkpoints, oldest first."""
+        """List all checkpoints, oldest first."""
 
     def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> Trial:
-        """Run code in a branch of a context, and see what it changes."""
+        """Run code in a branch of a context, and return its changes."""
 
     def best_of(
         self,
@@ -392,7 +392,7 @@ class CheckpointsBackend(Protocol):
         score: str | Callable[[Result], float],
         timeout: float | None,
     ) -> Best:
-        """Run candidates in branches of a context, and let it go on as the best."""
+        """Run candidates in branches of a context, and continue it as the best."""
 
 
 class Trial(Protocol):
@@ -403,7 +403,7 @@ class Trial(Protocol):
     variables: VariableChanges
 
     def keep(self) -> None:
-        """Let the context go on as the branch."""
+        """Continue the context as the branch."""
 
     def discard(self) -> None:
-        """Make variables and files what they were."""
+        """Bring variables and files back to their earlier state."""
