@@ -1,4 +1,4 @@
-"""The steps from source to process: what compilers and checkers say, how long they take, and which of them fails."""
+"""The steps from source to process: the messages of compilers and checkers, their time, and the step that fails."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from cloche.languages.language import Language, Plan, Project
 
-CHECK_S = 20.0  # for a checker to finish after the program has
+CHECK_S = 20.0  # time for a checker to finish after the program has ended
 MAX_DIAGNOSTICS = 500
 _MAX_MESSAGE = 4000
 
 
 class ProgramBuild:
-    """The steps before a program, and the one beside it."""
+    """The build steps before a program, and the checker beside it."""
 
     patience = CHECK_S
 
@@ -26,21 +26,21 @@ class ProgramBuild:
         self.language, self._project, self.plan = language, project, plan
         self._left = len(plan.before)
         self.diagnostics: list[Diagnostic] = []
-        self.output = ""  # of the step that failed, or the last
+        self.output = ""  # output of the step that failed, or of the last step
         self.cpu, self.peak = 0.0, 0
 
     @property
     def under_way(self) -> bool:
-        """Is there still a step to do before the program?"""
+        """Whether a step remains before the program."""
         return self._left > 0
 
     @property
     def step(self) -> str:
-        """The name of the step that is being done."""
+        """The name of the current step."""
         return self.plan.before[-self._left].name if self._left else ""
 
     def request(self) -> dict[str, Any]:
-        """The steps, as fields of the request to the agent."""
+        """Return the steps, as fields of the request to the agent."""
         fields: dict[str, Any] = {}
         if self.plan.before:
             fields["before"] = [_step(step) for step in self.plan.before]
@@ -49,7 +49,7 @@ class ProgramBuild:
         return fields
 
     def take(self, stage: dict[str, Any]) -> None:
-        """Take note of a step that is over."""
+        """Note that a step has ended."""
         output, code = str(stage.get("output", "")), int(stage.get("code", 0))
         self.cpu += float(stage.get("cpu", 0.0))
         self.peak = max(self.peak, int(stage.get("peak", 0)))
@@ -66,7 +66,7 @@ class ProgramBuild:
         self.diagnostics.append(Diagnostic("", 0, 0, f"The check was stopped after {seconds(CHECK_S)}.", "warning"))
 
     def judge(self, facts: Facts, limits: Limits) -> Error | None:
-        """The error of a step before the program."""
+        """Return the error of a step before the program, if one failed."""
         error = judge(self._for_want_of_memory(facts), limits.replace(timeout_s=limits.build_timeout_s))
         if error is None:
             return None
@@ -89,7 +89,7 @@ class ProgramBuild:
         )
 
     def _for_want_of_memory(self, facts: Facts) -> Facts:
-        """A compiler that runs in its language's own machine may say itself that memory was short."""
+        """Add a compiler's own message about missing memory: some run in a virtual machine with a limit of its own."""
         failure = self.language.explain(self.output) if self.language.explain is not None else None
         if failure is None:
             return facts
@@ -97,7 +97,7 @@ class ProgramBuild:
         return facts.replace(explained=trace) if is_out_of_memory(trace) else facts
 
     def explain(self, facts: Facts) -> Facts:
-        """The facts, with the explanation that the program's own standard error gives of its failure."""
+        """Add the explanation of a failure that the program's own standard error gives."""
         if facts.exit_code == 0 or self.language.explain is None:
             return facts
         failure = self.language.explain(facts.stderr_tail)

@@ -1,4 +1,4 @@
-"""The displays of a cell: messages put together from their pieces; none is believed, and all are bounded."""
+"""Assembles the displays of a cell from their pieces.  The kernel is not trusted, so every size has a limit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_DISPLAYS = 1000  # of one cell
-MAX_DISPLAYED = 64 << 20  # bytes of all that one cell displays
-MAX_VALUES = 2_000_000  # in all of that: a list of empty lists takes twenty times the memory of its JSON
+MAX_DISPLAYS = 1000  # per cell
+MAX_DISPLAYED = 64 << 20  # bytes of all displays of one cell
+MAX_VALUES = 2_000_000  # values in all displays: a list of empty lists takes twenty times the memory of its JSON
 
 
 class CellDisplays:
@@ -20,18 +20,18 @@ class CellDisplays:
 
     def __init__(self) -> None:
         self._displays: list[Display] = []
-        self.error: dict[str, Any] | None = None  # the kernel's description of it
-        self.cut = False  # is something missing in the result?
-        self._message = bytearray()  # its pieces that have come so far
+        self.error: dict[str, Any] | None = None  # the kernel's description of the exception
+        self.cut = False  # whether the result lacks something
+        self._message = bytearray()  # the pieces of the current message so far
         self._size = self._values = 0
 
     @property
     def displays(self) -> list[Display]:
-        """Its displays in order, without places that were kept for an update which never came."""
+        """The displays in order, without placeholders for updates that never came."""
         return [shown for shown in self._displays if shown.mime]
 
     def take(self, piece: bytes) -> CellEvent | None:
-        """Take a piece of a message (its first byte is 1 for the last); the event, when the message is complete."""
+        """Take a piece of a message (its first byte is 1 for the last); return the event of a complete message."""
         self._size += len(piece)
         if self._size > MAX_DISPLAYED:
             self.cut = True
@@ -45,7 +45,7 @@ class CellDisplays:
         if kind == "error":
             self.error = message
         elif kind == "clear":
-            return Cleared()  # for clients that show it live; the result keeps every plot
+            return Cleared()  # for clients that show displays live; the result keeps every plot
         elif kind in ("result", "display"):
             return self._display(message)
         return None
@@ -59,7 +59,7 @@ class CellDisplays:
         try:
             message = loads(text.decode())
         except (ValueError, RecursionError):
-            return {}  # a kernel that talks nonsense harms its own results
+            return {}  # a kernel that sends malformed messages harms only its own results
         return message if isinstance(message, dict) else {}
 
     def _display(self, message: dict[str, Any]) -> CellEvent | None:
@@ -78,7 +78,7 @@ class CellDisplays:
         )
         if not is_update:
             self._displays.append(shown)
-            return Shown(shown) if data else None  # without, it keeps a place: display(display_id=True)
+            return Shown(shown) if data else None  # empty data reserves a place: display(display_id=True)
         for number, earlier in enumerate(self._displays):
             if earlier.display_id is not None and earlier.display_id == shown.display_id:
                 is_update = is_update and bool(earlier.mime)

@@ -7,8 +7,8 @@ from time import monotonic, time
 
 from cloche.model.result import Log
 
-MAX_LOGS = 50_000  # pieces that are kept apart
-_PIECE_S, _PIECE = 0.05, 16 << 10  # output so soon after the last joins its log entry, up to a size
+MAX_LOGS = 50_000  # log entries that are kept separately
+_PIECE_S, _PIECE = 0.05, 16 << 10  # output that comes this soon after the last piece joins its log entry, up to a size
 _decoder = getincrementaldecoder("utf-8")
 
 
@@ -16,12 +16,12 @@ class CellOutput:
     """Standard output and standard error of one cell."""
 
     def __init__(self, allowed: int, kept: int) -> None:
-        self._allowed, self._keep = allowed, kept  # bytes that may still come, and that may still be kept
+        self._allowed, self._keep = allowed, kept  # bytes that may still come, and bytes that may still be kept
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._decoders = {stream: _decoder("replace") for stream in self._kept}
         self._logs: list[Log] = []
         self._last = 0.0
-        self.cut = False  # is something missing in the result?
+        self.cut = False  # whether the result lacks something
 
     def allow(self, data: bytes) -> bytes:
         """Return the part of the data that the limit still allows."""
@@ -52,16 +52,16 @@ class CellOutput:
         self._last = now
 
     def bytes(self, stream: str) -> bytes:
-        """The part of a stream that was kept."""
+        """Return the part of a stream that was kept."""
         return bytes(self._kept[stream])
 
     def tail(self, stream: str, size: int) -> str:
-        """The end of the part of a stream that was kept."""
+        """Return the end of the part of a stream that was kept."""
         return bytes(self._kept[stream][-size:]).decode(errors="replace")
 
     def logs(self) -> tuple[Log, ...]:
-        """Both streams in order, once the cell is over."""
+        """Return both streams in order, once the cell is over."""
         for stream, decoder in self._decoders.items():
-            if rest := decoder.decode(b"", True):  # half a character
+            if rest := decoder.decode(b"", True):  # an incomplete character at the end
                 self._logs.append(Log(stream, rest, time()))
         return tuple(self._logs)

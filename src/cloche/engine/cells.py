@@ -1,4 +1,4 @@
-"""A cell under way on this host: sent to a context's kernel, listened to, ended in time, and judged."""
+"""A running cell on this host: sent to a context's kernel, followed, ended in time, and judged."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from cloche.sandbox.checks import Data
     from cloche.sandbox.tools import AsyncTools
 
-INTERRUPT_S = 2.0  # for code to yield to an interrupt before its kernel is ended
-MAX_CALLS = 1000  # of tools
+INTERRUPT_S = 2.0  # time for code to yield to an interrupt before its kernel is ended
+MAX_CALLS = 1000  # calls of tools per cell
 MAX_CALLING = 8 << 20  # bytes of the calls that wait for their answers
 MAX_RECORDED = 32 << 20  # bytes of calls and answers in the result
 _NEGLECT_S = 0.5
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
-_INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel when the code does not yield
+_INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel if the code does not yield
 
 
 class AsyncHostCell:
-    """One cell.  Whoever takes its events also keeps its time limit and answers its calls of tools."""
+    """One cell.  The task that takes its events also enforces its time limit and answers its calls of tools."""
 
     def __init__(
         self, box: AsyncHostSandbox, request: dict[str, Any], limits: Limits, tools: AsyncTools, keep: int
@@ -45,17 +45,17 @@ class AsyncHostCell:
         self._operation = box.link.open()
         self._begin = monotonic()
         self._deadline = None if limits.timeout_s is None else self._begin + limits.timeout_s
-        self._stopping = ""  # "", "interrupted", "killed", "ended": how far we have gone to stop it
-        self._why = ""  # "timeout", "output", "interrupt": and what for
+        self._stopping = ""  # "", "interrupted", "killed", "ended": the last step taken to stop the cell
+        self._why = ""  # "timeout", "output", "interrupt": the reason for stopping it
         self._input: memoryview | None = None
         self._output, self._displays = CellOutput(limits.output_bytes, keep), CellDisplays()
         self._calls: list[ToolCall] = []
-        self._called = self._calling = self._recorded = 0  # calls so far; bytes of those under way, and of records
+        self._called = self._calling = self._recorded = 0  # calls so far; bytes of open calls, and of recorded ones
         self._tasks = AsyncTasks()
-        self.lost_before = False  # the kernel has ended since the last cell that anybody heard of
-        self._attended = False  # whether a task waits for its next event
-        self.abandoned = False  # whether no task will wait for its events any more
-        self.over = False  # nothing of it runs, or will run
+        self.lost_before = False  # the kernel has ended since the last cell whose result was reported
+        self._attended = False  # whether a task waits for the next event
+        self.abandoned = False  # whether no task will wait for events any more
+        self.over = False  # no code of the cell runs, or will run
         self.result: Result | None = None
 
     async def begin(self) -> None:
@@ -102,7 +102,7 @@ class AsyncHostCell:
                 part, rest = rest[: self._room()], rest[self._room() :]
                 await self._send_input(part)
         except (Gone, Lost):
-            pass  # its events report the end of the code
+            pass  # the cell's events report the end of the code
 
     async def close_stdin(self) -> None:
         """Close the standard input."""
@@ -125,7 +125,7 @@ class AsyncHostCell:
         await self._tasks.cancel()
 
     def abandon(self) -> None:
-        """Stop the cell where nothing can be awaited.  The next task that wants the context takes its last events."""
+        """Stop the cell from code that cannot await.  The next task that wants the context takes its last events."""
         self.abandoned = True
         if not self.over and not self._stopping:
             self._stopping, self._why = "interrupted", "interrupt"
@@ -189,7 +189,7 @@ class AsyncHostCell:
         return Output(stream, allowed) if allowed else None
 
     async def _call(self, payload: bytes) -> None:
-        """The code calls a tool of its owner's."""
+        """Answer a call of one of the owner's tools."""
         try:
             request = frames.decode_json(payload)
         except frames.Garbled:
@@ -222,7 +222,7 @@ class AsyncHostCell:
         try:
             await self._send(frames.ANSWER, answer)
         except Gone:
-            pass  # no code waits for the answer any more
+            pass  # the code no longer waits for the answer
 
     # --- the end
 
@@ -234,7 +234,7 @@ class AsyncHostCell:
         await self._box.send(frames.encode(self._operation.number, kind, payload))
 
     def _room(self) -> int:
-        """Bytes of input that may be sent in one frame."""
+        """Return how many bytes of input one frame may carry now."""
         return min(frames.CHUNK, self._operation.input_credit)
 
     async def _send_input(self, part: memoryview) -> None:
@@ -250,10 +250,10 @@ class AsyncHostCell:
                 self._input = None
                 await self._send(frames.INPUT_END)
         except Gone:
-            self._input = None  # its events report the end of the code
+            self._input = None  # the cell's events report the end of the code
 
     async def _overdue(self) -> CellEvent | None:
-        """Time is up: interrupt it; then end its kernel; then the sandbox."""
+        """Act when the time is up: first interrupt the cell, then end its kernel, then end the sandbox."""
         if self._box.paused:
             self._deadline = monotonic() + GRACE_S
         elif not self._stopping:
@@ -269,7 +269,7 @@ class AsyncHostCell:
         return None
 
     async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> CellEvent:
-        """The cell has ended, or its kernel or sandbox has: gather what is known and judge it."""
+        """Gather and judge the facts after the cell, its kernel or its sandbox has ended."""
         duration = monotonic() - self._begin
         await self._tasks.cancel()
         kernel = (end or {}).get("kernel")
@@ -295,7 +295,7 @@ class AsyncHostCell:
         if spent is not None:
             self._box.see(spent)
         else:
-            self._box.see_later()  # to ask the wall would make every turn of a session slower
+            self._box.see_later()  # asking the wall here would make every turn of a session slower
         error = judge_cell(facts, self._limits)
         out, err = self._output.bytes("stdout"), self._output.bytes("stderr")
         count = kernel.get("count")
@@ -322,7 +322,7 @@ class AsyncHostCell:
         return End(self.result) if error is None else Failed(error)
 
     async def _refused(self, failure: dict[str, Any]) -> CellEvent:
-        """The agent could not even begin the cell."""
+        """Make the result of a cell that the agent could not begin."""
         number, message = failure.get("errno"), str(failure.get("message", ""))[:1000]
         self._close()
         if number == 38:
@@ -358,7 +358,7 @@ def _artifacts(files: Any) -> tuple[Artifact, ...]:
 
 
 def _remedy(language: object) -> str:
-    """How to install a language that is missing."""
+    """Return how to install a missing language."""
     from cloche import languages
     from cloche.languages.availability import remedy
 

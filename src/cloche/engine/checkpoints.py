@@ -1,4 +1,4 @@
-"""Checkpoints of a sandbox of this host: the agent copies variables and files; here is which there are."""
+"""Checkpoints of a sandbox of this host: the agent copies variables and files; this module keeps the list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
     from cloche.sandbox.backend import AsyncSession
 
-_MOST_UNDONE = 60  # runs that can be undone
+_MOST_UNDONE = 60  # most runs that can be undone
 _FILES_ONLY = {"contexts": False}
 
 
@@ -29,20 +29,20 @@ class AsyncHostCheckpoints:
     def __init__(self, box: AsyncHostSandbox, session: AsyncSession, most: int, undo: bool) -> None:
         self._box, self._session, self._most, self._undo = box, session, most, undo
         self._by_id: dict[str, CheckpointFacts] = {}
-        self._contexts: dict[str, tuple[ContextFacts, ...]] = {}  # by checkpoint: those that there were
-        self._pinned: set[str] = set()  # for our own use, neither listed nor counted
+        self._contexts: dict[str, tuple[ContextFacts, ...]] = {}  # by checkpoint: the contexts that existed then
+        self._pinned: set[str] = set()  # checkpoints for internal use, neither listed nor counted
         self._made = 0
-        self._before_runs: list[str | ClocheError] = []  # what `undo` goes back to, or why it cannot
+        self._before_runs: list[str | ClocheError] = []  # per run: a checkpoint for `undo`, or why there is none
 
     async def take(self, name: str) -> CheckpointFacts:
-        """Make a checkpoint; an old one without a name may have to go for it."""
+        """Make a checkpoint; an old one without a name may be removed to make room."""
         if name and any(name == known.name for known in self._by_id.values()):
             raise InvalidRun(f"There is a checkpoint {name!r} already.", hint="Remove it, or choose another name.")
         await self._make_room()
         return await self._take(name)
 
     async def take_pinned(self, *, files_only: bool = False) -> str:
-        """Make a checkpoint for our own use, once nothing runs; return its id."""
+        """Make a checkpoint for internal use, once nothing runs; return its id."""
         async with self._session.quiet():
             taken = await self._take("", files_only)
             self._pinned.add(taken.id)
@@ -55,7 +55,7 @@ class AsyncHostCheckpoints:
             answer = await self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
         except ClocheError:
             raise
-        except BaseException:  # we are called off, and the agent does not know
+        except BaseException:  # this task was cancelled, and the agent does not know that
             self._post({"method": "forget checkpoint", "name": identity})
             raise
         taken = self._by_id[identity] = CheckpointFacts(identity, name, time(), _dictionary(answer.get("lost")))
@@ -63,7 +63,7 @@ class AsyncHostCheckpoints:
         return taken
 
     async def remember(self, quiet: Callable[[], Any]) -> None:
-        """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""
+        """Make a checkpoint for `undo`.  Without room for one the code still runs: it may be there to free space."""
         try:
             await self._make_room()
             async with quiet():
@@ -100,7 +100,7 @@ class AsyncHostCheckpoints:
         _check_files(await self._call({"method": "restore", "name": checkpoint, **_FILES_ONLY}), "")
 
     async def changes(self, checkpoint: str) -> FileChanges:
-        """The files that have changed since a checkpoint."""
+        """List the files that have changed since a checkpoint."""
         found = _dictionary((await self._call({"method": "changes", "name": checkpoint})).get("changes"))
         return FileChanges(*(_names(found.get(kind)) for kind in ("created", "changed", "removed")))
 
@@ -135,7 +135,7 @@ class AsyncHostCheckpoints:
         await self._call({"method": "forget checkpoint", "name": checkpoint})
 
     async def went_on(self, before: str) -> None:
-        """Note that an attempt was kept, which counts as a run."""
+        """Count a kept attempt as a run that can be undone."""
         if self._undo:
             self._pinned.discard(before)
             self._before_runs.append(before)

@@ -1,4 +1,4 @@
-"""Files with everything that there is to know of them: for doors whose clients expect more than `box.files` tells."""
+"""Complete descriptions of files, for doors whose clients expect more details than `box.files` gives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cloche.sandbox.checks import checked_path
 from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.wire import frames
 
-MAX_LISTING = 64 << 20  # bytes of one listing, on its way here
+MAX_LISTING = 64 << 20  # bytes of one listing in transit
 
 
 async def describe(box: AsyncSandbox, path: str) -> Details:
@@ -28,13 +28,13 @@ async def make_folder(box: AsyncSandbox, path: str) -> tuple[bool, Details]:
 
 
 async def move(box: AsyncSandbox, path: str, new_path: str) -> Details:
-    """Rename or move a file or folder; its details."""
+    """Rename or move a file or folder, and return its details."""
     answer = await _call(box, path, method="rename", path=checked_path(path), new_path=checked_path(new_path))
     return _details(answer.get("entry"))
 
 
 async def listing(box: AsyncSandbox, path: str, depth: int) -> list[Details]:
-    """Everything in a folder and below it, or an error."""
+    """List everything in a folder and below it, or raise an error."""
     host = on_this_host(box)
     request = {"method": "list", "path": checked_path(path), "depth": depth, "details": True, "most": MAX_LISTING}
     operation = await agent_requests.ask(host, request)

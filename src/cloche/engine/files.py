@@ -1,4 +1,4 @@
-"""Files of a sandbox of this host: every operation is carried out by the agent, inside the wall."""
+"""Files of a sandbox of this host: the agent carries out every operation, inside the wall."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AsyncHostFiles:
         in_place: bool = False,
         attributes: dict[str, str] | None = None,
     ) -> AsyncHostWriter:
-        """Write a file piece by piece."""
+        """Return a writer that writes a file piece by piece."""
         request: dict[str, Any] = {"method": "write", "path": path, "mode": mode, "append": append}
         if in_place:
             request["in_place"] = True
@@ -53,7 +53,7 @@ class AsyncHostFiles:
         return AsyncHostWriter(self._box, request)
 
     async def read(self, path: str, length: int | None = None) -> bytes:
-        """The contents of a file, or their beginning."""
+        """Read the contents of a file, or their beginning."""
         reader = self.reader(path, 0, length)
         parts = []
         try:
@@ -65,11 +65,11 @@ class AsyncHostFiles:
         return b"".join(parts)
 
     def reader(self, path: str, offset: int, length: int | None) -> AsyncHostReader:
-        """Read a file piece by piece."""
+        """Return a reader that reads a file piece by piece."""
         return AsyncHostReader(self._box, {"method": "read", "path": path, "offset": offset, "length": length})
 
     async def list(self, path: str, depth: int = 1) -> Listing:
-        """The entries of a folder, and with `depth` those of the folders below it."""
+        """List the entries of a folder, and with `depth` those of the folders below it."""
         operation = await agent_requests.ask(self._box, {"method": "list", "path": path, "depth": depth})
         listing = Listing()
         try:
@@ -85,7 +85,7 @@ class AsyncHostFiles:
             self._box.link.close(operation)
 
     async def stat(self, path: str) -> Entry:
-        """The entry at a path."""
+        """Describe the entry at a path."""
         return entry((await self.call({"method": "stat", "path": path}, path)).get("entry"))
 
     async def mkdir(self, path: str) -> bool:
@@ -117,7 +117,7 @@ class AsyncHostFiles:
             raise agent_requests.nonsense() from problem
 
     async def call(self, request: dict[str, Any], about: str) -> dict[str, Any]:
-        """Ask the agent for something that is answered once; errors begin with `about`."""
+        """Send the agent a request that has a single answer; errors begin with `about`."""
         return await agent_requests.call(self._box, request, about)
 
 

@@ -1,4 +1,4 @@
-"""The backend of a sandbox that a caller has, for features that only sandboxes of this host have."""
+"""Finds the backend behind a sandbox object, for features that only sandboxes of this host have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cloche.sandbox.sandbox import AsyncSandbox
 
 
 def on_this_host(box: AsyncSandbox) -> AsyncHostSandbox:
-    """The sandbox as the engine has it."""
+    """Return the engine's object for a sandbox of this host."""
     if not isinstance(box.backend, AsyncHostSandbox):
         raise InvalidRun("Only a sandbox of this host can do that.", hint='Make it with url="".')
     return box.backend

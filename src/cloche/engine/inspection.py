@@ -1,4 +1,4 @@
-"""A look into a session of this host: its variables, and the files that have changed since a checkpoint."""
+"""Inspects a session of this host: its variables, and the files that have changed since a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cloche.sandbox.sandbox import AsyncSandbox
 
 
 async def variables(box: AsyncSandbox, context: AsyncContext) -> dict[str, dict[str, Any]]:
-    """The variables of a Python context: type, size, beginning ("shown") and digest of each, by name."""
+    """Return the variables of a Python context by name: type, size, beginning ("shown") and digest of each."""
     return await on_this_host(box).sessions.variables(context.id)
 
 
 async def changes(box: AsyncSandbox, checkpoint: AsyncCheckpoint) -> FileChanges:
-    """The files that have changed since a checkpoint."""
+    """Return the files that have changed since a checkpoint."""
     return await on_this_host(box).checkpoints.changes(checkpoint.id)

@@ -1,4 +1,4 @@
-"""Decides why a program failed: from the facts to the kind of error, a sentence, and advice."""
+"""Decides why a program failed: turns the facts into a kind of error, a message, and advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from re import Match
 
-# Messages of programs that may not start another process or thread, where no control group counts them.
+# Messages of programs that could not start another process or thread, for hosts where no control group counts them.
 _NO_MORE_PROCESSES = (
     "can't start new thread",
     "BlockingIOError: [Errno 11] Resource temporarily unavailable",
@@ -18,7 +18,7 @@ _NO_MORE_PROCESSES = (
     "fork: Resource temporarily unavailable",
     "Cannot fork",
 )
-# Last messages of programs without memory, where no exception tells more: C libraries, Bash, Ruby, Tcl and Java.
+# Last messages of programs that ran out of memory without an exception: C libraries, Bash, Ruby, Tcl and Java.
 _NO_MORE_MEMORY = (
     "Cannot allocate memory",
     "alloc: cannot allocate ",
@@ -26,26 +26,26 @@ _NO_MORE_MEMORY = (
     "out of memory",
     "insufficient memory for the Java Runtime Environment",
 )
-_AT_THE_END = 2000  # characters of standard error
+_AT_THE_END = 2000  # characters of standard error in which these messages count
 SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _HEADER = "Traceback (most recent call last):"
 _GROUP = f"  + Exception Group {_HEADER}"
-# A traceback that begins right after output without a line's end; its frames show that it is not a quotation.
+# A traceback that begins after output without a newline.  Its frames show that it is not a quotation.
 _TELLING = r"Traceback \(most recent call last\):\n  "
 _WITHIN_A_LINE = rf'(?<=[^\n])({_TELLING}File "|  \+ Exception Group {_TELLING}\| )'
-_MAX_HEADERS = 32  # of tracebacks that are tried: a program can print thousands, and others wait meanwhile
+_MAX_HEADERS = 32  # headers that are tried: a program can print thousands, and other tasks wait meanwhile
 # The end of a traceback: the exception's class, with its module unless it is a builtin, and its message.
 _RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
 _SIGINT = 2
-_SIGABRT = 6  # programs in C, C++ and others end so after an error that their language explains
-_REPORT = 5  # lines at its end that sum up what unittest has found
-TAIL = 256 << 10  # of standard error, where a traceback is looked for
+_SIGABRT = 6  # programs in C, C++ and others end with it after an error that their language explains
+_REPORT = 5  # lines at the end of standard error in which unittest sums up its findings
+TAIL = 256 << 10  # bytes of standard error that are searched for a traceback
 
 
 class Facts(Plain):
     """The facts about a program that has ended."""
 
-    exit_code: int  # negative: the signal
+    exit_code: int  # a negative number is the signal
     stderr_tail: str = ""
     timed_out: bool = False
     output_cut: bool = False
@@ -56,13 +56,13 @@ class Facts(Plain):
     disk_free: int | None = None
     inodes_free: int | None = None
     is_python: bool = False
-    refused: tuple[str, ...] = ()  # system calls that the wall refused meanwhile
-    explained: Traceback | None = None  # its language's explanation of its standard error
-    is_syntax: bool = False  # and it says that the program never began
+    refused: tuple[str, ...] = ()  # system calls that the wall refused during the run
+    explained: Traceback | None = None  # the language's explanation of the standard error
+    is_syntax: bool = False  # the explanation says that the program never began
 
 
 def judge(facts: Facts, limits: Limits) -> Error | None:
-    """The error, or None when all is well."""
+    """Return the error, or None for a success."""
     if facts.timed_out or facts.reason == "timeout":
         return Error(
             "timeout",
@@ -85,8 +85,8 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         )
     if facts.exit_code == 0:
         return None
-    # Python ends so after an exception (120: its last output could not be written either).  With another code, a
-    # traceback that it printed earlier is not why it ended.
+    # Python exits with these codes after an exception (120: its last output could not be written either).  With another
+    # code, a traceback that it printed earlier is not the reason for its end.
     failed = facts.is_python and facts.exit_code in (1, 120, -_SIGINT)
     trace = facts.explained or (find_traceback(facts.stderr_tail) if failed else None)
     if is_out_of_memory(trace) if trace is not None else _says_no_memory(facts.stderr_tail):
@@ -138,12 +138,12 @@ class Traceback(Plain):
 
 
 def find_traceback(stderr: str) -> Traceback | None:
-    """The traceback that standard error ends with, if it does."""
-    from re import sub  # only now: a cold `cloche run` that ends well does without
+    """Find the traceback at the end of standard error, if there is one."""
+    from re import sub  # imported late: a cold `cloche run` that succeeds does not need it
 
     lines = sub(_WITHIN_A_LINE, r"\n\1", stderr).split("\n")
     if any(line.startswith("Ran ") and " test" in line for line in lines[-_REPORT:]):
-        return None  # unittest's report: the exceptions that it quotes were caught
+        return None  # a report by unittest: the exceptions that it quotes were caught
     headers = [number for number, line in enumerate(lines) if line.startswith((_HEADER, _GROUP))]
     for start in reversed(headers[-_MAX_HEADERS:]):
         raised = _raised_by(lines, start)
@@ -154,7 +154,7 @@ def find_traceback(stderr: str) -> Traceback | None:
 
 
 def _raised_by(lines: list[str], start: int) -> Match[str] | None:
-    """The exception and its message, which may have several lines, after the frames of a traceback."""
+    """Find the exception and its message, which may have several lines, after the frames of a traceback."""
     body = lines[start + 1 :]
     if lines[start].startswith(_GROUP):
         end = next((n for n, line in enumerate(body) if line.startswith("  +-+-")), len(body))
@@ -172,7 +172,7 @@ def _exception(text: str) -> Match[str] | None:
 
 
 def _first_of_chain(lines: list[str], start: int) -> int:
-    """Where the first traceback starts of those that led to this one."""
+    """Return the line where the first traceback of a chain of exceptions begins."""
     while start > 0:
         if lines[start - 1] == '"""' and start > 1:  # a traceback from another process, quoted in a message
             start -= 2
@@ -191,14 +191,14 @@ def _says_no_memory(stderr: str) -> bool:
 
 def is_out_of_memory(trace: Traceback) -> bool:
     """Return whether the exception is about missing memory."""
-    # NumPy has a class of its own for it; mmap raises OSError.
+    # NumPy has its own class for this; mmap raises OSError.
     return trace.name.endswith(("MemoryError", "std::bad_alloc")) or (
         trace.name == "OSError" and "[Errno 12]" in trace.message
     )
 
 
 def _find_syntax_error(lines: list[str]) -> Traceback | None:
-    """A program that could not even be compiled: no `Traceback` line, just the place, if there is one."""
+    """Find the error of a program that did not compile: there is no `Traceback` line, only the place, if that."""
     last = len(lines) - 1 if lines[-1] else len(lines) - 2
     raised = _exception(lines[max(last, 0)])
     if raised is None or raised.group(1) not in (*SYNTAX, "RecursionError", "MemoryError"):
@@ -208,7 +208,7 @@ def _find_syntax_error(lines: list[str]) -> Traceback | None:
 
 
 def unread(error: Error, source: str | None) -> tuple[Diagnostic, ...]:
-    """The place of a syntax error, as a compiler's diagnostic; Python's indented quotation hides the column."""
+    """Return the place of a syntax error, as a compiler's diagnostic; Python's indented quotation hides the column."""
     from re import MULTILINE, findall
 
     from cloche.languages.language import HOME
@@ -247,7 +247,7 @@ def _disk_full(facts: Facts) -> bool:
 
 
 def killed(number: int, trace: Traceback | None) -> Error:
-    """The error for a program that a signal ended."""
+    """Return the error for a program that a signal ended."""
     try:
         from signal import Signals
 
@@ -264,7 +264,7 @@ def killed(number: int, trace: Traceback | None) -> Error:
 
 
 def advice(trace: Traceback) -> str:
-    """Advice about an exception."""
+    """Return advice about an exception."""
     advice = {
         "ModuleNotFoundError": "Use a library that is installed, or one of the standard library.",
         "ImportError": "Check the name; the library may be another version than you think.",
@@ -286,12 +286,12 @@ def advice(trace: Traceback) -> str:
 
 
 def seconds(count: float) -> str:
-    """A time as people read it."""
+    """Format a time for people."""
     return "1 second" if count == 1 else f"{count:g} seconds"
 
 
 def size(count: int) -> str:
-    """A number of bytes as people read it."""
+    """Format a number of bytes for people."""
     for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if count >= factor:
             return f"{count / factor:g} {unit}"

@@ -20,11 +20,11 @@ class CellFacts(Plain):
     """The facts about a cell that has ended."""
 
     language: str
-    status: str  # as the kernel has it: "ok", "error" or "exit"
-    code: int  # how the code, or its kernel, ended; negative: by that signal
-    died: bool  # the kernel did not survive it
-    lost: bool = False  # nor did the sandbox, or nothing sensible was heard
-    why: str = ""  # why it was stopped: "timeout", "output", "interrupt", "restart", or "garbled" for talking nonsense
+    status: str  # the kernel's own status: "ok", "error" or "exit"
+    code: int  # the exit code of the code or its kernel; a negative number is the signal
+    died: bool  # the kernel ended with the cell
+    lost: bool = False  # the sandbox ended too, or its agent sent malformed answers
+    why: str = ""  # why it was stopped: "timeout", "output", "interrupt", "restart", or "garbled": malformed messages
     error: dict[str, Any] | None = None  # the kernel's description of an exception
     reason: str = ""  # why the wall ended the sandbox, if it did
     oom_kills: int = 0
@@ -34,7 +34,7 @@ class CellFacts(Plain):
     refused: tuple[str, ...] = ()
 
     def exit_code(self, error: Error | None) -> int:
-        """The exit code, as a shell counts it."""
+        """Return the exit code that a shell would report."""
         if error is None:
             return 0
         if error.kind == "timeout":
@@ -45,7 +45,7 @@ class CellFacts(Plain):
 
 
 def judge_cell(facts: CellFacts, limits: Limits) -> Error | None:
-    """The error, or None when all is well."""
+    """Return the error, or None for a success."""
     return _ended_by_us(facts, limits) or _ended_by_itself(facts, limits)
 
 
@@ -84,7 +84,7 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
             return Error("killed", f"The code was ended with its kernel: its context was restarted. {_GONE}", _AGAIN)
         if facts.why == "garbled":
             return Error("killed", f"The code broke into its kernel's own descriptors. {_GONE}", _HANDS_OFF)
-        if facts.code == -_SIGABRT and "heap out of memory" in facts.stderr_tail:  # Node, at a limit of its own
+        if facts.code == -_SIGABRT and "heap out of memory" in facts.stderr_tail:  # Node, at its own memory limit
             return _memory(facts, limits)
         if facts.code < 0:
             error = killed(-facts.code, None)
@@ -146,7 +146,7 @@ def _exception(facts: CellFacts, limits: Limits) -> Error:
             f"The sandbox does not allow the system call {', '.join(facts.refused)}.",
             "Do it without that: a sandbox cannot mount, trace pid 1, load kernel code, unshare or open raw sockets.",
         )
-    if trace.name in SYNTAX and "\n    at " not in trace.text:  # JavaScript raises it for data as well, with a stack
+    if trace.name in SYNTAX and "\n    at " not in trace.text:  # JavaScript raises it for data too, with a stack
         return _with(facts, "syntax", trace.message, _SYNTAX)
     return _with(facts, "runtime", trace.message, advice(trace))
 

@@ -1,4 +1,4 @@
-"""Results and errors of programs that never began: no language for them, no room, or nothing that can be started."""
+"""Results and errors of programs that never began: no language for them, no room, or no program to start."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 ENOENT, _E2BIG, _EAGAIN, _ENOSPC = 2, 7, 11, 28
 NO_ROOM = (_EAGAIN, _ENOSPC)
-_EXIT_CODE = 127  # a shell's, for a command that it cannot find
+_EXIT_CODE = 127  # the exit code of a shell for a command that it cannot find
 
 
 def unavailable(language: str, wall: str, lacks: str = "") -> Result:
-    """The result when its language is not installed, or the program needs something that it lacks."""
+    """Return the result for a language that is not installed, or for a program that lacks something (`lacks`)."""
     from cloche import languages
     from cloche.languages.availability import remedy
 
@@ -33,7 +33,7 @@ def unavailable(language: str, wall: str, lacks: str = "") -> Result:
 
 
 def no_room(number: int, limits: Limits, wall: str) -> Result:
-    """The result when a limit was met before it could begin: earlier programs have used it up."""
+    """Return the result for a program that could not begin because earlier programs had used up a limit."""
     error = Error(
         "processes",
         f"The program could not be started: there are {limits.processes} processes and threads already.",
@@ -45,7 +45,7 @@ def no_room(number: int, limits: Limits, wall: str) -> Result:
 
 
 def refusal(failure: dict[str, Any]) -> ClocheError:
-    """The agent's refusal, as an error of the caller's."""
+    """Turn the agent's refusal into an exception for the caller."""
     number, message = (
         int(failure.get("errno", 0)),
         f"The program could not be started: {str(failure.get('message'))[:1000]}.",
@@ -56,7 +56,7 @@ def refusal(failure: dict[str, Any]) -> ClocheError:
 
 
 def too_long() -> InvalidRun:
-    """The error for more arguments and variables than fit into a request, or than the kernel takes."""
+    """Return the error for arguments and variables that do not fit into a request, or that the kernel refuses."""
     return InvalidRun("The arguments and the environment are too long.", "Pass large data as stdin or as files.")
 
 

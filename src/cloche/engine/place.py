@@ -1,4 +1,4 @@
-"""This host as a place where sandboxes are made."""
+"""This host as a place that makes sandboxes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from cloche.sandbox.requests import SandboxRequest
     from cloche.walls.wall import AsyncWall
 
-LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
+LIFETIME_GRACE_S = 5.0  # the wall ends a one-shot sandbox by itself this much later than the engine would
 
 
 class AsyncHostPlace:
-    """This host, with a wall of the caller's or one by its name."""
+    """This host, with a wall that the caller gives or names."""
 
     takes_whole_jobs = False
 
@@ -28,7 +28,7 @@ class AsyncHostPlace:
         self._wall = wall or registry.wall(isolation)
 
     def sandbox(self, request: SandboxRequest, session: AsyncSession) -> AsyncHostSandbox:
-        """A sandbox with sessions."""
+        """Return a sandbox with sessions."""
         from cloche.engine.checkpoints import AsyncHostCheckpoints
         from cloche.engine.sessions import AsyncHostSessions
 
@@ -42,7 +42,7 @@ class AsyncHostPlace:
         return box
 
     def one_shot(self, job: Job) -> AsyncHostSandbox:
-        """A sandbox for one program, chosen by the libraries that it imports."""
+        """Return a sandbox for one program, chosen by the libraries that the program imports."""
         chosen = languages.find(job.program.language or "python")
         imports = chosen.imports(job.program.code or "")
         limits = job.limits
@@ -54,5 +54,5 @@ class AsyncHostPlace:
         return AsyncHostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall)
 
     async def run(self, job: Job) -> Result:
-        """Not asked of this host: a sandbox here takes one round trip anyway."""
+        """Never called for this host: a sandbox here takes one round trip anyway."""
         raise NotImplementedError

@@ -66,7 +66,7 @@ class AsyncHostTunnel:
     def __init__(self, box: AsyncHostSandbox, operation: Operation) -> None:
         self._box, self._operation = box, operation
         self._ended = self._eof_sent = self._closed = False
-        self._waiting = 0  # how many wait for something to come, or for room; the last to leave lets it go
+        self._waiting = 0  # tasks that wait for data or for room; the last one to finish closes the operation
 
     async def receive(self) -> bytes:
         """Wait for the next bytes; `b""` at the end."""
@@ -101,7 +101,7 @@ class AsyncHostTunnel:
             self._closed = True
             if not self._waiting:
                 self._box.link.close(self._operation)
-            await agent_requests.cancel(self._box, self._operation)  # the agent's last word wakes up those who wait
+            await agent_requests.cancel(self._box, self._operation)  # the agent's last frame wakes the tasks that wait
 
     def __del__(self) -> None:
         if not self._closed:

@@ -1,4 +1,4 @@
-"""Programs of a sandbox of this host: started, fed, listened to, ended, and judged."""
+"""Programs of a sandbox of this host: starts them, sends input, reads events, ends them, and judges their results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from cloche.sandbox.checks import Data
 
 _SIGKILL = 9
-GRACE_S = 2.0  # for an agent to end a program before the sandbox is ended instead
+GRACE_S = 2.0  # time for an agent to end a program before the sandbox is ended instead
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 
 
 class AsyncHostProcess:
-    """A program under way.  Whoever calls `advance` also keeps its time limits."""
+    """A running program.  The task that calls `advance` also enforces its time limits."""
 
     def __init__(
         self,
@@ -48,22 +48,22 @@ class AsyncHostProcess:
         self._stop_at_output_limit, self._ends_sandbox = stop_at_output_limit, ends_sandbox
         self._operation = box.link.open()
         self._begin = monotonic()
-        self._built: float | None = None  # when it was ready to begin, if there was something to do before
-        self._ended: float | None = None  # when it ended, if something beside it goes on
+        self._built: float | None = None  # when the program was ready to begin, if it had to be built
+        self._ended: float | None = None  # when the program ended, if its checker still runs
         self._deadline = _later(self._begin, limits.build_timeout_s if self.is_building else limits.timeout_s)
         self._stopping: float | None = None  # the deadline for the end that was requested
-        self._input: memoryview | None = None  # the rest of the input that was given as a whole
+        self._input: memoryview | None = None  # the unsent rest of the whole input
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._timed_out = False
-        self._first: tuple[Event, ...] = ()  # to be reported before all others
+        self._first: tuple[Event, ...] = ()  # events to report before all others
         if building is not None and building.under_way:
             self._first = (events.Building(building.step),)
         self.is_output_cut = False
-        self.is_counted = True  # whether its usage is wanted even after a success
+        self.is_counted = True  # whether usage is wanted even after a success
         self.pid: int | None = None
         self.result: Result | None = None
-        self.status: int | None = None  # once it has ended: its exit code, or minus its signal; None: with its sandbox
+        self.status: int | None = None  # after the end: exit code, or minus the signal; None: the sandbox ended too
 
     @property
     def is_building(self) -> bool:
@@ -109,12 +109,12 @@ class AsyncHostProcess:
                 await self.feed(stdin)
             while self.result is None:
                 await self.advance()
-        except BaseException:  # interrupted: its result is not wanted, so the program must not go on
+        except BaseException:  # interrupted: the result is not wanted, so the program must not continue
             await self.give_up()
             raise
         return self.result
 
-    # --- its input, and its end on request
+    # --- input, and ending on request
 
     async def feed(self, data: Data) -> None:
         """Send the whole standard input, as fast as it is read, while events are being taken."""
@@ -135,7 +135,7 @@ class AsyncHostProcess:
         return self._operation.input_credit > 0
 
     async def await_room(self) -> bool:
-        """Wait until the program takes more input, without reading its output; False: it has ended."""
+        """Wait until the program takes more input, without reading its output; return False if it has ended."""
         try:
             return await self._box.link.await_credit(self._operation) > 0
         except Lost as problem:
@@ -179,7 +179,7 @@ class AsyncHostProcess:
                 self._input = None
                 await self.close_stdin()
         except Gone:
-            self._input = None  # its events report the end of the program
+            self._input = None  # the program's events report its end
 
     def _forget(self) -> None:
         self._box.link.close(self._operation)
@@ -262,10 +262,10 @@ class AsyncHostProcess:
         return ()
 
     async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> tuple[Event, ...]:
-        """Gather the facts about a program that has ended (or its sandbox has), judge them, and make the result."""
+        """Gather the facts after the program or its sandbox has ended, judge them, and make the result."""
         now = self._ended or monotonic()
         if self._built is not None and end is not None:
-            # That it was built and that it ended may have come at once: how long it ran, the agent knows better.
+            # The frames for the build and the end may have arrived together: the agent knows the running time better.
             self._built = max(self._begin, min(self._built, now - float(end.get("ran", 0.0))))
         code = int(end["code"]) if end is not None else 0 if self._ended is not None else -_SIGKILL
         self.status = code if end is not None else None
@@ -297,20 +297,20 @@ class AsyncHostProcess:
         )
         self._forget()
         if self.is_building and err:
-            return Output("stderr", err), Exit(self.result)  # for readers of the events: the compiler's messages
+            return Output("stderr", err), Exit(self.result)  # the compiler's messages, for readers of the events
         return (Exit(self.result),)
 
     async def _ask_wall(self, is_suspicious: bool) -> Spent | None:
-        """What the wall saw, where that matters.
+        """Read the wall's counts, where they matter.
 
-        It does also when all went well: the next program is not to blame for a process that was refused or killed now.
+        They matter after a success too: a process refused or killed now must not be blamed on the next program.
         """
         if is_suspicious or (self.is_counted and (self._ends_sandbox or self._box.is_watched)):
             return await self._box.spent(final=self._ends_sandbox)
         return None
 
     def _facts(self, code: int, end: dict[str, Any], spent: Spent | None, lost: bool) -> Facts:
-        """The facts about the end of the program, from inside and from outside."""
+        """Combine the facts about the end of the program, from inside and from outside."""
         disk = end.get("disk") or {}
         tail = self._tail.decode(errors="replace")
         if self._building is not None and self.is_building:
@@ -331,7 +331,7 @@ class AsyncHostProcess:
         )
 
     def _used(self, end: dict[str, Any], spent: Spent | None) -> tuple[float, int]:
-        """CPU time and peak memory: measured by the wall, if the sandbox ran only this program."""
+        """Return CPU time and peak memory: measured by the wall, if the sandbox ran only this program."""
         cpu, peak = end.get("cpu", 0.0), end.get("peak", 0)
         if self._ends_sandbox and spent is not None:
             cpu = spent.cpu_time if spent.cpu_time is not None else cpu
@@ -358,7 +358,7 @@ class AsyncHostProcess:
         return (self._built or now) - self._begin
 
     async def _collect(self) -> tuple[Display, ...]:
-        """The displays that the program has left behind in files."""
+        """Read the displays that the program has left in files."""
         if self._building is None or not self._building.plan.display_folder:
             return ()
         from cloche.engine.program_displays import displays
@@ -371,7 +371,7 @@ class AsyncHostProcess:
 
     def _not_started(self, failure: dict[str, Any]) -> tuple[Event, ...]:
         """Make the result of a program that was never started."""
-        from cloche.engine import not_started  # only now: most do
+        from cloche.engine import not_started  # imported late: most programs do start
 
         self._forget()
         number, language = failure.get("errno"), self._request.get("language")

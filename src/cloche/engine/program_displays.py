@@ -1,4 +1,4 @@
-"""Displays that a program has left behind in files: charts of R, tables of SQL."""
+"""Reads the displays that a program has left in files: charts of R, tables of SQL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from cloche.engine.sandbox import AsyncHostSandbox
 
 MAX_DISPLAYS = 100
-MAX_BYTES = 32 << 20  # of all together
-# By the end of a file's name: the form it is in.  Files whose names begin alike are forms of one display.
+MAX_BYTES = 32 << 20  # of all displays together
+# The format of a file, by the end of its name.  Files whose names begin alike are formats of one display.
 _FORMS = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -28,7 +28,7 @@ _FORMS = {
 
 
 async def displays(box: AsyncHostSandbox, folder: str, clear: bool) -> tuple[Display, ...]:
-    """The displays in a folder: `001.png`, `002.table.json` and `002.txt`, in the order of their names."""
+    """Return the displays in a folder: `001.png`, `002.table.json` and `002.txt`, in the order of their names."""
     shown: dict[str, dict[str, Any]] = {}
     room = MAX_BYTES
     try:
@@ -43,7 +43,7 @@ async def displays(box: AsyncHostSandbox, folder: str, clear: bool) -> tuple[Dis
     except ClocheError:
         pass  # the folder or the sandbox is gone: the displays read so far count
     except ValueError:
-        pass  # not the JSON that its name promises
+        pass  # the file is not the JSON that its name promises
     return tuple(Display(mime) for mime in shown.values() if mime)
 
 

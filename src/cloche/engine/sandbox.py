@@ -1,4 +1,4 @@
-"""A sandbox of this host: its life, and the conversation with the agent in it."""
+"""A sandbox of this host: its lifetime, and the connection to its agent."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from cloche.model.result import Usage
     from cloche.walls.wall import AsyncHold, AsyncWall
 
-MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it is there to read them
+MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it reads
 _REASONS = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
 
 
 class AsyncHostSandbox:
     """A sandbox of this host.
 
-    Its parts are made when they are first used: a one-shot run needs programs alone, and is in a hurry.
+    Its parts are made when they are first used: a one-shot run needs programs only, and should start fast.
     """
 
-    id: str | None = None  # what follows is a server's
+    id: str | None = None  # only sandboxes on a server have these three
     workspace: str | None = None
-    metadata: Mapping[str, str] = {}  # noqa: RUF012  (nobody changes it)
+    metadata: Mapping[str, str] = {}  # noqa: RUF012  (never changed)
 
-    sessions: AsyncHostSessions  # of a sandbox that has them: engine/place.py
+    sessions: AsyncHostSessions  # only set for sandboxes with sessions: engine/place.py
     checkpoints: AsyncHostCheckpoints
 
     def __init__(self, order: Order, env: dict[str, str], wall: AsyncWall) -> None:
@@ -45,13 +45,13 @@ class AsyncHostSandbox:
         self.wall = wall.name
         self._opening = AsyncLock()
         self._hold: AsyncHold | None = None
-        self.link = AsyncLink()  # the conversation with the agent, once there is one
+        self.link = AsyncLink()  # connected once the sandbox is created
         self._ended = False
-        self.closed = False  # by its owner
+        self.closed = False  # closed by its owner
         self.paused = False
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
-        self._is_seen = True  # could nothing have happened since these were read?
-        self.is_watched = True  # does the wall count them at all?  Known when it was asked once
+        self._is_seen = True  # whether nothing can have happened since the counts were read
+        self.is_watched = True  # whether the wall counts them at all, known after the first request
         self._files: AsyncHostFiles | None = None
         self._programs: AsyncHostPrograms | None = None
 
@@ -59,7 +59,7 @@ class AsyncHostSandbox:
 
     @property
     def files(self) -> AsyncHostFiles:
-        """Its files."""
+        """The sandbox's files."""
         if self._files is None:
             from cloche.engine.files import AsyncHostFiles
 
@@ -68,7 +68,7 @@ class AsyncHostSandbox:
 
     @property
     def programs(self) -> AsyncHostPrograms:
-        """Its programs and commands."""
+        """The sandbox's programs and commands."""
         if self._programs is None:
             from cloche.engine.programs import AsyncHostPrograms
 
@@ -77,7 +77,7 @@ class AsyncHostSandbox:
 
     @property
     def ports(self) -> AsyncHostPorts:
-        """Servers inside."""
+        """The servers inside the sandbox."""
         from cloche.engine.ports import AsyncHostPorts
 
         return AsyncHostPorts(self)
@@ -89,10 +89,10 @@ class AsyncHostSandbox:
         await self.create(b"")
 
     async def create(self, first: bytes) -> bool:
-        """Create it, unless it is there already: was it this call that did?
+        """Create the sandbox, unless it exists already; return whether this call created it.
 
-        The bytes in `first` travel with the claim, and are the first that its agent reads: so the first request takes
-        no round trip of its own.
+        The bytes in `first` travel with the claim, and the agent reads them first, so the first request takes no round
+        trip of its own.
         """
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
@@ -119,11 +119,11 @@ class AsyncHostSandbox:
                 await self._hold.end()
                 await self._hold.gone()
             except SandboxFailed:
-                pass  # it never was
+                pass  # the sandbox was never made
             self._hold.abandon()
 
     async def kill(self) -> None:
-        """The same as close."""
+        """Do the same as `close`."""
         await self.close()
 
     async def let_go(self) -> None:
@@ -175,10 +175,10 @@ class AsyncHostSandbox:
         reason = await self._hold.ended()
         return "closed" if self.closed and reason in ("lost", "failed") else reason
 
-    # --- messages to the agent
+    # --- frames to the agent
 
     async def begin(self, frame: bytes) -> None:
-        """Send the first frame of an operation; a sandbox that is not there yet is created with it."""
+        """Send the first frame of an operation; this creates the sandbox if it does not exist yet."""
         first = frame if len(frame) <= MAX_FIRST else b""
         if await self.create(first) and first:
             return
@@ -202,7 +202,7 @@ class AsyncHostSandbox:
     # --- measurements of the wall
 
     async def spent(self, final: bool) -> Spent:
-        """The resources that the sandbox has used; `final` ends it."""
+        """Return the resources that the sandbox has used; `final` ends the sandbox."""
         assert self._hold is not None
         if final:
             self._ended = True
@@ -228,13 +228,13 @@ class AsyncHostSandbox:
             self.see(await self.spent(final=False))
 
     def limits_with(self, timeout: float | None, build_timeout: float | None = None) -> Limits:
-        """The sandbox's limits, with other time limits where they are given."""
+        """Return the sandbox's limits, with other time limits where they are given."""
         limits = self.limits if timeout is None else self.limits.replace(timeout_s=timeout)
         return limits if build_timeout is None else limits.replace(build_timeout_s=build_timeout)
 
 
-# An owner who forgets a sandbox lets go of its leash, and that ends it.  Done here and not by a `__del__`: a sandbox is
-# part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+# An owner that drops a sandbox closes its leash, and that ends the sandbox.  A `__del__` cannot do this: a sandbox is
+# part of a cycle, and the collector may close its sockets before it reaches the sandbox.
 _holds: dict[ref[AsyncHostSandbox], AsyncHold] = {}
 
 

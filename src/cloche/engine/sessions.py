@@ -1,4 +1,4 @@
-"""Contexts of a sandbox of this host: the agent keeps a kernel for each, in which their cells run."""
+"""Contexts of a sandbox of this host: the agent keeps a kernel for each, and cells run in the kernels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AsyncHostSessions:
         self._made = 0
 
     def cell(self, request: CellRequest) -> AsyncHostCell | AsyncProgramCell:
-        """A cell, or a program in its place where the language has no sessions."""
+        """Return a cell, or a program in its place where the language has no sessions."""
         if languages.find(request.context.language).kernel is None:
             from cloche.engine.program_cells import AsyncProgramCell
 
@@ -43,14 +43,14 @@ class AsyncHostSessions:
             "timeout": limits.timeout_s,
             "language": request.language,
             "context": request.context.id,
-            "create": self._description(request.context),  # should the agent not know it
+            "create": self._description(request.context),  # in case the agent does not know the context
         }
         if request.shows is not None:
             fields["shows"] = request.shows
         return AsyncHostCell(self._box, fields, limits, self._tools, request.keep)
 
     async def create(self, language: str, cwd: str | None, env: dict[str, str]) -> ContextFacts:
-        """A new context; its kernel starts with its first cell."""
+        """Create a context; its kernel starts with its first cell."""
         context = self.new(language, cwd, env)
         request = {"method": "create context", "context": context.id, "create": self._description(context)}
         context.cwd = str((await self.call(request)).get("cwd"))[:4096]
@@ -63,7 +63,7 @@ class AsyncHostSessions:
         try:
             await self.call(request)
         except FileProblem:
-            pass  # it does
+            pass  # the context exists already
         self.keep(context)
 
     async def remove(self, context: ContextFacts) -> None:
@@ -81,20 +81,20 @@ class AsyncHostSessions:
             await cell.interrupt()
 
     async def history(self) -> list[Moment] | None:
-        """None: the front has noted everything itself."""
+        """Return None: the front's own notes are complete."""
         return None
 
     async def variables(self, context: str) -> dict[str, dict[str, Any]]:
-        """The variables of a Python context: type, size, beginning, and a digest of each."""
+        """Return the variables of a Python context: type, size, beginning, and a digest of each."""
         found = (await self.call({"method": "variables", "context": context, "digest": True})).get("variables")
         if not isinstance(found, dict):
             return {}
         return {str(name): facts for name, facts in found.items() if isinstance(facts, dict)}
 
-    # For checkpoints, which make contexts, and bring back old ones
+    # For checkpoints, which create contexts and restore old ones
 
     def new(self, language: str, cwd: str | None, env: dict[str, str]) -> ContextFacts:
-        """A context with a name that no other has had."""
+        """Return a context with a new, unused name."""
         self._made += 1
         return ContextFacts(f"{language}-{self._made}", language, cwd, env)
 
@@ -108,24 +108,24 @@ class AsyncHostSessions:
         self._contexts.pop(context, None)
 
     def known(self) -> tuple[ContextFacts, ...]:
-        """All contexts that the agent knows."""
+        """Return all contexts that the agent knows."""
         return tuple(self._contexts.values())
 
     def set(self, contexts: tuple[ContextFacts, ...]) -> None:
-        """After a restore: contexts made since are gone, contexts removed since are there again."""
+        """Replace the list after a restore: newer contexts are gone, and contexts removed since are back."""
         self._contexts = {context.id: context for context in contexts}
 
     async def call(self, request: dict[str, Any], missing_is_fine: bool = False) -> dict[str, Any]:
-        """Ask the agent about a context."""
+        """Send the agent a request about a context."""
         try:
             return await self._box.files.call(request, str(request["context"]))
         except FileMissing:
             if not missing_is_fine:
                 raise
-            return {}  # no cell has run in it yet
+            return {}  # no cell has run in the context yet
 
     def _description(self, context: ContextFacts) -> dict[str, Any]:
-        """How the agent makes a context."""
+        """Describe a context for the agent, which creates it from this."""
         return {
             "language": context.language,
             "how": languages.find(context.language).kernel,
@@ -135,5 +135,5 @@ class AsyncHostSessions:
         }
 
     async def list(self) -> list[ContextFacts]:
-        """All contexts that the agent knows."""
+        """List all contexts that the agent knows."""
         return list(self._contexts.values())

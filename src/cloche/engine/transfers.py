@@ -80,12 +80,12 @@ class AsyncHostWriter:
         self.is_over = False
 
     async def begin(self) -> None:
-        """Open the file in the sandbox, unless that was done."""
+        """Open the file in the sandbox, unless that was done already."""
         if self._operation is None:
             self._operation = await agent_requests.ask(self._box, self._request)
 
     async def write(self, data: Data) -> None:
-        """Send a piece; waits while the sandbox is busy with earlier ones."""
+        """Send a piece; wait while the sandbox is busy with earlier ones."""
         assert self._operation is not None
         rest = memoryview(data)
         while rest:
@@ -116,7 +116,7 @@ class AsyncHostWriter:
         except (Lost, TimeoutError) as problem:
             await self._box.explain_loss(problem)
             raise
-        if operation.over:  # it failed
+        if operation.over:  # the write has failed
             await self._reply(operation)
             raise agent_requests.nonsense()
         part = data[: min(frames.CHUNK, room)]

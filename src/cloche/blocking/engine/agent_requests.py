@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/agent_requests.py by scripts/blocking.py: edit that file instead.
-"""Requests to the agent, and its answers: parsed, and refused where they make no sense."""
+"""Sends requests to the agent, and parses and checks its answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from cloche.blocking.engine.sandbox import HostSandbox
 
-ANSWER_S = 60.0  # for an agent to answer; files are in memory, so this is for ever
+ANSWER_S = 60.0  # time for an agent to answer; files are in memory, so an agent that takes longer is stuck
 
 
 def ask(box: HostSandbox, request: dict[str, Any]) -> Operation:
-    """Send a request; close its operation when it is over."""
+    """Send a request and return its operation, which the caller must close."""
     operation = box.link.open()
     try:
         box.begin(frames.encode_json(operation.number, frames.CALL, request))
@@ -30,7 +30,7 @@ def ask(box: HostSandbox, request: dict[str, Any]) -> Operation:
 
 
 def answer(box: HostSandbox, operation: Operation, about: str, patience: float | None = ANSWER_S) -> tuple[int, bytes]:
-    """The next frame of an answer: its kind and payload.  What went wrong inside is raised, with `about` before it."""
+    """Wait for the next frame of an answer; return its kind and payload.  An error from inside begins with `about`."""
     try:
         kind, payload = box.link.receive(operation, None if patience is None else monotonic() + patience)
     except (Lost, TimeoutError) as failure:
@@ -42,7 +42,7 @@ def answer(box: HostSandbox, operation: Operation, about: str, patience: float |
 
 
 def reply(box: HostSandbox, operation: Operation, about: str) -> dict[str, Any]:
-    """The last frame of an answer."""
+    """Wait for the last frame of an answer."""
     while True:
         kind, payload = answer(box, operation, about)
         if kind == frames.REPLY:
@@ -59,7 +59,7 @@ def call(box: HostSandbox, request: dict[str, Any], about: str) -> dict[str, Any
 
 
 def cancel(box: HostSandbox, operation: Operation) -> None:
-    """Have the agent forget a request, without waiting for that; a sandbox that is gone has forgotten it."""
+    """Cancel a request without waiting for the agent.  A sandbox that has ended needs no cancellation."""
     try:
         box.link.send(frames.encode(operation.number, frames.CANCEL))
     except Lost:
@@ -67,13 +67,13 @@ def cancel(box: HostSandbox, operation: Operation) -> None:
 
 
 def forget(box: HostSandbox, operation: Operation) -> None:
-    """The same where nothing can be awaited."""
+    """Cancel a request from code that cannot await."""
     box.link.close(operation)
     box.link.post(frames.encode(operation.number, frames.CANCEL))
 
 
 def decoded(payload: bytes) -> dict[str, Any]:
-    """The JSON object in an answer."""
+    """Parse the JSON object in an answer."""
     try:
         return frames.decode_json(payload)
     except frames.Garbled as garbled:
@@ -81,12 +81,12 @@ def decoded(payload: bytes) -> dict[str, Any]:
 
 
 def nonsense() -> SandboxFailed:
-    """The error for a malformed answer."""
+    """Return the error for a malformed answer."""
     return SandboxFailed("The sandbox's answer makes no sense.", hint="Make a new one.")
 
 
 def problem(failure: dict[str, Any], about: str) -> Exception:
-    """The error for a failure that the agent reports."""
+    """Return the error for a failure that the agent reports."""
     number = failure.get("errno")
     message = f"{about}: {str(failure.get('message', 'failed'))[:1000]}"
     if number == 2:

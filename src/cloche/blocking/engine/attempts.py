@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/attempts.py by scripts/blocking.py: edit that file instead.
-"""Try before you keep, on this host: code run in a branch, then kept or discarded; the best of several."""
+"""Attempts on this host: code runs in a branch, which is then kept or discarded; the best of several candidates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.backend import Session
     from cloche.sandbox.facts import ContextFacts
 
-# Code that names these means everybody's files, wherever its working directory is.
+# Code that contains one of these strings uses the shared files, no matter what its working directory is.
 _ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
 
 
@@ -99,12 +99,12 @@ class Contest:
     ) -> None:
         self._box, self._session, self._context = box, session, context
         self._score, self._timeout = score, timeout
-        self._branches: list[ContextFacts] = []  # those that are not decided on
+        self._branches: list[ContextFacts] = []  # branches that are neither kept nor removed yet
         self._checkpoints: list[str] = []
-        self._problem: Exception | None = None  # that the owner's function raised first
+        self._problem: Exception | None = None  # the first exception that the owner's function raised
 
     def side_by_side(self, candidates: Sequence[str]) -> Best:
-        """Each in a branch with files of its own; the winner's become everybody's."""
+        """Run each candidate in a branch with files of its own; the winner's files become the shared files."""
         before = self._take()
         try:
             branches = [self._branch(before, "copy") for _ in candidates]
@@ -122,9 +122,9 @@ class Contest:
             self._clear_away()
 
     def one_after_the_other(self, candidates: Sequence[str]) -> Best:
-        """Each in a branch that finds the shared files as they were; the best so far waits, with its files."""
+        """Run each candidate in a branch with the original shared files; the best so far waits, with its files."""
         before = self._take()
-        files = before  # what they are in the end
+        files = before  # the state of the files at the end
         try:
             tried: list[Candidate] = []
             best: ContextFacts | None = None
@@ -165,7 +165,7 @@ class Contest:
         return Candidate(code, result, _number(score))
 
     def _winner(self, tried: Sequence[Candidate]) -> int | None:
-        """The winner's index.  A function that could score none of them is wrong, and its owner wants to know."""
+        """Return the winner's index.  If the function could score no candidate, raise its error: it is wrong."""
         index = _winner(tried)
         if index is None and self._problem is not None:
             raise self._problem
@@ -196,7 +196,7 @@ class Contest:
         self._box.checkpoints.went_on(before)
 
     def _back_to(self, before: str) -> None:
-        """The files as they were, unless a candidate was kept."""
+        """Restore the files, unless a candidate was kept."""
         if before in self._checkpoints:
             self._box.checkpoints.restore_files(before)
 

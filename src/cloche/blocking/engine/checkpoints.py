@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/checkpoints.py by scripts/blocking.py: edit that file instead.
-"""Checkpoints of a sandbox of this host: the agent copies variables and files; here is which there are."""
+"""Checkpoints of a sandbox of this host: the agent copies variables and files; this module keeps the list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.backend import Session
     from cloche.model.result import Result
 
-_MOST_UNDONE = 60  # runs that can be undone
+_MOST_UNDONE = 60  # most runs that can be undone
 _FILES_ONLY = {"contexts": False}
 
 
@@ -30,20 +30,20 @@ class HostCheckpoints:
     def __init__(self, box: HostSandbox, session: Session, most: int, undo: bool) -> None:
         self._box, self._session, self._most, self._undo = box, session, most, undo
         self._by_id: dict[str, CheckpointFacts] = {}
-        self._contexts: dict[str, tuple[ContextFacts, ...]] = {}  # by checkpoint: those that there were
-        self._pinned: set[str] = set()  # for our own use, neither listed nor counted
+        self._contexts: dict[str, tuple[ContextFacts, ...]] = {}  # by checkpoint: the contexts that existed then
+        self._pinned: set[str] = set()  # checkpoints for internal use, neither listed nor counted
         self._made = 0
-        self._before_runs: list[str | ClocheError] = []  # what `undo` goes back to, or why it cannot
+        self._before_runs: list[str | ClocheError] = []  # per run: a checkpoint for `undo`, or why there is none
 
     def take(self, name: str) -> CheckpointFacts:
-        """Make a checkpoint; an old one without a name may have to go for it."""
+        """Make a checkpoint; an old one without a name may be removed to make room."""
         if name and any(name == known.name for known in self._by_id.values()):
             raise InvalidRun(f"There is a checkpoint {name!r} already.", hint="Remove it, or choose another name.")
         self._make_room()
         return self._take(name)
 
     def take_pinned(self, *, files_only: bool = False) -> str:
-        """Make a checkpoint for our own use, once nothing runs; return its id."""
+        """Make a checkpoint for internal use, once nothing runs; return its id."""
         with self._session.quiet():
             taken = self._take("", files_only)
             self._pinned.add(taken.id)
@@ -56,7 +56,7 @@ class HostCheckpoints:
             answer = self._call({"method": "checkpoint", "name": identity, "contexts": not files_only})
         except ClocheError:
             raise
-        except BaseException:  # we are called off, and the agent does not know
+        except BaseException:  # this task was cancelled, and the agent does not know that
             self._post({"method": "forget checkpoint", "name": identity})
             raise
         taken = self._by_id[identity] = CheckpointFacts(identity, name, time(), _dictionary(answer.get("lost")))
@@ -64,7 +64,7 @@ class HostCheckpoints:
         return taken
 
     def remember(self, quiet: Callable[[], Any]) -> None:
-        """A checkpoint for `undo`.  Without room for one the code runs all the same: it may be there to make some."""
+        """Make a checkpoint for `undo`.  Without room for one the code still runs: it may be there to free space."""
         try:
             self._make_room()
             with quiet():
@@ -101,7 +101,7 @@ class HostCheckpoints:
         _check_files(self._call({"method": "restore", "name": checkpoint, **_FILES_ONLY}), "")
 
     def changes(self, checkpoint: str) -> FileChanges:
-        """The files that have changed since a checkpoint."""
+        """List the files that have changed since a checkpoint."""
         found = _dictionary((self._call({"method": "changes", "name": checkpoint})).get("changes"))
         return FileChanges(*(_names(found.get(kind)) for kind in ("created", "changed", "removed")))
 
@@ -136,7 +136,7 @@ class HostCheckpoints:
         self._call({"method": "forget checkpoint", "name": checkpoint})
 
     def went_on(self, before: str) -> None:
-        """Note that an attempt was kept, which counts as a run."""
+        """Count a kept attempt as a run that can be undone."""
         if self._undo:
             self._pinned.discard(before)
             self._before_runs.append(before)

@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/file_details.py by scripts/blocking.py: edit that file instead.
-"""Files with everything that there is to know of them: for doors whose clients expect more than `box.files` tells."""
+"""Complete descriptions of files, for doors whose clients expect more details than `box.files` gives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cloche.model.files import Details
 from cloche.sandbox.checks import checked_path
 from cloche.wire import frames
 
-MAX_LISTING = 64 << 20  # bytes of one listing, on its way here
+MAX_LISTING = 64 << 20  # bytes of one listing in transit
 
 
 def describe(box: Sandbox, path: str) -> Details:
@@ -29,13 +29,13 @@ def make_folder(box: Sandbox, path: str) -> tuple[bool, Details]:
 
 
 def move(box: Sandbox, path: str, new_path: str) -> Details:
-    """Rename or move a file or folder; its details."""
+    """Rename or move a file or folder, and return its details."""
     answer = _call(box, path, method="rename", path=checked_path(path), new_path=checked_path(new_path))
     return _details(answer.get("entry"))
 
 
 def listing(box: Sandbox, path: str, depth: int) -> list[Details]:
-    """Everything in a folder and below it, or an error."""
+    """List everything in a folder and below it, or raise an error."""
     host = on_this_host(box)
     request = {"method": "list", "path": checked_path(path), "depth": depth, "details": True, "most": MAX_LISTING}
     operation = agent_requests.ask(host, request)

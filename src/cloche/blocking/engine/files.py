@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/files.py by scripts/blocking.py: edit that file instead.
-"""Files of a sandbox of this host: every operation is carried out by the agent, inside the wall."""
+"""Files of a sandbox of this host: the agent carries out every operation, inside the wall."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HostFiles:
         in_place: bool = False,
         attributes: dict[str, str] | None = None,
     ) -> HostWriter:
-        """Write a file piece by piece."""
+        """Return a writer that writes a file piece by piece."""
         request: dict[str, Any] = {"method": "write", "path": path, "mode": mode, "append": append}
         if in_place:
             request["in_place"] = True
@@ -54,7 +54,7 @@ class HostFiles:
         return HostWriter(self._box, request)
 
     def read(self, path: str, length: int | None = None) -> bytes:
-        """The contents of a file, or their beginning."""
+        """Read the contents of a file, or their beginning."""
         reader = self.reader(path, 0, length)
         parts = []
         try:
@@ -66,11 +66,11 @@ class HostFiles:
         return b"".join(parts)
 
     def reader(self, path: str, offset: int, length: int | None) -> HostReader:
-        """Read a file piece by piece."""
+        """Return a reader that reads a file piece by piece."""
         return HostReader(self._box, {"method": "read", "path": path, "offset": offset, "length": length})
 
     def list(self, path: str, depth: int = 1) -> Listing:
-        """The entries of a folder, and with `depth` those of the folders below it."""
+        """List the entries of a folder, and with `depth` those of the folders below it."""
         operation = agent_requests.ask(self._box, {"method": "list", "path": path, "depth": depth})
         listing = Listing()
         try:
@@ -86,7 +86,7 @@ class HostFiles:
             self._box.link.close(operation)
 
     def stat(self, path: str) -> Entry:
-        """The entry at a path."""
+        """Describe the entry at a path."""
         return entry((self.call({"method": "stat", "path": path}, path)).get("entry"))
 
     def mkdir(self, path: str) -> bool:
@@ -118,7 +118,7 @@ class HostFiles:
             raise agent_requests.nonsense() from problem
 
     def call(self, request: dict[str, Any], about: str) -> dict[str, Any]:
-        """Ask the agent for something that is answered once; errors begin with `about`."""
+        """Send the agent a request that has a single answer; errors begin with `about`."""
         return agent_requests.call(self._box, request, about)
 
 

@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/host_only.py by scripts/blocking.py: edit that file instead.
-"""The backend of a sandbox that a caller has, for features that only sandboxes of this host have."""
+"""Finds the backend behind a sandbox object, for features that only sandboxes of this host have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cloche.errors import InvalidRun
 
 
 def on_this_host(box: Sandbox) -> HostSandbox:
-    """The sandbox as the engine has it."""
+    """Return the engine's object for a sandbox of this host."""
     if not isinstance(box.backend, HostSandbox):
         raise InvalidRun("Only a sandbox of this host can do that.", hint='Make it with url="".')
     return box.backend

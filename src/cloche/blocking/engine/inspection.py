@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/inspection.py by scripts/blocking.py: edit that file instead.
-"""A look into a session of this host: its variables, and the files that have changed since a checkpoint."""
+"""Inspects a session of this host: its variables, and the files that have changed since a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cloche.model.history import FileChanges
 
 
 def variables(box: Sandbox, context: Context) -> dict[str, dict[str, Any]]:
-    """The variables of a Python context: type, size, beginning ("shown") and digest of each, by name."""
+    """Return the variables of a Python context by name: type, size, beginning ("shown") and digest of each."""
     return on_this_host(box).sessions.variables(context.id)
 
 
 def changes(box: Sandbox, checkpoint: Checkpoint) -> FileChanges:
-    """The files that have changed since a checkpoint."""
+    """Return the files that have changed since a checkpoint."""
     return on_this_host(box).checkpoints.changes(checkpoint.id)

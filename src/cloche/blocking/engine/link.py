@@ -1,8 +1,8 @@
 # Generated from src/cloche/engine/link.py by scripts/blocking.py: edit that file instead.
-"""The conversation with one agent: many operations on one stream, none of it believed.
+"""The connection to one agent: many operations share one stream, and nothing that the agent sends is trusted.
 
-There is no reader in the background: a task that waits for a frame reads the stream, and passes frames of others to the
-tasks that wait for them.  So a sandbox costs no task and no thread, and nothing is read before it is wanted.
+No background task reads the stream: a task that waits for a frame reads, and passes the frames of other operations to
+the tasks that wait for them.  So a sandbox costs no task and no thread, and nothing is read before a task wants it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from cloche.blocking.io.streams import Stream
 from cloche.blocking.io.tasks import Condition, Lock
 from cloche.wire import frames
 
-MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # frames of one operation that were not taken yet
-MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data under way, and an answer
-_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; more memory than a little takes long to get
-STALLED_S = 30.0  # an agent that takes nothing for so long is lost
+MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # most frames of one operation that no task has taken yet
+MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data in transit, and an answer
+_LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; a larger buffer takes long to allocate
+STALLED_S = 30.0  # an agent that reads nothing for this long counts as lost
 
 
-# Raised while an answer is taken apart that has not the form that it should have.
+# Exceptions that parsing raises when an answer is malformed.
 NONSENSE = (frames.Garbled, AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
 class Lost(Exception):
-    """The agent is gone, or does not keep to the protocol."""
+    """The agent is gone, or violates the protocol."""
 
 
 class Operation:
-    """One request to the agent, and the frames that have come back so far."""
+    """One request to the agent, and the frames that have arrived so far."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -37,8 +37,8 @@ class Operation:
         self.waiting = 0  # bytes in the inbox
         self.input_credit = frames.WINDOW  # bytes that we may send
         self.allowance = frames.WINDOW  # bytes that the agent may send
-        self.consumed = 0  # bytes taken from the inbox and not granted anew
-        self.over = False  # its last frame has come
+        self.consumed = 0  # bytes taken from the inbox for which no new credit was granted yet
+        self.over = False  # the last frame has arrived
 
 
 class Link:
@@ -54,14 +54,14 @@ class Link:
         self._reading = False
         self._sending = Lock()
         self._broken = ""
-        self._expected = _LITTLE  # bytes to have room for at the next read
+        self._expected = _LITTLE  # size of the buffer for the next read
 
     def connect(self, stream: Stream) -> None:
         """Use this stream from now on; before that, only `open` can be called."""
         self._stream = stream
 
     def open(self) -> Operation:
-        """A new operation; `close` it when it is over."""
+        """Return a new operation, which the caller must close."""
         self._last += 1
         operation = self._operations[self._last] = Operation(self._last)
         return operation
@@ -87,14 +87,14 @@ class Link:
             raise Lost(f"the agent is gone ({problem})") from problem
 
     def post(self, data: bytes) -> None:
-        """Send frames from where nothing can be awaited, if there is room for them now."""
+        """Send frames from code that cannot await, if there is room for them now."""
         if not self._broken:
             self._stream.post(data, self._sending)
 
     def receive(self, operation: Operation, deadline: float | None = None) -> tuple[int, bytes]:
-        """The next frame of an operation: its kind and payload.  TimeoutError when the deadline passes.
+        """Wait for the next frame of an operation; return its kind and payload.  TimeoutError when the deadline passes.
 
-        Whoever is cancelled here has lost nothing: nothing is awaited once a frame is taken.
+        Cancelling this call loses no frame, because nothing is awaited after a frame is taken.
         """
         if operation.consumed >= frames.WINDOW // 2:
             self._grant(operation)
@@ -108,14 +108,14 @@ class Link:
         return kind, payload
 
     def _grant(self, operation: Operation) -> None:
-        """Let the agent send as much again as was taken."""
+        """Grant the agent new credit for the bytes that were taken."""
         with self._sending:
             granted, operation.consumed = operation.consumed, 0
             operation.allowance += granted
             self._transmit(frames.credit(operation.number, granted))
 
     def await_credit(self, operation: Operation, deadline: float | None = None) -> int:
-        """Wait until input may be sent, or the operation is over; how many bytes.  Others can receive meanwhile."""
+        """Wait until input may be sent or the operation is over; return the byte count.  Others can still receive."""
         if operation.input_credit <= 0:
             with self._turn:
                 while operation.input_credit <= 0 and not operation.over:
@@ -123,17 +123,17 @@ class Link:
         return operation.input_credit
 
     def _wait(self, deadline: float | None) -> None:
-        """Wait for news of any operation, from the stream or the task that reads it.  The caller must have the turn."""
+        """Wait for any frame, from the stream or from the task that reads it.  The caller must have the turn."""
         if self._broken:
             raise Lost(self._broken)
         timeout = None if deadline is None else max(deadline - monotonic(), 0)
         if self._reading:
             self._turn.wait_for_change(timeout)
-        elif not self._read(timeout) and timeout == 0:  # after a look: it may have come long ago
+        elif not self._read(timeout) and timeout == 0:  # only after a read: the frame may have arrived long ago
             raise TimeoutError
 
     def _read(self, timeout: float | None) -> bool:
-        """Read once, with the turn released meanwhile, while the others wait; has anything come?"""
+        """Read once, with the turn released meanwhile, so that other tasks can wait; return whether data arrived."""
         self._reading = True
         self._turn.release()
         data = b""

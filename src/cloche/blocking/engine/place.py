@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/place.py by scripts/blocking.py: edit that file instead.
-"""This host as a place where sandboxes are made."""
+"""This host as a place that makes sandboxes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from cloche.model.result import Result
     from cloche.sandbox.requests import SandboxRequest
 
-LIFETIME_GRACE_S = 5.0  # how much later than the engine the wall ends a one-shot sandbox by itself
+LIFETIME_GRACE_S = 5.0  # the wall ends a one-shot sandbox by itself this much later than the engine would
 
 
 class HostPlace:
-    """This host, with a wall of the caller's or one by its name."""
+    """This host, with a wall that the caller gives or names."""
 
     takes_whole_jobs = False
 
@@ -29,7 +29,7 @@ class HostPlace:
         self._wall = wall or registry.wall(isolation)
 
     def sandbox(self, request: SandboxRequest, session: Session) -> HostSandbox:
-        """A sandbox with sessions."""
+        """Return a sandbox with sessions."""
         from cloche.blocking.engine.checkpoints import HostCheckpoints
         from cloche.blocking.engine.sessions import HostSessions
 
@@ -43,7 +43,7 @@ class HostPlace:
         return box
 
     def one_shot(self, job: Job) -> HostSandbox:
-        """A sandbox for one program, chosen by the libraries that it imports."""
+        """Return a sandbox for one program, chosen by the libraries that the program imports."""
         chosen = languages.find(job.program.language or "python")
         imports = chosen.imports(job.program.code or "")
         limits = job.limits
@@ -55,5 +55,5 @@ class HostPlace:
         return HostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall)
 
     def run(self, job: Job) -> Result:
-        """Not asked of this host: a sandbox here takes one round trip anyway."""
+        """Never called for this host: a sandbox here takes one round trip anyway."""
         raise NotImplementedError

@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.blocking.engine.sandbox import HostSandbox
 
-MAX_TEXT = 1 << 20  # bytes of an entry, and of all other files, that are read for its language to look at
-MAX_TEXTS = 200  # files that are read for the same reason
+MAX_TEXT = 1 << 20  # bytes of an entry, and of all other files together, that are read for its language
+MAX_TEXTS = 200  # files that are read for its language
 _DEPTH = 6  # folders below the root whose files are part of a project
 
 
@@ -26,7 +26,7 @@ def project_of(
     snippet: bool,
     check: str,
 ) -> Project:
-    """The project around an entry: the files that the caller names, or those that are in the sandbox."""
+    """Return the project around an entry: the files that the caller names, or the files in the sandbox."""
     entry = entry if entry.startswith("/") else f"{HOME}/{entry}"
     folder = entry.rpartition("/")[0]
     if snippet and files is None:
@@ -41,7 +41,7 @@ def project_of(
     if text is None and (box.files.stat(entry)).size <= MAX_TEXT:
         text = (box.files.read(entry)).decode("utf-8", "surrogateescape")
     inside = frozenset(path.removeprefix(f"{root}/") for path in known | {entry} if path.startswith(f"{root}/"))
-    known_texts = {} if text is None else {entry.removeprefix(f"{root}/"): text}  # code may not be written yet
+    known_texts = {} if text is None else {entry.removeprefix(f"{root}/"): text}  # code may not be in its file yet
     texts = _texts(box, root, language, inside, known_texts)
     return Project(entry, text, root, inside, snippet, check, box.limits.cpu, box.limits.memory_bytes, texts)
 
@@ -49,7 +49,7 @@ def project_of(
 def _texts(
     box: HostSandbox, root: str, language: Language, names: Iterable[str], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """The contents of the files that a language reads, except for those that are too long to be meant for this."""
+    """Read the files that a language needs to see, except those that are too long to be manifests or sources."""
     endings = tuple(name for name in language.reads if name.startswith("."))
     wanted = [name for name in sorted(names) if name in language.reads or (endings and name.endswith(endings))]
     texts, room = {name: known[name] for name in wanted if name in known}, MAX_TEXT
@@ -62,7 +62,7 @@ def _texts(
 
 
 def _nearest(language: Language, folder: str, known: set[str]) -> str:
-    """The nearest folder upwards that has a manifest; else the entry's own, or the one above that."""
+    """Return the nearest folder upwards with a manifest; otherwise the entry's own folder, or the one above that."""
     place = folder
     while place.startswith(HOME):
         if any(f"{place}/{name}" in known for name in language.manifests):

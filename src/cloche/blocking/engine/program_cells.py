@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ProgramCell:
-    """One program: it finds the files of earlier ones, and nothing else."""
+    """One program: it sees the files of earlier programs, but none of their variables."""
 
     def __init__(self, box: HostSandbox, request: CellRequest) -> None:
         self._box, self._keep = box, request.keep
@@ -36,13 +36,13 @@ class ProgramCell:
         self.result: Result | None = None
 
     def begin(self) -> None:
-        """Start it."""
+        """Start the program."""
         try:
             self._process = self._box.programs.start_program(self._program)
         except BaseException:
             self.over = True
             raise
-        if self._stopped:  # while it was being started
+        if self._stopped:  # `interrupt` was called while the program was being started
             self._process.kill()
 
     def finish(self, stdin: Data | None) -> Result:
@@ -102,7 +102,7 @@ class ProgramCell:
             self._process.kill()
 
     def abandon(self) -> None:
-        """Stop the program where nothing can be awaited."""
+        """Stop the program from code that cannot await."""
         self.abandoned = True
         if not self.over and self._process is not None:
             self._box.link.post(frames.encode(self._process.number, frames.CANCEL))
@@ -113,7 +113,7 @@ class ProgramCell:
 
 
 def _shortened(result: Result, keep: int) -> Result:
-    """The result with the first bytes of its output, because its events already carry all of it."""
+    """Cut the output of a result to its first bytes, because the events already carry all of it."""
     out, err = result.stdout_bytes, result.stderr_bytes
     if len(out) <= keep and len(err) <= keep:
         return result

@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/program_displays.py by scripts/blocking.py: edit that file instead.
-"""Displays that a program has left behind in files: charts of R, tables of SQL."""
+"""Reads the displays that a program has left in files: charts of R, tables of SQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from cloche.blocking.engine.sandbox import HostSandbox
 
 MAX_DISPLAYS = 100
-MAX_BYTES = 32 << 20  # of all together
-# By the end of a file's name: the form it is in.  Files whose names begin alike are forms of one display.
+MAX_BYTES = 32 << 20  # of all displays together
+# The format of a file, by the end of its name.  Files whose names begin alike are formats of one display.
 _FORMS = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -29,7 +29,7 @@ _FORMS = {
 
 
 def displays(box: HostSandbox, folder: str, clear: bool) -> tuple[Display, ...]:
-    """The displays in a folder: `001.png`, `002.table.json` and `002.txt`, in the order of their names."""
+    """Return the displays in a folder: `001.png`, `002.table.json` and `002.txt`, in the order of their names."""
     shown: dict[str, dict[str, Any]] = {}
     room = MAX_BYTES
     try:
@@ -44,7 +44,7 @@ def displays(box: HostSandbox, folder: str, clear: bool) -> tuple[Display, ...]:
     except ClocheError:
         pass  # the folder or the sandbox is gone: the displays read so far count
     except ValueError:
-        pass  # not the JSON that its name promises
+        pass  # the file is not the JSON that its name promises
     return tuple(Display(mime) for mime in shown.values() if mime)
 
 

@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/programs.py by scripts/blocking.py: edit that file instead.
-"""Programs and commands of a sandbox of this host: planned by their language, and asked of the agent."""
+"""Programs and commands of a sandbox of this host: their language plans them, and the agent starts them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cloche.sandbox.checks import Data
     from cloche.sandbox.requests import Command, Program
 
-MAX_INLINE_SOURCE = 32 << 10  # characters of a program that travel with the request; each takes up to 12 bytes
+MAX_INLINE_SOURCE = 32 << 10  # characters of a program that are sent with the request; each takes up to 12 bytes
 
 
 class HostPrograms:
@@ -26,7 +26,7 @@ class HostPrograms:
 
     def __init__(self, box: HostSandbox) -> None:
         self._box = box
-        self.sources: dict[str, object] = {}  # of the programs that run
+        self.sources: dict[str, object] = {}  # file names of the running programs
 
     def run_program(self, program: Program, stdin: Data | None) -> Result:
         """Run a program to its end."""
@@ -102,7 +102,7 @@ class HostPrograms:
     def _plan(
         self, program: Program, chosen: Language, source: str, request: dict[str, Any]
     ) -> tuple[ProgramBuild, list[tuple[str, str]]]:
-        """Put the way to run it into the request; the steps before it, and the files to write first, are returned."""
+        """Put the command into the request; return the build steps, and the files to write first."""
         from cloche.blocking.engine.planning import project_of
         from cloche.engine.building import ProgramBuild
 
@@ -112,7 +112,7 @@ class HostPrograms:
         plan = chosen.plan_for(project, found) if found is not None else Plan(run=())
         building = ProgramBuild(chosen, project, plan)
         argv = [*plan.run, *program.args]
-        if not plan.run:  # a program that is not there cannot be started, and the agent says so
+        if not plan.run:  # the language is not installed: the agent will report that this program cannot be started
             argv = [f"{chosen.name} (not installed)"]
         request.update(argv=argv, language=chosen.name, **building.request())
         request["env"] = {**plan.env, **program.env}
@@ -120,14 +120,13 @@ class HostPrograms:
         if program.code is not None and source not in (path for path, _ in written):
             written.append((project.entry, program.code))
         is_usual = not (program.args or program.env or self._box.env or program.cwd)
-        if (
-            is_usual and chosen.ahead and plan.run and not plan.display_folder
-        ):  # the next one will begin in the same way
+        # The next program will probably begin with the same command.
+        if is_usual and chosen.ahead and plan.run and not plan.display_folder:
             self._box.expect(FirstCommand(plan.run, plan.env, chosen.ahead))
         return building, written
 
     def _carry(self, written: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Bring files into the sandbox; those that are small enough travel with the request, and are returned."""
+        """Write files into the sandbox, except for small ones, which are returned and sent with the request."""
         inline, room = [], MAX_INLINE_SOURCE
         for path, text in written:
             if len(text) <= room:
@@ -138,7 +137,7 @@ class HostPrograms:
         return inline
 
     def _reserve(self, source: str) -> str:
-        """`main.py`, or another name while a program of that name runs: two at once do not overwrite each other."""
+        """Return `main.py`, or another name while a program of that name runs: two must not overwrite each other."""
         stem, dot, suffix = source.rpartition(".")
         number, ours = 1, object()
         while self.sources.setdefault(source, ours) is not ours:

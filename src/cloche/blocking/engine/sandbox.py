@@ -1,5 +1,5 @@
 # Generated from src/cloche/engine/sandbox.py by scripts/blocking.py: edit that file instead.
-"""A sandbox of this host: its life, and the conversation with the agent in it."""
+"""A sandbox of this host: its lifetime, and the connection to its agent."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from cloche.blocking.walls.wall import Hold, Wall
     from cloche.model.result import Usage
 
-MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it is there to read them
+MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it reads
 _REASONS = {"memory": "it needed too much memory", "timeout": "its time was up", "closed": "it was closed"}
 
 
 class HostSandbox:
     """A sandbox of this host.
 
-    Its parts are made when they are first used: a one-shot run needs programs alone, and is in a hurry.
+    Its parts are made when they are first used: a one-shot run needs programs only, and should start fast.
     """
 
-    id: str | None = None  # what follows is a server's
+    id: str | None = None  # only sandboxes on a server have these three
     workspace: str | None = None
-    metadata: Mapping[str, str] = {}  # noqa: RUF012  (nobody changes it)
+    metadata: Mapping[str, str] = {}  # noqa: RUF012  (never changed)
 
-    sessions: HostSessions  # of a sandbox that has them: engine/place.py
+    sessions: HostSessions  # only set for sandboxes with sessions: engine/place.py
     checkpoints: HostCheckpoints
 
     def __init__(self, order: Order, env: dict[str, str], wall: Wall) -> None:
@@ -46,13 +46,13 @@ class HostSandbox:
         self.wall = wall.name
         self._opening = Lock()
         self._hold: Hold | None = None
-        self.link = Link()  # the conversation with the agent, once there is one
+        self.link = Link()  # connected once the sandbox is created
         self._ended = False
-        self.closed = False  # by its owner
+        self.closed = False  # closed by its owner
         self.paused = False
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
-        self._is_seen = True  # could nothing have happened since these were read?
-        self.is_watched = True  # does the wall count them at all?  Known when it was asked once
+        self._is_seen = True  # whether nothing can have happened since the counts were read
+        self.is_watched = True  # whether the wall counts them at all, known after the first request
         self._files: HostFiles | None = None
         self._programs: HostPrograms | None = None
 
@@ -60,7 +60,7 @@ class HostSandbox:
 
     @property
     def files(self) -> HostFiles:
-        """Its files."""
+        """The sandbox's files."""
         if self._files is None:
             from cloche.blocking.engine.files import HostFiles
 
@@ -69,7 +69,7 @@ class HostSandbox:
 
     @property
     def programs(self) -> HostPrograms:
-        """Its programs and commands."""
+        """The sandbox's programs and commands."""
         if self._programs is None:
             from cloche.blocking.engine.programs import HostPrograms
 
@@ -78,7 +78,7 @@ class HostSandbox:
 
     @property
     def ports(self) -> HostPorts:
-        """Servers inside."""
+        """The servers inside the sandbox."""
         from cloche.blocking.engine.ports import HostPorts
 
         return HostPorts(self)
@@ -90,10 +90,10 @@ class HostSandbox:
         self.create(b"")
 
     def create(self, first: bytes) -> bool:
-        """Create it, unless it is there already: was it this call that did?
+        """Create the sandbox, unless it exists already; return whether this call created it.
 
-        The bytes in `first` travel with the claim, and are the first that its agent reads: so the first request takes
-        no round trip of its own.
+        The bytes in `first` travel with the claim, and the agent reads them first, so the first request takes no round
+        trip of its own.
         """
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
@@ -120,11 +120,11 @@ class HostSandbox:
                 self._hold.end()
                 self._hold.gone()
             except SandboxFailed:
-                pass  # it never was
+                pass  # the sandbox was never made
             self._hold.abandon()
 
     def kill(self) -> None:
-        """The same as close."""
+        """Do the same as `close`."""
         self.close()
 
     def let_go(self) -> None:
@@ -176,10 +176,10 @@ class HostSandbox:
         reason = self._hold.ended()
         return "closed" if self.closed and reason in ("lost", "failed") else reason
 
-    # --- messages to the agent
+    # --- frames to the agent
 
     def begin(self, frame: bytes) -> None:
-        """Send the first frame of an operation; a sandbox that is not there yet is created with it."""
+        """Send the first frame of an operation; this creates the sandbox if it does not exist yet."""
         first = frame if len(frame) <= MAX_FIRST else b""
         if self.create(first) and first:
             return
@@ -203,7 +203,7 @@ class HostSandbox:
     # --- measurements of the wall
 
     def spent(self, final: bool) -> Spent:
-        """The resources that the sandbox has used; `final` ends it."""
+        """Return the resources that the sandbox has used; `final` ends the sandbox."""
         assert self._hold is not None
         if final:
             self._ended = True
@@ -229,13 +229,13 @@ class HostSandbox:
             self.see(self.spent(final=False))
 
     def limits_with(self, timeout: float | None, build_timeout: float | None = None) -> Limits:
-        """The sandbox's limits, with other time limits where they are given."""
+        """Return the sandbox's limits, with other time limits where they are given."""
         limits = self.limits if timeout is None else self.limits.replace(timeout_s=timeout)
         return limits if build_timeout is None else limits.replace(build_timeout_s=build_timeout)
 
 
-# An owner who forgets a sandbox lets go of its leash, and that ends it.  Done here and not by a `__del__`: a sandbox is
-# part of a cycle, and the collector may close its sockets before it comes to the sandbox.
+# An owner that drops a sandbox closes its leash, and that ends the sandbox.  A `__del__` cannot do this: a sandbox is
+# part of a cycle, and the collector may close its sockets before it reaches the sandbox.
 _holds: dict[ref[HostSandbox], Hold] = {}
 
 

@@ -81,12 +81,12 @@ class HostWriter:
         self.is_over = False
 
     def begin(self) -> None:
-        """Open the file in the sandbox, unless that was done."""
+        """Open the file in the sandbox, unless that was done already."""
         if self._operation is None:
             self._operation = agent_requests.ask(self._box, self._request)
 
     def write(self, data: Data) -> None:
-        """Send a piece; waits while the sandbox is busy with earlier ones."""
+        """Send a piece; wait while the sandbox is busy with earlier ones."""
         assert self._operation is not None
         rest = memoryview(data)
         while rest:
@@ -117,7 +117,7 @@ class HostWriter:
         except (Lost, TimeoutError) as problem:
             self._box.explain_loss(problem)
             raise
-        if operation.over:  # it failed
+        if operation.over:  # the write has failed
             self._reply(operation)
             raise agent_requests.nonsense()
         part = data[: min(frames.CHUNK, room)]

@@ -116,7 +116,7 @@ class Backend(Protocol):
         """Continue the processes of a paused sandbox."""
 
     def set_lifetime(self, seconds: float | None) -> None:
-        """End the sandbox this many seconds from now; None: as late as the backend allows."""
+        """End the sandbox this many seconds from now; None: no deadline, or the latest that a server allows."""
 
     def usage(self) -> Usage:
         """Measure the resources that the sandbox uses now."""
@@ -362,7 +362,7 @@ class CheckpointsBackend(Protocol):
     """Checkpoints of one sandbox.  The front makes sure that no context runs code while one is taken or restored."""
 
     def take(self, name: str) -> CheckpointFacts:
-        """Make a checkpoint; the oldest one without a name may be removed to make room."""
+        """Make a checkpoint; an old one without a name may be removed to make room."""
 
     def remember(self, quiet: Callable[[], Block]) -> None:
         """Make a checkpoint before a run that `undo` may take back, unless the backend makes one by itself."""
