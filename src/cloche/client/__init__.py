@@ -1,13 +1,13 @@
-"""The backend for sandboxes on a Cloche server: requests of the front come in, HTTP requests go out.
+"""The backend for sandboxes on a Cloche server: it turns the front's requests into HTTP requests.
 
-    place.py        the server as a place where sandboxes are made; `cloche.run(url=…)` in one request
-    sandbox.py      a sandbox's life
-    programs.py     programs and commands; processes.py: one under way
+    place.py        the server as a place that makes sandboxes; `cloche.run(url=…)` in one request
+    sandbox.py      a sandbox's lifetime
+    programs.py     programs and commands; processes.py: a running one
     files.py        files; ports.py: servers inside
-    sessions.py     contexts; checkpoints.py: ways back
-    cells.py        a cell under way: its events, its tools, picked up again when the connection breaks
+    sessions.py     contexts; checkpoints.py: checkpoints, undo and branches
+    cells.py        a running cell: its events, its tools, and its continuation when the connection breaks
     attempts.py     attempts, and the best of several candidates
-    server.py       requests: connections kept, errors raised as ours, retries where they are safe
+    server.py       requests: keeps connections, raises the server's errors, and retries where that is safe
     connection.py   one HTTP connection; tls.py: encryption
     feed.py         server-sent events
     shapes.py       from JSON to the classes of `model/`, and back

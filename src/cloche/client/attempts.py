@@ -60,16 +60,16 @@ async def best_of(box: AsyncServerSandbox, request: dict[str, Any], score: str |
 
 
 class AsyncServerContest:
-    """Several candidates, scored here while they run there."""
+    """Several candidates that run on the server and are scored here."""
 
     def __init__(self, box: AsyncServerSandbox, score: Any) -> None:
         self._score = score
         self.run = AsyncServerRun(box)
         self._tasks = AsyncTasks()
-        self.problem: Exception | None = None  # the first that the owner's function raised
+        self.problem: Exception | None = None  # the first exception that the owner's function raised
 
     async def take(self, kind: str, fields: dict[str, Any]) -> None:
-        """An event that is neither a call nor the end."""
+        """Handle an event that is neither a call nor the end."""
         if kind == "score":
             self._tasks.start(self._answer, fields)
 
@@ -84,7 +84,7 @@ class AsyncServerContest:
 
 
 def _number(value: Any) -> Any:
-    """A score as JSON has it; anything else is no score."""
+    """Return a score as a JSON value; None for anything that is no score."""
     return value if isinstance(value, bool | int | float | str) else _float(value)
 
 

@@ -1,4 +1,4 @@
-"""A cell under way on a server: it begins when its first event is asked for, and is followed to its end."""
+"""A running cell on a server: it begins when its first event is read, and is followed to its end."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class AsyncServerCell:
-    """One cell; the server keeps its time limit."""
+    """One cell; the server enforces its time limit."""
 
     def __init__(self, box: AsyncServerSandbox, request: dict[str, Any]) -> None:
         self._box, self._request = box, request
         self._run = AsyncServerRun(box, self)
         self._beginning = AsyncLock()
         self.abandoned = False  # no task will read its events any more
-        self.over = False  # nothing of it runs, or will run
+        self.over = False  # no code of the cell runs, or will run
         self.lost_before = False
         self.result: Result | None = None
 
     async def begin(self) -> None:
-        """Nothing is sent before its input is known: it begins with the first event that is asked for."""
+        """Send nothing yet, because the input is not known: the cell begins when its first event is read."""
 
     async def finish(self, stdin: Data | None) -> Result:
         """Send the input and wait for the end."""
@@ -69,16 +69,16 @@ class AsyncServerCell:
         await self._run.drop_calls()
 
     def abandon(self) -> None:
-        """Stop the cell where nothing can be awaited.  The next task that wants the context takes its last events."""
+        """Stop the cell from code that cannot await.  The next task that wants the context takes its last events."""
         self.abandoned = True
         if not self.over:
             if self._run.id:
                 self._box.post_soon("POST", f"/v1/runs/{self._run.id}/cancel")
             else:
-                self.over = True  # it has not begun
+                self.over = True  # the cell has not begun
 
     def is_neglected(self) -> bool:
-        """Return whether no task reads its events.  The server enforces the time limit."""
+        """Return whether no task reads the cell's events.  The server enforces the time limit."""
         return not self.over and self.abandoned
 
     async def next_event(self) -> CellEvent | None:
@@ -111,11 +111,11 @@ class AsyncServerCell:
             try:
                 await self._box.call("POST", f"/v1/runs/{self._run.id}/input", fields, timeout=None)
             except Gone:
-                pass  # it has ended, and will never read it
+                pass  # the cell has ended, and will never read the input
 
 
 class AsyncServerRun:
-    """A request to a server that is answered with events; calls of tools are among them."""
+    """A request that a server answers with events; calls of tools are among them."""
 
     def __init__(self, box: AsyncServerSandbox, cell: object = None) -> None:
         self._box, self._cell = box, cell
@@ -131,7 +131,7 @@ class AsyncServerRun:
         self._know(self._feed.run)
 
     async def next(self) -> tuple[str, Any]:
-        """The next event; calls of tools are answered meanwhile."""
+        """Wait for the next event; calls of tools are answered meanwhile."""
         assert self._feed is not None
         while True:
             event = await self._feed.next()
@@ -143,12 +143,12 @@ class AsyncServerRun:
             if kind == "tool":
                 self._tasks.start(self._answer, fields)
             elif kind == "error" and "traceback" not in fields["error"]:
-                raise shapes.error(500, fields)  # not an error of the code: it says why there is no result
+                raise shapes.error(500, fields)  # not an error of the code: it explains why there is no result
             else:
                 return event
 
     async def outcome(self, path: str, request: dict[str, Any], take: Any = None) -> dict[str, Any]:
-        """Follow it to its end; the fields of the last event.  `take` gets the events before that."""
+        """Read all events and return the fields of the last one; `take` gets the events before it."""
         try:
             await self.begin(path, request)
             while True:
@@ -166,20 +166,20 @@ class AsyncServerRun:
             await self.end()
 
     async def reply(self, call: int, answer: dict[str, Any]) -> None:
-        """Answer a call."""
+        """Answer a call of a tool."""
         try:
             await self._box.call("POST", f"/v1/runs/{self.id}/calls/{call}", answer, safe=True)
         except Gone:
-            pass  # no code waits for it any more
+            pass  # the code no longer waits for the answer
 
     async def end(self) -> None:
-        """Note that it is over."""
+        """Note that the run is over."""
         if self._feed is not None:
             self._feed.end()
         await self.drop_calls()
 
     async def drop_calls(self) -> None:
-        """Cancel the calls of tools that are under way."""
+        """Cancel the calls of tools that still run."""
         await self._tasks.cancel()
 
     def _know(self, identity: str) -> None:

@@ -28,7 +28,7 @@ class AsyncServerCheckpoints:
         return _facts(await self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
 
     async def remember(self, _quiet: Callable[[], Any]) -> None:
-        """The server makes checkpoints for `undo` by itself."""
+        """Do nothing: the server makes checkpoints for `undo` by itself."""
 
     async def restore(self, checkpoint: str) -> Restored:
         """Bring variables and files back to their earlier state."""
@@ -50,7 +50,7 @@ class AsyncServerCheckpoints:
         await self._box.call("DELETE", f"/checkpoints/{checkpoint}", safe=False)
 
     async def list(self) -> list[CheckpointFacts]:
-        """All checkpoints, oldest first."""
+        """List all checkpoints, oldest first."""
         return [_facts(item) for item in await self._box.items("/checkpoints")]
 
     async def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> AsyncServerTrial:

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     from cloche.sandbox.checks import Data
 
-IDLE_S = 50.0  # a connection not used for longer may be closed by a server, or a proxy, just while we send
-STALLED_S = 60.0  # a server that takes nothing for so long is lost
+IDLE_S = 50.0  # after this time without use, a server or a proxy may close a connection just while we send
+STALLED_S = 60.0  # a server that reads nothing for this long counts as lost
 _PIECE = 128 << 10
-_SMALL = 16 << 10  # bodies up to this size go together with the head of the request
+_SMALL = 16 << 10  # bodies up to this size are sent together with the head of the request
 
 
-# Sockets in use.  What refers to them is part of cycles, and the collector might come to a socket first, which would
-# complain that nobody has closed it.
+# Sockets in use.  The objects that refer to them are part of cycles, and without this set the collector might reach a
+# socket first, which would then warn that it was never closed.
 _open: set[socket.socket] = set()
 
 
 class Broken(Exception):
-    """The connection broke; `began`: some of the answer had come."""
+    """The connection broke; `began` says whether some of the answer had arrived."""
 
     def __init__(self, why: object, began: bool) -> None:
         super().__init__(str(why) or type(why).__name__)
@@ -43,13 +43,13 @@ class AsyncServerConnection:
 
     def __init__(self, stream: AsyncStream | AsyncTls, sock: socket.socket) -> None:
         self._stream, self._socket = stream, sock
-        self._answer: AsyncAnswer | None = None  # the last one
-        self._since = monotonic()  # when it was used last
+        self._answer: AsyncAnswer | None = None  # the latest answer
+        self._since = monotonic()  # when the connection was last used
         self._closed = self._receiving = False
         _open.add(sock)
 
     async def ask(self, head: bytes, body: Data) -> AsyncAnswer:
-        """Send a request; its answer, of which nothing has been read yet."""
+        """Send a request; return its answer, of which nothing has been read yet."""
         answer = self.begin()
         try:
             if len(body) <= _SMALL:
@@ -64,7 +64,7 @@ class AsyncServerConnection:
         return answer
 
     def begin(self) -> AsyncAnswer:
-        """Begin a request; the answer to come."""
+        """Begin a request; return the answer to come."""
         self._answer = AsyncAnswer(self)
         return self._answer
 
@@ -73,13 +73,13 @@ class AsyncServerConnection:
         await self._stream.send(data, STALLED_S)
 
     def has_something(self) -> bool:
-        """Return whether there is something to read."""
+        """Return whether there are bytes to read."""
         waiting = poll()
         waiting.register(self._socket, POLLIN)
         return bool(waiting.poll(0))
 
     def post(self, request: bytes) -> bool:
-        """Send a request where nothing can be awaited, if there is room for it; its answer is not read."""
+        """Send a request from code that cannot await, if there is room for it; its answer is not read."""
         self._answer = AsyncAnswer(self)
         self._since = monotonic()
         data = self._stream.sealed(request) if isinstance(self._stream, AsyncTls) else request
@@ -89,7 +89,7 @@ class AsyncServerConnection:
             return False
 
     async def receive(self, timeout: float | None) -> bytes:
-        """The bytes that have come; nothing at the end."""
+        """Wait for bytes; empty at the end."""
         if self.is_closed():
             return b""
         self._receiving = True
@@ -102,7 +102,7 @@ class AsyncServerConnection:
                 self._close()
 
     async def state(self) -> str:
-        """Can the next request go over it?  "ready"; "answering": not yet; "over": never."""
+        """Return whether the next request can use this connection: "ready", "answering" (not yet) or "over" (never)."""
         answer = self._answer
         if self._closed or monotonic() - self._since > IDLE_S:
             return "over"
@@ -116,14 +116,14 @@ class AsyncServerConnection:
             return await self.state()
         if answer is not None and not answer.keeps_alive():
             return "over"
-        return "over" if self.has_something() else "ready"  # whatever comes without a request, it is the end
+        return "over" if self.has_something() else "ready"  # bytes that no request asked for mean the end
 
     def is_free(self) -> bool:
-        """Return whether it is ready, as far as is known without waiting."""
+        """Return whether the connection is ready, as far as is known without waiting."""
         return not self._closed and (self._answer is None or self._answer.keeps_alive()) and not self.has_something()
 
     def is_closed(self) -> bool:
-        """Return whether this client has closed it."""
+        """Return whether this client has closed the connection."""
         return self._closed
 
     def close(self) -> None:
@@ -144,13 +144,13 @@ class AsyncServerConnection:
 
 
 class AsyncAnswer:
-    """The answer to one request: its head, and its body as it comes."""
+    """The answer to one request: its head, and its body as it arrives."""
 
     def __init__(self, connection: AsyncServerConnection) -> None:
         self.connection = connection
         self.status = 0
         self.headers: dict[str, str] = {}
-        self._unsent = False  # the request was not sent as a whole
+        self._unsent = False  # the request could not be sent completely
         self._parser: Any = HttpResponseParser(self)
         self._pieces: deque[bytes] = deque()
         self._began = self._headed = self._complete = self._keeps_alive = False
@@ -161,7 +161,7 @@ class AsyncAnswer:
             await self._feed(timeout)
 
     async def despite(self, problem: OSError) -> None:
-        """Wait for an answer to a request that could not be sent: a server that refuses it answers, and then closes."""
+        """Wait for an answer after sending failed: a server that refuses a request answers, and then closes."""
         self._unsent = True
         try:
             await self.head(0.5)
@@ -169,7 +169,7 @@ class AsyncAnswer:
             raise Broken(problem, False) from problem
 
     async def piece(self, timeout: float | None = None) -> bytes:
-        """The next piece of its body; nothing at the end.  TimeoutError when nothing comes."""
+        """Wait for the next piece of the body; empty at the end.  TimeoutError when nothing comes."""
         while not self._pieces:
             if self._complete:
                 return b""
@@ -178,14 +178,14 @@ class AsyncAnswer:
         return piece
 
     async def read(self, timeout: float | None = None) -> bytes:
-        """All of its body."""
+        """Read the whole body."""
         parts = []
         while part := await self.piece(timeout):
             parts.append(part)
         return b"".join(parts)
 
     async def take_more(self) -> None:
-        """Read and drop what has come of the rest."""
+        """Read and drop the part of the rest that has arrived."""
         await self._feed(0)
         self._pieces.clear()
 
@@ -224,19 +224,19 @@ class AsyncAnswer:
     # Called by the parser
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
+        """Take a header."""
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        """The last of them."""
+        """Note that all headers have arrived."""
         self.status = self._parser.get_status_code()
-        self._keeps_alive = self._parser.should_keep_alive()  # later, the parser would not know any more
+        self._keeps_alive = self._parser.should_keep_alive()  # the parser does not know this later
         self._headed = True
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """Take a piece of the body."""
         self._pieces.append(body)
 
     def on_message_complete(self) -> None:
-        """The end."""
+        """Note that the answer is complete."""
         self._complete = True

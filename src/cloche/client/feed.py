@@ -1,4 +1,4 @@
-"""Server-sent events in order; when the connection breaks they go on, and none is lost or comes twice."""
+"""Server-sent events in order; after a broken connection they continue, and none is lost or comes twice."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SILENCE_S = 60.0  # a server that says nothing for so long is lost: its heart beats every 15 seconds
-_MOST_BREAKS = 10  # one after the other, without an event between them
+SILENCE_S = 60.0  # a server that is silent for this long counts as lost: it sends a heartbeat every 15 seconds
+_MOST_BREAKS = 10  # in a row, without an event between them
 
 
 class AsyncFeed:
-    """The events of a run, a command, a folder."""
+    """The events of a run, a command or a watched folder."""
 
     def __init__(self, server: AsyncServer, answer: AsyncAnswer | None = None, again: str = "") -> None:
         self._server, self._answer = server, answer
-        self.again = again  # the path under which they can be read again, from a number on
-        self.run = "" if answer is None else answer.headers.get("cloche-run", "")  # the id of the run, if it is one's
+        self.again = again  # the path from which the events can be read again, after a number
+        self.run = "" if answer is None else answer.headers.get("cloche-run", "")  # the id of the run, if any
         self._last = 0  # the number of the last event
         self._lines = Lines()
         self._events: deque[tuple[int, str, Any]] = deque()
@@ -33,7 +33,7 @@ class AsyncFeed:
         self._closed = False
 
     async def next(self, timeout: float | None = None) -> tuple[str, Any] | None:
-        """The kind and the fields of the next event; None when it is closed.  TimeoutError when nothing comes."""
+        """Wait for the next event; return its kind and fields; None after `close`.  TimeoutError if nothing comes."""
         deadline = None if timeout is None else monotonic() + timeout
         while True:
             while self._events:
@@ -47,7 +47,7 @@ class AsyncFeed:
             await self._more(deadline)
 
     def end(self) -> None:
-        """Note that no more events come: the connection serves other requests."""
+        """Note that no more events come, so that the connection can serve other requests."""
         answer, self._answer, self._closed = self._answer, None, True
         if answer is not None:
             self._server.done_with(answer)
@@ -96,21 +96,21 @@ class AsyncFeed:
         answer = await self._server.ask("GET", path, accept="text/event-stream")
         self._lines = Lines()
         self._answer = answer
-        if self._closed:  # meanwhile
+        if self._closed:  # closed while the request was sent
             self.close()
 
 
 class Lines:
-    """Puts events together from lines; works on bytes, because an event may be large, and so is each copy of it."""
+    """Assembles events from lines.  It works on bytes, because an event may be large, and each copy of it as well."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._searched = 0  # of the rest, without a line's end
+        self._searched = 0  # bytes of the rest that contain no newline
         self._number, self._kind = 0, ""
         self._data = b""
 
     def feed(self, piece: bytes) -> list[tuple[int, str, Any]]:
-        """The events that are complete now."""
+        """Take bytes; return the events that are complete now."""
         self._rest += piece
         events = []
         begin = 0
@@ -129,7 +129,7 @@ class Lines:
     def _line(self, begin: int, end: int) -> None:
         if self._rest.startswith(b"data:", begin):
             with memoryview(self._rest) as rest:
-                more = bytes(rest[begin + 5 : end])  # JSON minds neither a space before it nor a \r after it
+                more = bytes(rest[begin + 5 : end])  # JSON allows a space before it and a \r after it
             self._data = self._data + b"\n" + more if self._data else more
             return
         field, _, value = self._rest[begin:end].decode(errors="replace").partition(":")
@@ -142,7 +142,7 @@ class Lines:
         number, kind, data = self._number, self._kind, self._data
         self._number, self._kind, self._data = 0, "", b""
         if not data:
-            return None  # only a heartbeat
+            return None  # a heartbeat
         try:
             return number, kind or "message", loads(data)
         except ValueError as problem:

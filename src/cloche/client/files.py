@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 1000
 _PIECE = 256 << 10
-_NOTHING_THERE = 416  # the status for a range that begins after the end
+_NOTHING_THERE = 416  # the status for a range that begins after the end of the file
 
 
 class AsyncServerFiles:
@@ -43,17 +43,17 @@ class AsyncServerFiles:
     def writer(
         self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
     ) -> AsyncServerWriter:
-        """Write a file piece by piece."""
+        """Return a writer that writes a file piece by piece."""
         if in_place or attributes is not None:
             raise InvalidRun("in_place= and attributes= are for sandboxes of this host.", hint="Leave them out.")
         return AsyncServerWriter(self._box, _target(path, mode, append))
 
     def reader(self, path: str, offset: int, length: int | None) -> AsyncServerReader:
-        """Read a file piece by piece."""
+        """Return a reader that reads a file piece by piece."""
         return AsyncServerReader(self._box, path, offset, length)
 
     async def list(self, path: str, depth: int) -> Listing:
-        """The entries of a folder, and with `depth` those of the folders below it."""
+        """List the entries of a folder, and with `depth` those of the folders below it."""
         listing, after = Listing(), ""
         while True:
             query = f"path={shapes.quoted(path)}&depth={min(depth, _DEEPEST)}&limit=100000{after}"
@@ -65,7 +65,7 @@ class AsyncServerFiles:
             after = f"&after={page['next']}"
 
     async def stat(self, path: str) -> Entry:
-        """The entry at a path."""
+        """Describe the entry at a path."""
         return shapes.entry(await self._box.call("GET", f"/stat?path={shapes.quoted(path)}"))
 
     async def mkdir(self, path: str) -> bool:
@@ -85,7 +85,7 @@ class AsyncServerFiles:
         """Watch a folder."""
         target = f"/watch?path={shapes.quoted(path)}&recursive={'true' if recursive else 'false'}"
         feed = await self._box.feed("GET", target)
-        await feed.next()  # it is ready
+        await feed.next()  # the first event says that the server watches
         return AsyncServerWatcher(feed)
 
     async def disk(self) -> dict[str, int]:
@@ -210,7 +210,7 @@ class AsyncServerWatcher:
                 return Change(event[1]["kind"], event[1]["path"])
 
     async def drain(self) -> list[Change]:
-        """All changes that the server has sent and that were not returned yet."""
+        """Return all changes that the server has sent and that were not returned yet."""
         changes = []
         while (change := await self.next_change(0)) is not None:
             changes.append(change)

@@ -1,4 +1,4 @@
-"""A server as a place where sandboxes are made."""
+"""A server as a place that makes sandboxes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class AsyncServerPlace:
         self._isolation = isolation
 
     def sandbox(self, request: SandboxRequest, session: AsyncSession) -> AsyncServerSandbox:
-        """A sandbox of the server's."""
+        """Return a sandbox on the server."""
         return AsyncServerSandbox(self._server, request, self._isolation, session)
 
     def one_shot(self, job: Job) -> AsyncServerSandbox:
-        """A sandbox for one program, for callers that follow it while it runs."""
+        """Return a sandbox for one program, for callers that follow the program while it runs."""
         request = SandboxRequest(job.limits, job.env, job.mounts)
         return AsyncServerSandbox(self._server, request, self._isolation)
 

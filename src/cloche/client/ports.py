@@ -1,4 +1,4 @@
-"""Servers inside a sandbox that is on a server: connections to them go through a WebSocket."""
+"""Servers inside a sandbox on a server: connections to them go through a WebSocket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cloche.client.sandbox import AsyncServerSandbox
 
-_WAIT_S = 25.0  # that one request waits for a port; then another does
+_WAIT_S = 25.0  # time that one request waits for a port; then the next request continues
 _PIECE = 256 << 10
 _HANDSHAKE_S = 30.0
 _NOBODY = 502  # the status for a port on which nothing listens
@@ -95,7 +95,7 @@ class AsyncServerTunnel:
         return self._protocol.state is State.OPEN
 
     def refusal(self, port: int) -> Exception:
-        """The error when it did not."""
+        """Return the error for a handshake that failed."""
         refused = self._protocol.handshake_exc
         if not isinstance(refused, InvalidStatus):
             return SandboxFailed(f"No connection can be made: {refused}.", "Look at the server's log.")

@@ -1,4 +1,4 @@
-"""A program under way in a sandbox on a server."""
+"""A running program in a sandbox on a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIGKILL = 9
 _BYTES = "application/octet-stream"
-# By a sign in the server's message: how the sandbox of a program ended, and with it the program.
+# How a sandbox ended, and the program with it, by a phrase in the server's message.
 _ENDS = {
     "its time was up": Error(
         "timeout", "The sandbox's time was up while the program ran.", "Give it a longer lifetime."
@@ -37,9 +37,9 @@ _LOST = Error("lost", "The sandbox ended before the program did.", "Run it again
 
 
 class AsyncServerProcess:
-    """A program under way in a sandbox on a server."""
+    """A running program in a sandbox on a server."""
 
-    is_building = False  # the server waits for that
+    is_building = False  # the server answers only after the build
 
     def __init__(self, box: AsyncServerSandbox, command: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{command['id']}"
@@ -79,16 +79,16 @@ class AsyncServerProcess:
         await self._ask("POST", "/stdin?eof=true", data)
 
     async def send_input(self, data: memoryview) -> memoryview:
-        """Send all of it; the server answers when the program has read it, or never will."""
+        """Send all of the data; the server answers when the program has read it, or never will."""
         await self._ask("POST", "/stdin", data)
         return data[:0]
 
     def has_room(self) -> bool:
-        """The server waits for that."""
+        """Return True: the server waits for room."""
         return True
 
     async def await_room(self) -> bool:
-        """The server waits for that."""
+        """Return whether the program still runs; the server waits for room."""
         return self.result is None
 
     async def close_stdin(self) -> None:
@@ -118,7 +118,7 @@ class AsyncServerProcess:
             try:
                 await self._box.call("POST", self._path + path, body)
             except Gone:
-                pass  # it has ended; its events report how
+                pass  # the program has ended, and its events report how
 
     async def _ask(self, method: str, path: str, data: Data = b"") -> None:
         if self.result is None:
@@ -142,7 +142,7 @@ class AsyncServerProcess:
 
 
 def _status(result: Result) -> int | None:
-    """The exit code, or minus the signal, as far as the result shows it."""
+    """Return the exit code, or minus the signal, as far as the result shows it."""
     kind = None if result.error is None else result.error.kind
     if kind == "lost":
         return None

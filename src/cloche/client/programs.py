@@ -26,7 +26,7 @@ class AsyncServerPrograms:
         return await self._run(_program(program), stdin)
 
     async def start_program(self, program: Program, stdin: Data | None = None) -> AsyncServerProcess:
-        """Start a program; `stdin` is all of its input, if it is known already."""
+        """Start a program; `stdin` is its whole input, if that is known already."""
         given = {"stdin": program.takes_input} if stdin is None else shapes.given("stdin", stdin)
         return await self._start({**_program(program), **given})
 

@@ -1,4 +1,4 @@
-"""A sandbox on a server: its life, and requests about it."""
+"""A sandbox on a server: its lifetime, and requests about it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class AsyncServerSandbox:
             "isolation": isolation,
         }
         self._idempotency_key = uuid4().hex
-        self._is_guest = self.id is not None  # another client has made it, and will end it
+        self._is_guest = self.id is not None  # another client has made the sandbox, and will end it
         self._is_open = self._ended = self.closed = self.paused = self._is_strange = False
         self._opening = AsyncLock()
         self.files, self.programs = AsyncServerFiles(self), AsyncServerPrograms(self)
@@ -65,7 +65,7 @@ class AsyncServerSandbox:
 
     @property
     def sessions(self) -> AsyncServerSessions:
-        """Its contexts."""
+        """The sandbox's contexts."""
         if self._sessions is None:
             from cloche.client.sessions import AsyncServerSessions
 
@@ -74,7 +74,7 @@ class AsyncServerSandbox:
 
     @property
     def checkpoints(self) -> AsyncServerCheckpoints:
-        """Its checkpoints."""
+        """The sandbox's checkpoints."""
         if self._checkpoints is None:
             from cloche.client.checkpoints import AsyncServerCheckpoints
 
@@ -83,8 +83,8 @@ class AsyncServerSandbox:
 
     @property
     def ports(self) -> AsyncServerPorts:
-        """Servers inside."""
-        from cloche.client.ports import AsyncServerPorts  # and with it a WebSocket library
+        """The servers inside the sandbox."""
+        from cloche.client.ports import AsyncServerPorts  # imported late, because it imports a WebSocket library
 
         return AsyncServerPorts(self)
 
@@ -115,7 +115,7 @@ class AsyncServerSandbox:
         await self._look_around()
 
     async def _look_around(self) -> None:
-        """List the contexts of a sandbox that another client has made; a paused one does not answer."""
+        """List the contexts of a sandbox that another client has made; a paused sandbox does not answer."""
         if self._is_strange and not self.paused and self._session is not None:
             self._is_strange = False
             await self._session.refresh()
@@ -134,7 +134,7 @@ class AsyncServerSandbox:
             await self.server.call("DELETE", self.path(""), timeout=None)
 
     async def let_go(self) -> None:
-        """End the sandbox, if it was made; the server removes the rest."""
+        """End the sandbox, if it was made; the server removes it afterwards."""
         if self.id is not None and not self._ended:
             await self.kill()
 
@@ -170,27 +170,27 @@ class AsyncServerSandbox:
                 if event is None or event[0] == "sandbox.ended":
                     break
         except Gone:
-            pass  # it has ended already
+            pass  # the sandbox has ended already
         finally:
             feed.close()
         while (answer := await self.server.call("GET", self.path("")))["state"] == "alive":
-            await pause(0.02)  # it is about to end
+            await pause(0.02)  # the sandbox is about to end
         return _REASONS.get(answer["reason"], str(answer["reason"]))
 
     # --- requests
 
     def path(self, rest: str) -> str:
-        """The address of something in this sandbox."""
+        """Return the address of something in this sandbox."""
         assert self.id is not None
         return f"/v1/sandboxes/{self.id}{rest}"
 
     async def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send a request, by default about this sandbox; return its answer, from JSON."""
+        """Send a request, by default about this sandbox; return its answer, parsed from JSON."""
         await self.open()
         return await self.server.call(method, self._whole(path), body, **how)
 
     async def items(self, path: str) -> list[dict[str, Any]]:
-        """All items of a list."""
+        """Return all items of a list."""
         await self.open()
         return await self.server.items(self._whole(path))
 
@@ -202,7 +202,7 @@ class AsyncServerSandbox:
         return AsyncFeed(self.server, answer)
 
     def post_soon(self, method: str, path: str) -> None:
-        """Send a request where nothing can be awaited."""
+        """Send a request from code that cannot await."""
         if not self._ended:
             self.server.post(method, path)
 

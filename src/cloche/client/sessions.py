@@ -25,7 +25,7 @@ class AsyncServerSessions:
         self._box = box
 
     def cell(self, request: CellRequest) -> AsyncServerCell:
-        """A cell, which has not begun."""
+        """Return a cell, which has not begun."""
         fields: dict[str, Any] = {
             "code": request.code,
             "env": request.env or None,
@@ -40,11 +40,11 @@ class AsyncServerSessions:
         return AsyncServerCell(self._box, fields)
 
     async def create(self, language: str, cwd: str | None, env: dict[str, str]) -> ContextFacts:
-        """A new context."""
+        """Create a context."""
         return context_facts(await self._box.call("POST", "/contexts", {"language": language, "cwd": cwd, "env": env}))
 
     async def ensure(self, context: ContextFacts) -> None:
-        """The server makes default contexts when it needs them."""
+        """Do nothing: the server makes default contexts when it needs them."""
 
     async def remove(self, context: ContextFacts) -> None:
         """Remove a context."""
@@ -62,16 +62,16 @@ class AsyncServerSessions:
             await self._box.call("POST", "/interrupt", body, safe=True)
 
     async def history(self) -> list[Moment] | None:
-        """The history, including the actions of other clients."""
+        """Return the history, including the actions of other clients."""
         return [shapes.moment(item) for item in await self._box.items("/history")]
 
     async def list(self) -> list[ContextFacts]:
-        """All contexts that the server knows."""
+        """List all contexts that the server knows."""
         return [context_facts(item) for item in await self._box.items("/contexts")]
 
 
 def context_facts(fields: dict[str, Any]) -> ContextFacts:
-    """A context as the server describes it."""
+    """Parse the server's description of a context."""
     facts = ContextFacts(fields["id"], languages.find(fields["language"]).name, fields["cwd"], known=True)
     facts.is_branch = fields["is_branch"]
     return facts

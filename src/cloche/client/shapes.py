@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ERRORS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)
 }
-_SHORT = 64 << 10  # bytes
+_SHORT = 64 << 10  # bytes; longer data is sent as base64
 _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on the server."
 
 
@@ -33,7 +33,7 @@ _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on th
 
 
 def result(payload: dict[str, Any]) -> Result:
-    """The outcome of a run."""
+    """Parse the outcome of a run."""
     fields = _fields(Result, payload)
     for name, kind in PARTS.items():
         fields[name] = tuple(kind(**_fields(kind, part)) for part in payload.get(name) or ())
@@ -45,17 +45,17 @@ def result(payload: dict[str, Any]) -> Result:
 
 
 def run_error(payload: dict[str, Any]) -> Error:
-    """The reason why a run failed."""
+    """Parse the reason why a run failed."""
     return Error(**_fields(Error, payload))
 
 
 def display(payload: dict[str, Any]) -> Display:
-    """Something that a cell displayed."""
+    """Parse a display of a cell."""
     return Display(**_fields(Display, payload))
 
 
 def cell_event(kind: str, payload: dict[str, Any]) -> CellEvent | None:
-    """An event of a cell; None for a kind that the library has no event for."""
+    """Parse an event of a cell; return None for a kind that the library has no event for."""
     if kind in ("stdout", "stderr"):
         return Output(kind, _bytes(payload["text"], payload.get("data")))
     if kind == "result":
@@ -70,7 +70,7 @@ def cell_event(kind: str, payload: dict[str, Any]) -> CellEvent | None:
 
 
 def command_event(kind: str, payload: dict[str, Any]) -> Event | None:
-    """An event of a program or command; None for a kind that the library has no event for."""
+    """Parse an event of a program or command; return None for a kind that the library has no event for."""
     if kind in ("stdout", "stderr"):
         return Output(kind, _bytes(payload["text"], payload.get("data")))
     if kind == "started":
@@ -81,37 +81,37 @@ def command_event(kind: str, payload: dict[str, Any]) -> Event | None:
 
 
 def entry(payload: dict[str, Any]) -> Entry:
-    """A file, folder or link."""
+    """Parse a file, folder or link."""
     return Entry(**_fields(Entry, payload))
 
 
 def limits(payload: dict[str, Any]) -> Limits:
-    """The limits of a sandbox."""
+    """Parse the limits of a sandbox."""
     return Limits.of(**{name: value for name, value in payload.items() if name in BY_NAME})
 
 
 def usage(payload: dict[str, Any]) -> Usage:
-    """The resources that a sandbox uses."""
+    """Parse the resources that a sandbox uses."""
     return Usage(**_fields(Usage, payload))
 
 
 def moment(payload: dict[str, Any]) -> Moment:
-    """An entry of a session's history."""
+    """Parse an entry of a session's history."""
     return Moment(**_fields(Moment, payload))
 
 
 def restored(payload: dict[str, Any]) -> Restored:
-    """The outcome of going back to a checkpoint."""
+    """Parse the outcome of going back to a checkpoint."""
     return Restored(payload["lost"], tuple(payload["restarted"]), payload["files"])
 
 
 def file_changes(payload: dict[str, Any]) -> FileChanges:
-    """The files that an attempt has changed."""
+    """Parse the files that an attempt has changed."""
     return FileChanges(*(tuple(payload[kind]) for kind in ("created", "changed", "removed")))
 
 
 def variable_changes(payload: dict[str, Any]) -> VariableChanges:
-    """The variables that an attempt has changed."""
+    """Parse the variables that an attempt has changed."""
     created, changed = (
         tuple(Variable(**_fields(Variable, one)) for one in payload[kind]) for kind in ("created", "changed")
     )
@@ -119,7 +119,7 @@ def variable_changes(payload: dict[str, Any]) -> VariableChanges:
 
 
 def best(payload: dict[str, Any]) -> Best:
-    """The outcome of several candidates."""
+    """Parse the outcome of several candidates."""
     return Best(
         payload["index"],
         tuple(Candidate(one["code"], result(one["result"]), one["score"]) for one in payload["candidates"]),
@@ -127,7 +127,7 @@ def best(payload: dict[str, Any]) -> Best:
 
 
 def error(status: int, payload: Any, url: str = "") -> ClocheError:
-    """The exception for an answer that is an error."""
+    """Return the exception for an answer that is an error."""
     if not isinstance(payload, dict) or not isinstance(payload.get("error"), dict):
         return SandboxFailed(f"{url} answers with the status {status}.", "Is it a Cloche server?")
     problem = payload["error"]
@@ -147,35 +147,35 @@ def error(status: int, payload: Any, url: str = "") -> ClocheError:
 
 
 def given(name: str, data: Data | None) -> dict[str, str]:
-    """Input: as `stdin` where it is a short text, otherwise as `stdin_base64`."""
+    """Encode input: as `stdin` where it is a short text, otherwise as `stdin_base64`."""
     if data is None:
         return {}
     try:
         if len(data) > _SHORT:
-            return {f"{name}_base64": base64(data)}  # as a text it could be six times as long
+            return {f"{name}_base64": base64(data)}  # as text it could be six times as long
         return {name: str(data, "utf-8")}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64(data)}
 
 
 def file(data: Data) -> str | dict[str, str]:
-    """The contents of a file: a text where they are short text, otherwise base64."""
+    """Encode the contents of a file: as text where they are short text, otherwise as base64."""
     payload = given("text", data)
     return payload["text"] if "text" in payload else {"base64": payload["text_base64"]}
 
 
 def limits_fields(limits: Limits) -> dict[str, Any]:
-    """Limits as the server takes them."""
+    """Encode limits for the server."""
     return limits.by_name()
 
 
 def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:
-    """Folders of the server's host that the sandbox shall see."""
+    """Encode the folders of the server's host that the sandbox should see."""
     return [{"source": one.source, "target": one.target, "writable": one.writable} for one in given]
 
 
 def json(payload: Any) -> bytes:
-    """The body of a request; lone surrogates, which UTF-8 cannot express, are escaped as JSON escapes them."""
+    """Encode the body of a request; lone surrogates, which UTF-8 cannot express, are escaped."""
     try:
         return dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -183,7 +183,7 @@ def json(payload: Any) -> bytes:
 
 
 def base64(data: Data) -> str:
-    """Bytes as a text."""
+    """Encode bytes as a text."""
     return b2a_base64(data, newline=False).decode("ascii")
 
 
@@ -197,5 +197,5 @@ def _bytes(text: str, data: str | None) -> bytes:
 
 
 def _fields(kind: type[Plain], payload: dict[str, Any]) -> dict[str, Any]:
-    """Those members of a JSON object that are fields of a class; a newer server may send more."""
+    """Return the members of a JSON object that are fields of a class; a newer server may send more."""
     return {name: payload[name] for name in kind._fields if name in payload}

@@ -9,13 +9,13 @@ from cloche.io.streams import AsyncStream
 
 
 class AsyncTls:
-    """TLS over a stream; the same calls as the stream's."""
+    """TLS over a stream, with the same methods as the stream."""
 
     def __init__(self, stream: AsyncStream, host: str) -> None:
         self._stream = stream
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = trusted().wrap_bio(self._incoming, self._outgoing, server_hostname=host)
-        self._lock = allocate_lock()  # one may send while another receives; never held while anything is waited for
+        self._lock = allocate_lock()  # one task may send while another receives; never held during a wait
 
     async def shake_hands(self, timeout: float) -> None:
         """Negotiate the keys, and check the server's certificate."""
@@ -52,7 +52,7 @@ class AsyncTls:
         await self._stream.send(self.sealed(data), timeout)
 
     def sealed(self, data: bytes) -> bytes:
-        """The encrypted bytes for some data, for a caller that sends them itself."""
+        """Encrypt data for a caller that sends the bytes itself."""
         with self._lock:
             self._tls.write(data)
             return self._outgoing.read()
@@ -77,7 +77,7 @@ _contexts: list[ssl.SSLContext] = []
 
 
 def trusted() -> ssl.SSLContext:
-    """The certificates that this host trusts; read once, for it takes a while."""
+    """Return the certificates that this host trusts; they are read once, because that takes a while."""
     if not _contexts:
         _contexts.append(ssl.create_default_context())
     return _contexts[0]

@@ -61,16 +61,16 @@ def best_of(box: ServerSandbox, request: dict[str, Any], score: str | Callable[[
 
 
 class ServerContest:
-    """Several candidates, scored here while they run there."""
+    """Several candidates that run on the server and are scored here."""
 
     def __init__(self, box: ServerSandbox, score: Any) -> None:
         self._score = score
         self.run = ServerRun(box)
         self._tasks = Tasks()
-        self.problem: Exception | None = None  # the first that the owner's function raised
+        self.problem: Exception | None = None  # the first exception that the owner's function raised
 
     def take(self, kind: str, fields: dict[str, Any]) -> None:
-        """An event that is neither a call nor the end."""
+        """Handle an event that is neither a call nor the end."""
         if kind == "score":
             self._tasks.start(self._answer, fields)
 
@@ -85,7 +85,7 @@ class ServerContest:
 
 
 def _number(value: Any) -> Any:
-    """A score as JSON has it; anything else is no score."""
+    """Return a score as a JSON value; None for anything that is no score."""
     return value if isinstance(value, bool | int | float | str) else _float(value)
 
 

@@ -29,7 +29,7 @@ class ServerCheckpoints:
         return _facts(self._box.call("POST", "/checkpoints", {"name": name}, timeout=None))
 
     def remember(self, _quiet: Callable[[], Any]) -> None:
-        """The server makes checkpoints for `undo` by itself."""
+        """Do nothing: the server makes checkpoints for `undo` by itself."""
 
     def restore(self, checkpoint: str) -> Restored:
         """Bring variables and files back to their earlier state."""
@@ -51,7 +51,7 @@ class ServerCheckpoints:
         self._box.call("DELETE", f"/checkpoints/{checkpoint}", safe=False)
 
     def list(self) -> list[CheckpointFacts]:
-        """All checkpoints, oldest first."""
+        """List all checkpoints, oldest first."""
         return [_facts(item) for item in self._box.items("/checkpoints")]
 
     def attempt(self, source: ContextFacts, code: str, timeout: float | None) -> ServerTrial:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 1000
 _PIECE = 256 << 10
-_NOTHING_THERE = 416  # the status for a range that begins after the end
+_NOTHING_THERE = 416  # the status for a range that begins after the end of the file
 
 
 class ServerFiles:
@@ -44,17 +44,17 @@ class ServerFiles:
     def writer(
         self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
     ) -> ServerWriter:
-        """Write a file piece by piece."""
+        """Return a writer that writes a file piece by piece."""
         if in_place or attributes is not None:
             raise InvalidRun("in_place= and attributes= are for sandboxes of this host.", hint="Leave them out.")
         return ServerWriter(self._box, _target(path, mode, append))
 
     def reader(self, path: str, offset: int, length: int | None) -> ServerReader:
-        """Read a file piece by piece."""
+        """Return a reader that reads a file piece by piece."""
         return ServerReader(self._box, path, offset, length)
 
     def list(self, path: str, depth: int) -> Listing:
-        """The entries of a folder, and with `depth` those of the folders below it."""
+        """List the entries of a folder, and with `depth` those of the folders below it."""
         listing, after = Listing(), ""
         while True:
             query = f"path={shapes.quoted(path)}&depth={min(depth, _DEEPEST)}&limit=100000{after}"
@@ -66,7 +66,7 @@ class ServerFiles:
             after = f"&after={page['next']}"
 
     def stat(self, path: str) -> Entry:
-        """The entry at a path."""
+        """Describe the entry at a path."""
         return shapes.entry(self._box.call("GET", f"/stat?path={shapes.quoted(path)}"))
 
     def mkdir(self, path: str) -> bool:
@@ -86,7 +86,7 @@ class ServerFiles:
         """Watch a folder."""
         target = f"/watch?path={shapes.quoted(path)}&recursive={'true' if recursive else 'false'}"
         feed = self._box.feed("GET", target)
-        feed.next()  # it is ready
+        feed.next()  # the first event says that the server watches
         return ServerWatcher(feed)
 
     def disk(self) -> dict[str, int]:
@@ -211,7 +211,7 @@ class ServerWatcher:
                 return Change(event[1]["kind"], event[1]["path"])
 
     def drain(self) -> list[Change]:
-        """All changes that the server has sent and that were not returned yet."""
+        """Return all changes that the server has sent and that were not returned yet."""
         changes = []
         while (change := self.next_change(0)) is not None:
             changes.append(change)

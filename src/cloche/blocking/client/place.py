@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/place.py by scripts/blocking.py: edit that file instead.
-"""A server as a place where sandboxes are made."""
+"""A server as a place that makes sandboxes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ServerPlace:
         self._isolation = isolation
 
     def sandbox(self, request: SandboxRequest, session: Session) -> ServerSandbox:
-        """A sandbox of the server's."""
+        """Return a sandbox on the server."""
         return ServerSandbox(self._server, request, self._isolation, session)
 
     def one_shot(self, job: Job) -> ServerSandbox:
-        """A sandbox for one program, for callers that follow it while it runs."""
+        """Return a sandbox for one program, for callers that follow the program while it runs."""
         request = SandboxRequest(job.limits, job.env, job.mounts)
         return ServerSandbox(self._server, request, self._isolation)
 

@@ -27,7 +27,7 @@ class ServerPrograms:
         return self._run(_program(program), stdin)
 
     def start_program(self, program: Program, stdin: Data | None = None) -> ServerProcess:
-        """Start a program; `stdin` is all of its input, if it is known already."""
+        """Start a program; `stdin` is its whole input, if that is known already."""
         given = {"stdin": program.takes_input} if stdin is None else shapes.given("stdin", stdin)
         return self._start({**_program(program), **given})
 

@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/sandbox.py by scripts/blocking.py: edit that file instead.
-"""A sandbox on a server: its life, and requests about it."""
+"""A sandbox on a server: its lifetime, and requests about it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ServerSandbox:
             "isolation": isolation,
         }
         self._idempotency_key = uuid4().hex
-        self._is_guest = self.id is not None  # another client has made it, and will end it
+        self._is_guest = self.id is not None  # another client has made the sandbox, and will end it
         self._is_open = self._ended = self.closed = self.paused = self._is_strange = False
         self._opening = Lock()
         self.files, self.programs = ServerFiles(self), ServerPrograms(self)
@@ -64,7 +64,7 @@ class ServerSandbox:
 
     @property
     def sessions(self) -> ServerSessions:
-        """Its contexts."""
+        """The sandbox's contexts."""
         if self._sessions is None:
             from cloche.blocking.client.sessions import ServerSessions
 
@@ -73,7 +73,7 @@ class ServerSandbox:
 
     @property
     def checkpoints(self) -> ServerCheckpoints:
-        """Its checkpoints."""
+        """The sandbox's checkpoints."""
         if self._checkpoints is None:
             from cloche.blocking.client.checkpoints import ServerCheckpoints
 
@@ -82,8 +82,8 @@ class ServerSandbox:
 
     @property
     def ports(self) -> ServerPorts:
-        """Servers inside."""
-        from cloche.blocking.client.ports import ServerPorts  # and with it a WebSocket library
+        """The servers inside the sandbox."""
+        from cloche.blocking.client.ports import ServerPorts  # imported late, because it imports a WebSocket library
 
         return ServerPorts(self)
 
@@ -114,7 +114,7 @@ class ServerSandbox:
         self._look_around()
 
     def _look_around(self) -> None:
-        """List the contexts of a sandbox that another client has made; a paused one does not answer."""
+        """List the contexts of a sandbox that another client has made; a paused sandbox does not answer."""
         if self._is_strange and not self.paused and self._session is not None:
             self._is_strange = False
             self._session.refresh()
@@ -133,7 +133,7 @@ class ServerSandbox:
             self.server.call("DELETE", self.path(""), timeout=None)
 
     def let_go(self) -> None:
-        """End the sandbox, if it was made; the server removes the rest."""
+        """End the sandbox, if it was made; the server removes it afterwards."""
         if self.id is not None and not self._ended:
             self.kill()
 
@@ -169,27 +169,27 @@ class ServerSandbox:
                 if event is None or event[0] == "sandbox.ended":
                     break
         except Gone:
-            pass  # it has ended already
+            pass  # the sandbox has ended already
         finally:
             feed.close()
         while (answer := self.server.call("GET", self.path("")))["state"] == "alive":
-            pause(0.02)  # it is about to end
+            pause(0.02)  # the sandbox is about to end
         return _REASONS.get(answer["reason"], str(answer["reason"]))
 
     # --- requests
 
     def path(self, rest: str) -> str:
-        """The address of something in this sandbox."""
+        """Return the address of something in this sandbox."""
         assert self.id is not None
         return f"/v1/sandboxes/{self.id}{rest}"
 
     def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send a request, by default about this sandbox; return its answer, from JSON."""
+        """Send a request, by default about this sandbox; return its answer, parsed from JSON."""
         self.open()
         return self.server.call(method, self._whole(path), body, **how)
 
     def items(self, path: str) -> list[dict[str, Any]]:
-        """All items of a list."""
+        """Return all items of a list."""
         self.open()
         return self.server.items(self._whole(path))
 
@@ -201,7 +201,7 @@ class ServerSandbox:
         return Feed(self.server, answer)
 
     def post_soon(self, method: str, path: str) -> None:
-        """Send a request where nothing can be awaited."""
+        """Send a request from code that cannot await."""
         if not self._ended:
             self.server.post(method, path)
 

@@ -1,5 +1,5 @@
 # Generated from src/cloche/client/server.py by scripts/blocking.py: edit that file instead.
-"""Requests to a server: connections are kept, its errors are raised as ours, and safe requests are tried again."""
+"""Requests to a server: keeps connections, raises the server's errors as exceptions, and repeats safe requests."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from cloche.sandbox.checks import Data
 
 CONNECT_S = 10.0
-ANSWER_S = 120.0  # for the server to begin its answer, unless code has to run for it
-WAIT_S = 10.0  # how long in all we wait for a server that says "later"
-TRIES = 5  # of a request that is safe to send twice
-_FIRST_PAUSE_S = 0.05  # after the first try that failed; then twice as long each time
+ANSWER_S = 120.0  # time for the server to begin its answer, unless code has to run first
+WAIT_S = 10.0  # total time that we wait for a server that answers "later"
+TRIES = 5  # tries of a request that is safe to send twice
+_FIRST_PAUSE_S = 0.05  # pause after the first failed try; it doubles each time
 _MOST_IDLE = 16  # connections kept for the next request
-_MOST_READ = 1 << 20  # bytes of an answer that is an error
+_MOST_READ = 1 << 20  # most bytes of an error's answer that are read
 SAFE = ("GET", "PUT", "DELETE")
 
 
 class Server:
-    """A Cloche server, and the key that we have for it."""
+    """A Cloche server, and our key for it."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url, self._key = url, key
@@ -52,7 +52,7 @@ class Server:
         self._idle: list[ServerConnection] = []
 
     def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
-        """Send a request; its answer, from JSON, or None when it is empty."""
+        """Send a request; return its answer, parsed from JSON, or None when it is empty."""
         data = b"" if body is None else shapes.json(body)
         answer = self.ask(method, path, data, **how)
         data = self.read(answer)
@@ -62,7 +62,7 @@ class Server:
             raise _nonsense(self.url) from problem
 
     def items(self, path: str) -> list[dict[str, Any]]:
-        """All pages of a list."""
+        """Return the items of all pages of a list."""
         found: list[dict[str, Any]] = []
         after = ""
         while True:
@@ -73,7 +73,7 @@ class Server:
             after = f"&after={shapes.quoted(str(page['next']))}"
 
     def read(self, answer: Answer) -> bytes:
-        """Read all of an answer's body; its connection then serves the next request."""
+        """Read the whole body of an answer; its connection then serves the next request."""
         try:
             data = answer.read(ANSWER_S)
         except BaseException as problem:
@@ -97,7 +97,7 @@ class Server:
         timeout: float | None = ANSWER_S,
         fine: int = 0,
     ) -> Answer:
-        """Send a request, again where that is safe; its answer, with the body unread.  Errors but `fine` are raised."""
+        """Send a request, again where that is safe; return its answer, body unread.  Errors but `fine` are raised."""
         safe = method in SAFE if safe is None else safe
         head = self._head(method, path, body, accept, content_type, headers)
         deadline, tried = monotonic() + WAIT_S, 0
@@ -106,7 +106,7 @@ class Server:
             later = _FIRST_PAUSE_S * 2 ** (tried - 1)
             try:
                 answer = self._ask_once(head, body, timeout)
-            except Unreachable as problem:  # nothing was sent: asking again is always safe
+            except Unreachable as problem:  # nothing was sent: trying again is always safe
                 if tried >= TRIES or not problem.may_pass:
                     raise self._unreachable(problem) from problem
             except (Broken, OSError) as problem:
@@ -124,7 +124,7 @@ class Server:
             pause(later)
 
     def upload(self, method: str, path: str) -> Upload:
-        """Begin a request whose body comes piece by piece."""
+        """Begin a request whose body is sent piece by piece."""
         try:
             connection = self._connection()
         except Unreachable as problem:
@@ -133,7 +133,7 @@ class Server:
         return Upload(self, connection, self.head(method, path, how))
 
     def post(self, method: str, path: str) -> None:
-        """Send a request from where nothing can be awaited: over a connection that is free, or by a thread."""
+        """Send a request from code that cannot await: over a free connection, or by a thread."""
         head = self._head(method, path, b"", "application/json", "application/json", "")
         for connection in list(self._idle):
             if connection.is_free() and connection.post(head):
@@ -149,12 +149,12 @@ class Server:
                         sealed.recv(1)
                 else:
                     sock.sendall(head)
-                    sock.recv(1)  # by then the server has read the request
+                    sock.recv(1)  # when this returns, the server has read the request
         except OSError:
             pass  # no caller waits for the outcome
 
     def done_with(self, answer: Answer) -> None:
-        """Keep the connection of an answer for the next request; everything that matters of it has been read."""
+        """Keep the connection of an answer for the next request; the parts of the answer that matter have been read."""
         if len(self._idle) < _MOST_IDLE:
             self._idle.append(answer.connection)
         else:
@@ -166,7 +166,7 @@ class Server:
             self._idle.pop().close()
 
     def open_stream(self) -> tuple[Stream | Tls, Any]:
-        """A new connection, encrypted if the server's address says so."""
+        """Open a new connection, encrypted if the server's address says so."""
         try:
             stream, sock = connect(self.host, self.port, CONNECT_S)
         except OSError as problem:
@@ -178,17 +178,17 @@ class Server:
             tls.shake_hands(CONNECT_S)
         except BaseException as problem:
             stream.close()
-            if isinstance(problem, OSError):  # a certificate that is wrong will not be right the next time
+            if isinstance(problem, OSError):  # a wrong certificate will not be right the next time
                 raise Unreachable(problem, may_pass=isinstance(problem, ConnectionError)) from problem
             raise
         return tls, sock
 
     def head(self, method: str, path: str, more: str) -> bytes:
-        """The first lines of a request."""
+        """Return the first lines of a request."""
         return f"{method} {self.prefix}{path} HTTP/1.1\r\n{self._headers}\r\n{more}\r\n".encode("latin-1")
 
     def key_headers(self) -> dict[str, str]:
-        """The header with our key, for requests that are written elsewhere."""
+        """Return the header with our key, for requests that other modules write."""
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _head(self, method: str, path: str, body: Data, accept: str, content_type: str, headers: str) -> bytes:
@@ -208,7 +208,7 @@ class Server:
         return answer
 
     def _connection(self) -> ServerConnection:
-        answering = []  # everything that matters of their answers has come, but not the end
+        answering = []  # connections whose answers have arrived except for their end
         try:
             while self._idle:
                 try:
@@ -227,7 +227,7 @@ class Server:
         return ServerConnection(*self.open_stream())
 
     def error(self, answer: Answer) -> ClocheError:
-        """The error that an answer describes."""
+        """Return the error that an answer describes."""
         data = self.read(answer)
         try:
             body = loads(data[:_MOST_READ])
@@ -240,7 +240,7 @@ class Server:
         return Misconfigured(f"No server answers at {self.url}: {_reason(problem)}.", hint)
 
     def lost(self, problem: BaseException) -> SandboxFailed:
-        """The error for a connection that broke."""
+        """Return the error for a connection that broke."""
         if isinstance(problem, TimeoutError):
             return SandboxFailed(f"The server at {self.url} does not answer.", "Look at its log.")
         return SandboxFailed(
@@ -249,26 +249,26 @@ class Server:
 
 
 class Upload:
-    """A request under way, its body sent piece by piece."""
+    """A request whose body is sent piece by piece."""
 
     def __init__(self, server: Server, connection: ServerConnection, head: bytes) -> None:
         self._server, self._connection, self._head = server, connection, head
         self._answer = connection.begin()
 
     def send(self, data: Data) -> None:
-        """Send a piece; raises the server's error when it has refused the request already."""
+        """Send a piece; raise the server's error if it has refused the request already."""
         if data:
             self._send(b"%x\r\n%b\r\n" % (len(data), bytes(data)))
             if self._connection.has_something():
                 self._end()
 
     def finish(self) -> Any:
-        """End the body; the server's answer, from JSON."""
+        """End the body; return the server's answer, parsed from JSON."""
         self._send(b"0\r\n\r\n")
         return loads(self._end())
 
     def close(self) -> None:
-        """Leave it unfinished: the server throws the pieces away."""
+        """Leave the request unfinished: the server discards the pieces."""
         self._connection.close()
 
     def _send(self, data: bytes) -> None:
@@ -300,13 +300,13 @@ class Unreachable(Exception):
         self.may_pass = may_pass
 
 
-# One for each address and key, so that all sandboxes of this process share its connections.  They have nothing to do
-# with any event loop while nobody waits on them, so one that ends leaves them as they are.
+# One server for each address and key, so that all sandboxes of this process share its connections.  An idle connection
+# is not tied to an event loop, so it survives the end of a loop.
 _servers: dict[tuple[str, str], Server] = {}
 
 
 def server_at(url: str, key: str) -> Server:
-    """The server at an address."""
+    """Return the server at an address."""
     known = _servers.get((url, key))
     if known is None:
         known = _servers.setdefault((url, key), Server(url, key))
@@ -314,7 +314,7 @@ def server_at(url: str, key: str) -> Server:
 
 
 def close_all() -> None:
-    """Close all unused connections; in a fork: our copies of those that belong to the parent."""
+    """Close all unused connections; in a forked child: the child's copies of the parent's connections."""
     for known in _servers.values():
         known.close()
 
@@ -335,14 +335,14 @@ def _parts(url: str) -> Any:
 
 
 def checked_key(key: str) -> str:
-    """An API key that can be sent."""
+    """Return an API key that can be sent, or raise an error."""
     if not isinstance(key, str) or not key.isascii() or not key.isprintable():
         raise InvalidRun("This is no API key: it has characters that no key has.")
     return key
 
 
 def _retry_after(answer: Answer, error: ClocheError, safe: bool) -> float | None:
-    """When to ask again.  "Too many" and "busy" mean that nothing was done."""
+    """Return when to try again, or None.  "Too many" and "busy" mean that the server did nothing."""
     if answer.status not in (429, 503) or not (safe or error.code in ("limit", "too_many", "busy")):
         return None
     try:

@@ -26,7 +26,7 @@ class ServerSessions:
         self._box = box
 
     def cell(self, request: CellRequest) -> ServerCell:
-        """A cell, which has not begun."""
+        """Return a cell, which has not begun."""
         fields: dict[str, Any] = {
             "code": request.code,
             "env": request.env or None,
@@ -41,11 +41,11 @@ class ServerSessions:
         return ServerCell(self._box, fields)
 
     def create(self, language: str, cwd: str | None, env: dict[str, str]) -> ContextFacts:
-        """A new context."""
+        """Create a context."""
         return context_facts(self._box.call("POST", "/contexts", {"language": language, "cwd": cwd, "env": env}))
 
     def ensure(self, context: ContextFacts) -> None:
-        """The server makes default contexts when it needs them."""
+        """Do nothing: the server makes default contexts when it needs them."""
 
     def remove(self, context: ContextFacts) -> None:
         """Remove a context."""
@@ -63,16 +63,16 @@ class ServerSessions:
             self._box.call("POST", "/interrupt", body, safe=True)
 
     def history(self) -> list[Moment] | None:
-        """The history, including the actions of other clients."""
+        """Return the history, including the actions of other clients."""
         return [shapes.moment(item) for item in self._box.items("/history")]
 
     def list(self) -> list[ContextFacts]:
-        """All contexts that the server knows."""
+        """List all contexts that the server knows."""
         return [context_facts(item) for item in self._box.items("/contexts")]
 
 
 def context_facts(fields: dict[str, Any]) -> ContextFacts:
-    """A context as the server describes it."""
+    """Parse the server's description of a context."""
     facts = ContextFacts(fields["id"], languages.find(fields["language"]).name, fields["cwd"], known=True)
     facts.is_branch = fields["is_branch"]
     return facts
