@@ -1,7 +1,7 @@
 """A bounded log of events that any number of readers follow, from any place in it.
 
-The log keeps the events themselves.  A door turns them into its own format, and keeps the text here while anybody
-reads the log, so that an event is encoded once however many clients listen.
+The log keeps the events themselves.  A door turns them into its own format, and keeps the text here while the log has
+readers, so that each event is encoded once, no matter how many clients listen.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from cloche.service.events import (
     ToolRequested,
 )
 
-STUCK_S = 30.0  # the writer waits no longer than this for a reader that takes nothing
+STUCK_S = 30.0  # the writer waits no longer than this for a reader that reads nothing
 _ENCODED = 8  # the part of a log's bound that encoded texts may take beside the events: an eighth
-_ENTRY = 64  # characters that every event counts for, however small
+_ENTRY = 64  # least number of characters that an event counts for
 _PARENT = 128  # characters that the name of its run or command counts for
 _LAST = (Failed, Exit, RunEnded, AttemptEnded, ContestEnded, NoResult)  # no output comes after these
 _utf8 = getincrementaldecoder("utf-8")
@@ -66,9 +66,9 @@ class EventLog:
         self._readers: set[LogReader] = set()
         self._encoded: OrderedDict[tuple[str, int], tuple[object, str]] = OrderedDict()
         self._encoded_size = 0
-        self.size = 0  # of the events that are kept
-        self.added = 0  # the size of all events so far
-        self.last = 0  # the number of the newest event
+        self.size = 0  # size of the events that are kept
+        self.added = 0  # total size of all events so far
+        self.last = 0  # number of the newest event
         self.over = False
 
     # --- writing
@@ -82,7 +82,7 @@ class EventLog:
         self._append(event, size or _size_of(event))
 
     def flush(self) -> None:
-        """Append the beginnings of characters whose other bytes never came."""
+        """Append incomplete characters whose other bytes never came."""
         for printed in self._characters.rest():
             self._append(printed, _size_of(printed))
 
@@ -101,7 +101,7 @@ class EventLog:
     async def keep_pace(self) -> None:
         """Wait while a reader is so far behind that it would miss events.
 
-        A reader that takes nothing for a while is given up, unless it asked to be waited for.
+        A reader that reads nothing for a while is given up, unless it is awaited.
         """
         while self._readers and not self.over:
             behind = [reader for reader in self._readers if self.added - reader.seen > self._most // 2]
@@ -112,21 +112,21 @@ class EventLog:
                 return
 
     def end(self) -> None:
-        """Nothing more will be added."""
+        """Note that nothing more will be added."""
         self.over = True
         self.wake()
 
     # --- reading
 
     def reader(self, after: int = 0, *, is_awaited: bool = False) -> LogReader:
-        """A reader of the events after number `after`; the writer waits for one that `is_awaited` as long as it takes.
+        """Return a reader of the events after number `after`; the writer waits without limit for one that `is_awaited`.
 
         Close it, or use it as a context manager.
         """
         return LogReader(self, min(after, self.last), is_awaited)
 
     async def batches(self, after: int = 0, patience_s: float | None = None) -> AsyncIterator[list[LogEntry]]:
-        """The events after number `after`, as many at a time as there are, until the log ends.
+        """Yield the events after number `after`, as many at a time as there are, until the log ends.
 
         An empty list means that nothing was added for `patience_s` seconds.
         """
@@ -138,7 +138,7 @@ class EventLog:
                 yield batch
 
     def encoded(self, value: object, form: str, encode: Callable[[], str]) -> str:
-        """An event, or a large part of one, as text in one `form`; `encode` is called when no text is kept.
+        """Return an event, or a large part of one, as text in one `form`; `encode` is called when no text is kept.
 
         Texts are kept only while the log has readers: they can be made again, and a finished run should not take
         twice its size.
@@ -149,7 +149,7 @@ class EventLog:
             return cached[1]
         text = encode()
         if self._readers:
-            self._encoded[key] = value, text  # with the value, since its id is free for another once it is gone
+            self._encoded[key] = value, text  # keep the value too: after its end, another object may get its id
             self._encoded_size += len(text)
             while self._encoded_size > self._most // _ENCODED and len(self._encoded) > 1:
                 _, (_, oldest) = self._encoded.popitem(last=False)
@@ -169,14 +169,14 @@ class EventLog:
         self.wake()  # the writer may have waited for this reader
 
     def since(self, after: int) -> list[LogEntry]:
-        """The events that are kept after number `after`; a Gap stands for those that are not."""
+        """Return the events that are kept after number `after`; a Gap stands for those that were dropped."""
         first = self._entries[0].number if self._entries else self.last + 1
         if after + 1 < first:
             return [LogEntry(first - 1, Gap(after + 1, first - 1), _ENTRY), *self._entries]
         return [self._entries[index] for index in range(after + 1 - first, len(self._entries))]
 
     async def change(self, patience_s: float | None) -> bool:
-        """Wait until something is added or read; False when nothing was in time."""
+        """Wait until an event is added or read; return False when none was in time."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -195,7 +195,7 @@ class EventLog:
 
 
 class LogReader:
-    """One reader's place in a log.  Asking for the next events says that the ones before are dealt with."""
+    """One reader's place in a log.  A call of `next` confirms that the reader has handled the events before."""
 
     def __init__(self, log: EventLog, after: int, is_awaited: bool) -> None:
         self._log, self._after, self.is_awaited = log, after, is_awaited
@@ -211,11 +211,11 @@ class LogReader:
 
     @property
     def over(self) -> bool:
-        """Nothing more comes: the log has ended and everything was read, or the reader is closed."""
+        """Whether no more events come: the log has ended and everything was read, or the reader is closed."""
         return self._closed or (self._log.over and self._after >= self._log.last)
 
     async def next(self, patience_s: float | None = None) -> list[LogEntry]:
-        """The events since the last call; none when nothing was added in time, or when it is `over`."""
+        """Wait for the events since the last call; return none when nothing was added in time, or when it is `over`."""
         log = self._log
         if self.seen != self._taken:
             self.seen = self._taken
@@ -259,7 +259,7 @@ class _Characters:
 
 
 def characters_in(value: Any, most: float = float("inf")) -> int:
-    """The size of a JSON value as text, more or less, without writing it; counting stops past `most`."""
+    """Estimate the size of a JSON value as text, without writing it; counting stops past `most`."""
     size = len(value) if isinstance(value, str) else 0
     rest = [value] if isinstance(value, dict | list | tuple) else []
     while rest and size <= most:
@@ -274,7 +274,7 @@ def characters_in(value: Any, most: float = float("inf")) -> int:
 
 
 def characters_of(result: Result, most: float = float("inf")) -> int:
-    """The size of a result as text, more or less; counting stops past `most`."""
+    """Estimate the size of a result as text; counting stops past `most`."""
     size = len(result.stdout) + len(result.stderr) + sum(len(log.text) for log in result.logs)
     for shown in result.results:
         if size > most:
@@ -283,7 +283,7 @@ def characters_of(result: Result, most: float = float("inf")) -> int:
     return size
 
 
-# The characters of each kind of event; a kind that is not here is small.
+# Functions that estimate the characters of an event, by its kind; a kind that is missing here is small.
 _SIZES: dict[type, Callable[[Any], int]] = {
     OutputPiece: lambda event: max(len(event.data), len(event.whole)),
     Shown: lambda event: characters_in(event.result.mime) + characters_in(event.result.metadata),

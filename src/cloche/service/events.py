@@ -1,4 +1,4 @@
-"""The events that the server's logs keep, beside those of `cloche.model.events`."""
+"""The events in the server's logs, in addition to those of `cloche.model.events`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cloche.model.result import Result
 class OutputPiece(Plain):
     """A piece of output, from "stdout" or "stderr".
 
-    `data` are the bytes as they came.  `whole` are the same bytes for readers of text: a character that was cut in two
-    is in the event that brought its last byte.  Either may be empty.
+    `data` are the bytes as they came.  `whole` are the same bytes for readers of text: a character that was split in
+    two belongs to the event that brought its last byte.  Either may be empty.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class RunEnded(Plain):
     run_id: str
     context: str
     result: Result
-    recorded: str = ""  # the result as the store keeps it, if the store keeps all of it
+    recorded: str = ""  # the result in the store's format, if the store keeps all of it
     kind: str = "end"
 
 
@@ -49,7 +49,7 @@ class NoResult(Plain):
 
 
 class ToolRequested(Plain):
-    """The code calls a tool; the client who follows the run has to answer."""
+    """The code calls a tool; the client that follows the run must answer."""
 
     call: int
     name: str
@@ -59,7 +59,7 @@ class ToolRequested(Plain):
 
 
 class ScoreRequested(Plain):
-    """A contest needs the score of a result; the client who follows the run has to answer."""
+    """A contest needs the score of a result; the client that follows the run must answer."""
 
     call: int
     run_id: str
@@ -94,7 +94,7 @@ class Gap(Plain):
 
 
 class Notice(Plain):
-    """Something small that happened to a sandbox: "file.write", "sandbox.paused" …"""
+    """A small event in the life of a sandbox: "file.write", "sandbox.paused" …"""
 
     kind: str
     fields: dict[str, Any]
@@ -105,7 +105,7 @@ class OfRun(Plain):
 
     run_id: str
     event: LoggedEvent
-    code: str = ""  # when the run starts: the beginning of its code
+    code: str = ""  # at the start of a run: the beginning of its code
 
     @property
     def kind(self) -> str:

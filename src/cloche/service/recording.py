@@ -9,13 +9,13 @@ from cloche.model.result import Result
 from cloche.results.fields import result_fields
 from cloche.service.event_log import characters_in, characters_of
 
-MAX_RECORDED = 64 << 10  # characters of a whole result, or of each stream of one that is cut
-MAX_DISPLAYED = 4 * MAX_RECORDED  # characters of everything that was displayed
-_SUMMARY = 1000  # characters of the text form of a display that is left out
+MAX_RECORDED = 64 << 10  # characters of a whole result, or of each stream of a result that is cut
+MAX_DISPLAYED = 4 * MAX_RECORDED  # characters of all displays
+_SUMMARY = 1000  # characters of the text that stands for a display that is left out
 
 
 def recorded(result: Result, run_id: str, context: str) -> tuple[str, bool]:
-    """The JSON of a result for the store, and whether it is complete.
+    """Return the JSON of a result for the store, and whether it is complete.
 
     Sizes are estimated first, so that a large chart is not encoded only to be thrown away.
     """
@@ -34,7 +34,7 @@ def _cut(fields: dict[str, Any]) -> dict[str, Any]:
             fields["truncated"] = True
     room = MAX_DISPLAYED
     for shown in fields["results"]:
-        shown["mime"] = dict(shown["mime"])  # the dictionary is the result's own
+        shown["mime"] = dict(shown["mime"])  # copied, because the dictionary belongs to the result
         for mime, value in list(shown["mime"].items()):
             room -= characters_in(value, MAX_DISPLAYED)
             if room < 0:

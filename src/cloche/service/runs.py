@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("cloche.runs")
 
-_LOG_S = 0.1  # the client gets the outcome first, and no turn waits for the log line of another
-_LOG_LINES = 16  # at a time
+_LOG_S = 0.1  # delay of a log line: the client gets the outcome first, and no turn waits for another's log line
+_LOG_LINES = 16  # log lines that are written at a time
 MAX_LOG = 64 << 20  # characters of one run's events
 MAX_FINISHED = 256 << 20  # bytes of all runs that are over, with their events and results
 MAX_FINISHED_RUNS = 2000
@@ -76,7 +76,7 @@ class Run:
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._called = 0
 
-    # --- while it is under way
+    # --- while the run is under way
 
     def publish(self, event: Event | CellEvent) -> None:
         """Add an event of the program or the cell to the log."""
@@ -89,7 +89,7 @@ class Run:
             self.log.add(RunStarted(self.id, event.pid) if isinstance(event, Started) else event)
 
     def publish_last(self, event: AttemptEnded | ContestEnded | NoResult) -> None:
-        """Add the last event when the outcome is recorded: what a client has read cannot be lost any more."""
+        """Add the last event once the outcome is recorded, so that an outcome that a client has read is never lost."""
         self._last = event
 
     async def ask(self, question: Callable[[int], LoggedEvent]) -> Any:
@@ -127,7 +127,7 @@ class Run:
             await self.control.close_stdin()
 
     async def cancel(self) -> None:
-        """Stop the run; its outcome says so.  Does nothing when it is over."""
+        """Stop the run; its outcome says so.  Does nothing when the run is over."""
         if self._over.is_set():
             return
         self._cancelled = True
@@ -137,15 +137,15 @@ class Run:
             except Gone:
                 pass  # the sandbox has ended, and the run with it
         elif self.task is not None:
-            self.task.cancel()  # it has not even started
+            self.task.cancel()  # the run has not even started
 
-    # --- when it is over
+    # --- when the run is over
 
     def judged(self, result: Result) -> Result:
-        """The result as the caller should see it: a program that was cancelled was killed by our own signal."""
+        """Return the result for the caller: a program that was cancelled was killed by our own signal."""
         error = result.error
         if not self._cancelled or error is None or error.kind != "killed" or result.execution_count is not None:
-            return result  # the result of a cell says so already
+            return result  # the result of a cell says already that it was cancelled
         return result.replace(
             error=error.replace(message="The run was cancelled.", hint="Run it again if it is wanted.")
         )
@@ -156,13 +156,13 @@ class Run:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes: its events, its recorded result, and its output as bytes and as text."""
+        """Estimate the run's size in bytes: its events, its recorded result, and its output as bytes and as text."""
         result = self.result
         printed = 0 if result is None else len(result.stdout_bytes) + len(result.stderr_bytes)
         return self.log.size + len(self.record.result or "") + 2 * printed
 
     async def outcome(self) -> Result:
-        """Wait for the end; raises the reason when there is no result."""
+        """Wait for the end; raise the reason when there is no result."""
         await self._over.wait()
         if self.problem is not None:
             raise self.problem
@@ -170,7 +170,7 @@ class Run:
         return self.result
 
     def conclude(self, record: RunRecord, *, is_whole: bool) -> None:
-        """Publish the end, now that it is recorded; `is_whole`: the record has all of the result."""
+        """Publish the end, now that it is recorded; `is_whole` says whether the record has all of the result."""
         self.record = record
         self.control = self.stop = None
         if self.result is not None:
@@ -207,7 +207,7 @@ class Runs:
         bytes_moved: int = 0,
         feed: Feed | None = None,
     ) -> Run:
-        """Start a run as soon as there is room; raises TooMany or Busy when there is none."""
+        """Start a run as soon as there is room; raise TooMany or Busy when there is none."""
         meter = self._keyring.meter(caller)
         meter.begin_run()
         slot = self._admission.slot(caller.key_id, memory_bytes=limits.memory_bytes, cpu=limits.cpu)
@@ -239,12 +239,12 @@ class Runs:
         self._active[run.id] = run
 
         def over(_: asyncio.Task[None]) -> None:
-            if not run.over:  # it was cancelled before its first step
+            if not run.over:  # the run was cancelled before its first step
                 run.problem = _called_off()
                 self._conclude(run, "interrupted")
             meter.end_run(run.record.cpu_time, run.record.bytes_moved)
             self._admission.leave(slot)
-            run.task = None  # its context leads back to the run: a cycle that would keep the output alive
+            run.task = None  # the task's context refers to the run: a cycle that would keep the output alive
 
         run.task = asyncio.create_task(self._carry_out(run, work))
         run.task.add_done_callback(over)
@@ -278,19 +278,19 @@ class Runs:
             feed=feed,
         )
 
-    # --- verbs
+    # --- operations for callers
 
     @verb("read")
     async def list(
         self, caller: Caller, *, sandbox: str | None, state: str | None, limit: int, after: str | None
     ) -> tuple[Sequence[RunRecord], str | None]:
-        """A page of runs, newest first, and where the next page begins."""
+        """Return a page of runs, newest first, and where the next page begins."""
         await self._journal.flush()
         return await self._store.runs(caller.owner, sandbox=sandbox, state=state, limit=limit, after=after)
 
     @verb("read")
     async def record(self, caller: Caller, identity: str) -> RunRecord:
-        """The record of a run; raises Gone."""
+        """Return the record of a run; raise Gone if there is none."""
         known = self._known(caller, identity)
         if known is not None:
             return known.record
@@ -302,7 +302,7 @@ class Runs:
 
     @verb("read")
     async def follow(self, caller: Caller, identity: str) -> EventLog | None:
-        """The events of a run; None when they are not kept any more."""
+        """Return the events of a run; None when they are not kept any more."""
         known = self._known(caller, identity)
         if known is None:
             await self.record(caller, identity)
@@ -328,7 +328,7 @@ class Runs:
         self._living(caller, identity).answer(call, value, error)
 
     def is_full(self) -> bool:
-        """Whether a new run would have to wait."""
+        """Return whether a new run would have to wait."""
         return self._admission.is_full()
 
     def _known(self, caller: Caller, identity: str) -> Run | None:
@@ -341,7 +341,7 @@ class Runs:
             raise _unknown()
         return known
 
-    # --- carrying out
+    # --- running
 
     def active(self) -> Sequence[Run]:
         return tuple(self._active.values())

@@ -11,16 +11,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.walls.jail.sandbox_process import SandboxProcess
 
-_STRIKES = 8  # times in a row that memory is short although every program was killed: then the sandbox is killed
-_DYING_S = 0.25  # a killed process may take so long to go; until then its memory is not counted against the others
-_FROZEN = b"500"  # the oom_score_adj of a frozen kernel, which is killed later than others (kernels/forking.py)
+_STRIKES = 8  # the sandbox is killed after this many shortages in a row, although every program was killed
+_DYING_S = 0.25  # time for a killed process to end; until then its memory is not counted against the others
+_FROZEN = b"500"  # the oom_score_adj of a frozen kernel, which is killed after other processes (kernels/forking.py)
 
 
 def relieve(sandbox: SandboxProcess, proc: int) -> bool:
-    """Check a sandbox's memory and kill programs if it is short.  False when only the sandbox's own end would help.
+    """Check a sandbox's memory and kill programs if it is short.  False if only ending the sandbox would help.
 
-    Programs are killed, and the agent stays to report it: the sandbox has files, and can run something else next.  The
-    largest program goes first, then all but checkpoints, then the checkpoints.  `proc` is the host's /proc.
+    Programs are killed, and the agent stays to report that: the sandbox keeps its files, and can run other programs.
+    The largest program goes first, then all but checkpoints, then the checkpoints.  `proc` is the host's /proc.
     """
 
     def files() -> int:
@@ -47,11 +47,11 @@ def relieve(sandbox: SandboxProcess, proc: int) -> bool:
 
 
 def _size_of(pid: int, proc: int) -> int | None:
-    """The memory of a process; None for a frozen kernel."""
+    """Return the memory of a process; None for a frozen kernel."""
     try:
         process = os.pidfd_open(pid)
         try:
-            information = read(proc, f"self/fdinfo/{process}")  # the host's /proc has other process numbers than ours
+            information = read(proc, f"self/fdinfo/{process}")  # process numbers on the host differ from ours
         finally:
             os.close(process)
         host_pid = int(information.partition(b"Pid:")[2].split()[0])

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from cloche.walls.jail.sandbox_process import SandboxProcess
 
 _MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-_COMMANDS = min(10, max(2, _MEMORY >> 28))  # kept ready at most: a waiting Node takes 30 MB, a Bash 1 MB
-_KEEP_S = 300.0  # time after its last use for which a command is kept ready
-_PLACES = ("/sandbox", "/home/user", "/tmp/build")  # folders whose files are the run's own
-_PATHS = {  # system calls that name a file, and the argument that does
+_COMMANDS = min(10, max(2, _MEMORY >> 28))  # most commands kept ready: a waiting Node takes 30 MB, a Bash 1 MB
+_KEEP_S = 300.0  # a command is kept ready for this long after its last use
+_PLACES = ("/sandbox", "/home/user", "/tmp/build")  # folders whose files belong to the run
+_PATHS = {  # system calls that name a file, and the position of that argument
     **dict.fromkeys(("open", "stat", "lstat", "access", "readlink", "chdir", "execve"), 0),
     **dict.fromkeys(("openat", "openat2", "newfstatat", "statx", "readlinkat", "faccessat", "faccessat2"), 1),
 }
 
 
 class Pool:
-    """Compares the sandboxes that are ready with those that should be."""
+    """Compares the sandboxes that are ready with those that should be ready."""
 
     def __init__(self, size: int) -> None:
-        self._size = size  # sandboxes for any order; 0: nothing is made ahead
+        self._size = size  # number of sandboxes for any order; 0: nothing is made ahead
         self._commands: dict[str, tuple[CommandData, float]] = {}  # with the time of the last use; latest last
 
     def note(self, first_command: CommandData | None) -> None:
@@ -44,7 +44,7 @@ class Pool:
     def choose(
         self, sandboxes: Iterable[SandboxProcess], shape: str, first_command: CommandData | None
     ) -> SandboxProcess | None:
-        """The sandbox to give: one in which the command waits, or else one for any order."""
+        """Choose a sandbox for a claim: one in which the command waits, or else one for any order."""
         wanted = "" if first_command is None else repr(first_command)
         plain = None
         for sandbox in sandboxes:
@@ -56,7 +56,7 @@ class Pool:
         return plain
 
     def lacks(self, sandboxes: Iterable[SandboxProcess]) -> tuple[bool, CommandData | None]:
-        """Should another sandbox be made, and with which first command?"""
+        """Return whether another sandbox should be made, and its first command."""
         if not self._size:
             return False, None
         free = [each.first_command for each in sandboxes if each.is_free() or (each.first_command and each.is_unused())]
@@ -66,7 +66,7 @@ class Pool:
         return bool(missing), missing[-1] if missing else None
 
     def outdated(self, sandboxes: Iterable[SandboxProcess]) -> list[SandboxProcess]:
-        """The sandboxes whose first command nobody has used for a long time."""
+        """Return the sandboxes whose first command has not been used for a long time."""
         old = monotonic() - _KEEP_S
         for key in [key for key, (_, used) in self._commands.items() if used < old]:
             del self._commands[key]
@@ -74,14 +74,14 @@ class Pool:
         return [each for each in unused if each.first_command and each.first_command not in self._commands]
 
     def next_look(self) -> float | None:
-        """In how many seconds a sandbox may be outdated; None when none will be."""
+        """Return in how many seconds a sandbox may be outdated; None if no sandbox will be."""
         if not self._commands:
             return None
         return max(0.0, min(used for _, used in self._commands.values()) + _KEEP_S - monotonic()) + 0.1
 
 
 def as_started(command: CommandData | None) -> dict[str, Any] | None:
-    """A first command as the agent starts it (agent/ahead.py), with the system calls before which it waits."""
+    """Describe a first command for the agent (agent/ahead.py), with the system calls before which it waits."""
     if command is None:
         return None
     numbers = syscalls.numbers(os.uname().machine)

@@ -1,7 +1,7 @@
-"""Small programs of Cloche that come before the host's on a sandbox's PATH, or replace missing ones.
+"""Small programs of Cloche that come before the host's programs on a sandbox's PATH, or replace missing ones.
 
-A sandbox has one user, who cannot become another: `sudo` runs a command as this user, with root's name and home in its
-environment, and `whoami` prints that name.  The kernel still refuses everything that needs a real root.
+A sandbox has one user, and no way to become another: `sudo` runs a command as this user, with root's name and home in
+its environment, and `whoami` prints that name.  The kernel still refuses everything that needs a real root.
 """
 
 from __future__ import annotations
@@ -96,4 +96,4 @@ for path in given.paths:
 """
 
 PROGRAMS = {"sudo": _SUDO, "whoami": _WHOAMI}
-STAND_INS = {"setfattr": _SETFATTR}  # where the host has none
+STAND_INS = {"setfattr": _SETFATTR}  # only used where the host has no such program

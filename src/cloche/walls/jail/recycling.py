@@ -1,6 +1,6 @@
-"""Control groups and network namespaces of sandboxes that have ended: used again, or removed.
+"""Reuses or removes the control groups and network namespaces of sandboxes that have ended.
 
-When many sandboxes are made in a row, making and removing these takes a good part of the time of each.
+When many sandboxes are made in a row, making and removing these takes a good part of the time of each sandbox.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from cloche.walls.jail.plan import GroupLimits
     from cloche.walls.jail.sandbox_process import SandboxProcess
 
-KEEP_S = 0.25  # time after a claim for which they are kept
-_GROUPS = _NETWORKS = 8  # kept at a time
-_BUSY_S = 0.05  # an empty group may stay busy for a moment, and no event says when it no longer is
-_LEAVE_S = 1.5  # for removing everything at the end; the keeper removes what is left then
+KEEP_S = 0.25  # time after the last claim for which groups and networks are kept
+_GROUPS = _NETWORKS = 8  # most that are kept at a time
+_BUSY_S = 0.05  # an empty group may stay busy for a moment, and no event reports when it is free
+_LEAVE_S = 1.5  # time for removing everything at the end; the keeper removes the rest
 
 
 class Recycler:
-    """The groups and networks that one nursery keeps."""
+    """The control groups and network namespaces that one nursery keeps."""
 
     def __init__(self, usual: GroupLimits) -> None:
-        self._usual = usual  # a group with other limits is of no use to other sandboxes
-        self._groups: list[Any] = []  # empty ones, as good as new
+        self._usual = usual  # only groups with the usual limits can be reused
+        self._groups: list[Any] = []  # empty and as good as new
         self._networks: list[int] = []  # descriptors; see networks.py
         self._to_remove: list[Any] = []  # groups that could not be removed yet
 
     def take(self, sandbox: SandboxProcess) -> None:
-        """Take what a dead sandbox had."""
+        """Take the control group and the network namespace of a dead sandbox."""
         if sandbox.network >= 0:
             self._networks.append(sandbox.network)
             if len(self._networks) > _NETWORKS:
@@ -41,11 +41,11 @@ class Recycler:
             (self._groups if again else self._to_remove).append(sandbox.group)
 
     def group(self, limits: GroupLimits) -> Any:
-        """A control group that has these limits already, or None."""
+        """Return a control group that has these limits already, or None."""
         return self._groups.pop() if self._groups and limits == self._usual else None
 
     def network(self) -> int | None:
-        """A network namespace, which the next sandbox has to check before it uses it; or None."""
+        """Return a network namespace, which the next sandbox must check before using it; or None."""
         return self._networks.pop() if self._networks else None
 
     def remove(self) -> None:
@@ -54,20 +54,20 @@ class Recycler:
             self._to_remove = [group for group in self._to_remove if not group.remove()]
 
     def give_up(self) -> None:
-        """Keep nothing any longer: no claim has come for a while."""
+        """Stop keeping anything, because no claim has come for a while."""
         self._to_remove += self._groups
         self._groups = []
         while self._networks:
             os.close(self._networks.pop())
 
     def next_look(self) -> float | None:
-        """In how many seconds there may be something to do; None when there is nothing."""
+        """Return in how many seconds there may be work to do; None when there is nothing."""
         if self._to_remove:
             return _BUSY_S
         return KEEP_S if self._groups or self._networks else None
 
     def leave(self) -> None:
-        """Remove everything, at the nursery's end."""
+        """Remove everything when the nursery ends."""
         self.give_up()
         deadline = time.monotonic() + _LEAVE_S
         self.remove()

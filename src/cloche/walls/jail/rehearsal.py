@@ -1,4 +1,4 @@
-"""Uses each data library once before the nursery forks, because the first use of everything is slow."""
+"""Uses each data library once before the nursery forks, because the first use of a library is slow."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from cloche.agent.python import hide_from_programs
 
 
 def rehearse() -> None:
-    """Use each library a little, so that every sandbox inherits what it loads or builds on first use."""
+    """Use each library a little, so that every sandbox inherits the modules and caches of the first use."""
     for step in (_tables, _charts):
         try:
             step()
         except Exception:
-            continue  # a library is missing or different: then sandboxes are slower, but not wrong
+            continue  # the library is missing or different: sandboxes are slower without it, but still correct
 
 
 def rehearse_kernel() -> None:
-    """Prepare a kernel's shell, and hide it from programs, which run in forks of the same process."""
+    """Prepare a kernel's shell, and hide its modules from programs, which run in forks of the same process."""
     from cloche.kernels import python as ipython
 
     before = set(sys.modules)
     try:
         ipython.prepare()
     except Exception:
-        pass  # then each kernel does it by itself
+        pass  # each kernel then prepares its own shell
     new = [name for name in sys.modules if name not in before]
     hide_from_programs([name for name in new if "site-packages" in str(getattr(sys.modules[name], "__file__", ""))])
 

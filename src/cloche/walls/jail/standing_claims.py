@@ -2,7 +2,7 @@
 
 A claim goes through the nursery, which takes a while.  So when a sandbox is used, the engine claims the next one of its
 kind at once, with a *standing* claim, which the nursery serves when it has nothing else to do.  The next caller then
-speaks to the sandbox's agent directly, and tells the nursery beside.
+sends its request to the sandbox's agent directly, and informs the nursery at the same time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     Ends = tuple[sockets.Socket, sockets.Socket]
 
-_KINDS = 10  # kinds of sandboxes that are claimed ahead; fewer where a nursery keeps fewer (pool.py)
-_RUSH_S = 0.02  # between two claims: then the nursery has more urgent things to do
+_KINDS = 10  # most kinds of sandboxes that are claimed ahead; fewer where a nursery keeps fewer (pool.py)
+_RUSH_S = 0.02  # after a shorter time than this between two claims, the nursery has more urgent things to do
 
 
 class StandingClaims:
     """The standing claims on one nursery: the engine's ends of stream and leash, by the order's text."""
 
     def __init__(self, control: sockets.Socket, most: int = _KINDS) -> None:
-        self._control, self._most = control, most  # 0: none are sent
+        self._control, self._most = control, most  # 0: no claims are sent
         self._ends: dict[bytes, Ends] = {}
         self._last = 0.0
 
     def use(self, order: OrderData, first: bytes) -> Ends | None:
-        """The sandbox of a standing claim on this order, with `first` sent to it; None without one that is alive."""
+        """Return the sandbox of a standing claim on this order, after sending `first` to it; None if none is alive."""
         ends = self._ends.pop(_key(order), None)
         if ends is None:
             return None
@@ -45,14 +45,14 @@ class StandingClaims:
             return None
 
     def renew(self, order: OrderData) -> None:
-        """Claim the next sandbox for an order like this."""
+        """Claim the next sandbox for an order of the same kind."""
         before, self._last = self._last, monotonic()
         if not self._most or self._last - before < _RUSH_S:
             return
         try:
             stream, agents_end, leash, nurserys_end = sockets.stream_and_leash()
         except OSError:
-            return  # the next caller sends a claim of its own then
+            return  # the next caller then sends its own claim
         try:
             message = marshal.dumps({**order, "lifetime_s": None, "standing": True})
             sockets.send(self._control, message, (agents_end.fileno(), nurserys_end.fileno()), sockets.DONTWAIT)
@@ -68,7 +68,7 @@ class StandingClaims:
             _close(self._ends.pop(oldest, ()))
 
     def close(self) -> None:
-        """Give up all of them."""
+        """Drop all standing claims."""
         while self._ends:
             _close(self._ends.popitem()[1])
 
