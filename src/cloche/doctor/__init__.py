@@ -1,4 +1,4 @@
-"""`cloche doctor`: what this host offers and lacks (survey), and whether the walls hold when attacked (probes).
+"""`cloche doctor`: surveys the features of this host (survey), and attacks the walls to see if they hold (probes).
 
 Tests: tests/doctor
 """

@@ -8,7 +8,7 @@ OK, WEAKER, MISSING = "ok", "weaker", "missing"
 
 
 class Check(Plain):
-    """A thing, its state (ok, weaker or missing), what that means, and how to get it."""
+    """One subject, its state (ok, weaker or missing), the meaning of that state, and how to improve it."""
 
     name: str
     state: str

@@ -1,4 +1,4 @@
-"""Explains why user namespaces, or a /proc for a sandbox, are not available: from an errno to the setting."""
+"""Explains why user namespaces, or a /proc for a sandbox, are not available: finds the setting behind an errno."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CAP_SETFCAP = 31
-_HARMLESS = "/proc/sys/fs/binfmt_misc"  # every host may have it, and the kernel does not mind
+_HARMLESS = "/proc/sys/fs/binfmt_misc"  # mounted on many hosts; the kernel does not count it as a cover
 
 
 class NamespaceFacts(Plain):
@@ -22,12 +22,12 @@ class NamespaceFacts(Plain):
     max_user_namespaces: int | None = None
     unprivileged_userns_clone: int | None = None
     apparmor_restrict: int | None = None
-    under_seccomp: bool = False  # this process is under a filter of another program
+    under_seccomp: bool = False  # this process runs under another program's filter
     in_container: bool = False
     in_chroot: bool = False
-    covered_proc: bool = False  # parts of /proc are hidden or read-only, as containers have it
-    apparmor_profile: bool = False  # one is in force for this process
-    without_setfcap: bool = False  # root, but without the capability that mapping root takes since Linux 5.12
+    covered_proc: bool = False  # parts of /proc are hidden or read-only, as in containers
+    apparmor_profile: bool = False  # a profile is in force for this process
+    without_setfcap: bool = False  # root, but without the capability that mapping root requires since Linux 5.12
 
 
 def read_facts(root: str = "/") -> NamespaceFacts:
@@ -47,7 +47,7 @@ def read_facts(root: str = "/") -> NamespaceFacts:
 
 
 def user_namespaces(result: dict[str, Any], facts: NamespaceFacts) -> Check:
-    """The row about user namespaces, from the result of a trial."""
+    """Make the row about user namespaces, from the result of a trial."""
     name = "user namespaces"
     if "failed" not in result:
         return Check(name, OK, "Allowed: a sandbox's root is nobody on the host.")
@@ -56,7 +56,7 @@ def user_namespaces(result: dict[str, Any], facts: NamespaceFacts) -> Check:
 
 
 def why_not(number: int | None, step: str, facts: NamespaceFacts) -> tuple[str, str]:
-    """Which setting forbids user namespaces, and how to change it."""
+    """Return the setting that forbids user namespaces, and how to change it."""
     if facts.max_user_namespaces == 0:
         return "user.max_user_namespaces is 0.", "sysctl -w user.max_user_namespaces=15000"
     if number == errno.ENOSPC:
@@ -74,7 +74,7 @@ def why_not(number: int | None, step: str, facts: NamespaceFacts) -> tuple[str, 
             "Root without CAP_SETFCAP may not map itself into a user namespace.",
             "Give the container CAP_SETFCAP, or run Cloche there as an ordinary user.",
         )
-    # AppArmor allows the namespace and takes its capabilities away, so that the steps after it fail.
+    # AppArmor allows the namespace but removes its capabilities, so that the later steps fail.
     if facts.apparmor_restrict and (step != "unshare" or not facts.under_seccomp):
         return (
             "AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1).",
@@ -94,7 +94,7 @@ def why_not(number: int | None, step: str, facts: NamespaceFacts) -> tuple[str, 
 
 
 def proc(result: dict[str, Any], facts: NamespaceFacts) -> Check:
-    """The row about the sandbox's own /proc."""
+    """Make the row about the sandbox's own /proc."""
     name = "own /proc"
     if "failed" not in result:
         return Check(name, OK, "A sandbox gets a /proc with its own processes only.")
@@ -108,7 +108,7 @@ def proc(result: dict[str, Any], facts: NamespaceFacts) -> Check:
 
 
 def container_options(facts: NamespaceFacts) -> str:
-    """The options for the outer container: those for known obstacles, or all of them."""
+    """Return the options for the outer container: those for known obstacles, or all of them."""
     obstacles = {
         "seccomp=unconfined": facts.under_seccomp,
         "apparmor=unconfined": facts.apparmor_profile,
@@ -138,7 +138,7 @@ def _number(path: str) -> int | None:
 
 
 def _in_chroot(root: str) -> bool:
-    """Is our root not the root of a mount?  Only a chroot makes it so."""
+    """Return whether our root is not the root of a mount, which only a chroot can cause."""
     mounts = _mounts(root)
     return bool(mounts) and "/" not in mounts
 

@@ -1,6 +1,6 @@
-"""A probe: a small hostile program that runs inside a sandbox, and a judgement of what it achieved, made outside.
+"""A probe: a small hostile program that runs inside a sandbox, and a judgement from outside of its success.
 
-A program prints each attempt as a JSON list on a line: [what, "gained" or "refused", detail].  `TOOLS` comes before
+A program prints each attempt as a JSON list on a line: [subject, "gained" or "refused", detail].  `TOOLS` comes before
 each program and does the printing.  A program cannot make a wall look better by lying or dying: if it does not reach
 its end, the probe counts as not tried, unless it expects just that.
 """
@@ -24,9 +24,9 @@ HELD, NOT_HELD, NOT_TRIED = "held", "NOT held", "could not be tried"
 
 
 class Finding(Plain):
-    """The outcome of a probe: its verdict, and what was gained or why it could not be tried."""
+    """The outcome of a probe: its verdict, and the attacker's gain, or the reason why the probe could not be tried."""
 
-    row: str  # of the table of threats
+    row: str  # its row in the table of threats
     name: str
     verdict: str
     detail: str = ""
@@ -36,27 +36,29 @@ class ProbeRun(Plain):
     """The facts for a judgement, after a probe's program has run."""
 
     result: Result
-    attempts: tuple[tuple[str, str, str], ...]  # what, "gained" or "refused", detail
+    attempts: tuple[tuple[str, str, str], ...]  # subject, "gained" or "refused", detail
     finished: bool  # the program reached its end
     elapsed_s: float
     scene: Scene
-    looked: tuple[str, ...] = ()  # what `look` found gained
+    looked: tuple[str, ...] = ()  # the gains that `look` found
 
 
 class Probe(Plain):
-    """An attack: its row in the table of threats, what must hold, the program, and the judgement."""
+    """An attack: its row in the table of threats, the property to defend, the program, and the judgement."""
 
     row: str
     name: str
     program: str
-    judge: Callable[[ProbeRun], tuple[str, str]] | None = None  # verdict and detail; by default: nothing was gained
+    judge: Callable[[ProbeRun], tuple[str, str]] | None = None  # verdict and detail; default: nothing was gained
     limits: Mapping[str, Any] = {}
-    look: Callable[[Scene, Sandbox | None], list[str]] | None = None  # from outside; what was gained
-    when: str = "after"  # to look: "during" (it said that it is done, and lives on), "after" it, or when all is "gone"
+    look: Callable[[Scene, Sandbox | None], list[str]] | None = None  # looks from outside; returns the gains
+    when: str = (
+        "after"  # to look: "during" (the program says that it is done, and waits), "after" it, or when all is "gone"
+    )
 
 
 def judge_attempts(seen: ProbeRun) -> tuple[str, str]:
-    """The usual judgement: every attempt was refused."""
+    """Judge in the usual way: every attempt must have been refused."""
     gained = [f"{what}: {detail}" if detail else what for what, outcome, detail in seen.attempts if outcome == "gained"]
     gained += seen.looked
     if gained:
@@ -69,7 +71,7 @@ def judge_attempts(seen: ProbeRun) -> tuple[str, str]:
 
 
 def stopped_by(*kinds: str, within_s: float) -> Callable[[ProbeRun], tuple[str, str]]:
-    """A judgement for limits: the run ended with an error of one of these kinds, and soon enough."""
+    """Return a judgement for limits: the run must have ended with an error of one of these kinds, and soon enough."""
 
     def judge(seen: ProbeRun) -> tuple[str, str]:
         kind = seen.result.error.kind if seen.result.error is not None else "none"
@@ -85,7 +87,7 @@ def stopped_by(*kinds: str, within_s: float) -> Callable[[ProbeRun], tuple[str, 
 
 
 def read_attempts(stdout: str) -> tuple[tuple[tuple[str, str, str], ...], bool]:
-    """The attempts that a program printed, and whether it reached its end; forged lines only harm its own score."""
+    """Parse a program's attempts, and whether it reached its end; forged lines only harm its own score."""
     attempts, finished = [], False
     for line in stdout.splitlines():
         try:
@@ -100,7 +102,7 @@ def read_attempts(stdout: str) -> tuple[tuple[tuple[str, str, str], ...], bool]:
 
 
 def _shown(text: str) -> str:
-    """Text from inside, made safe for a terminal: no escape sequences, and a limited length."""
+    """Make text from inside safe for a terminal: no escape sequences, and a limited length."""
     return "".join(character if character.isprintable() else "?" for character in text[:200])
 
 

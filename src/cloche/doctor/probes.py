@@ -1,4 +1,4 @@
-"""Attacks a wall with every probe, and keeps score."""
+"""Attacks a wall with every probe, and records the outcomes."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Scorecard:
 
     @property
     def broken(self) -> list[Finding]:
-        """The probes that got through."""
+        """Return the probes that got through."""
         return [finding for finding in self.findings if finding.verdict == NOT_HELD]
 
     def as_dict(self) -> dict[str, Any]:
-        """The scorecard as data for JSON."""
+        """Return the scorecard as data for JSON."""
         return {"wall": self.wall, "findings": [finding.as_dict() for finding in self.findings]}
 
 
 def attack_separately(
     entry: WallEntry, settings: Settings, report: Callable[[Finding], None] = lambda _: None
 ) -> Scorecard:
-    """Attack a wall of this host that shares nothing with others; `report` is called with each finding."""
+    """Attack a separate wall of this host, which shares nothing with others; `report` is called with each finding."""
     assert entry.make_separate is not None
     wall, close = entry.make_separate(settings)
     try:
@@ -56,7 +56,7 @@ def attack_separately(
 def attack(
     wall: Wall, probes: Sequence[Probe] = PROBES, report: Callable[[Finding], None] = lambda _: None
 ) -> Scorecard:
-    """Try every probe behind a wall that nobody has used yet: the canary has to be there before the wall starts."""
+    """Try every probe behind an unused wall: the canary must be in place before the wall starts."""
     findings = []
     try:
         with Scene(wall) as scene:
@@ -71,7 +71,7 @@ def attack(
 
 
 def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Finding:
-    """Try one probe in a sandbox of its own; with `env` a test puts a canary where it does not belong."""
+    """Run one probe in its own sandbox; a test uses `env` to put a canary where it does not belong."""
     source = TOOLS + probe.program + END
     options: dict[str, Any] = {"timeout": _TIMEOUT_S, **probe.limits, "env": env, "wall": scene.wall}
     given = [dumps(scene.given())]
@@ -100,7 +100,7 @@ def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Fi
 
 
 def _wait_until_done(process: Process) -> None:
-    """Wait until the program says that it is done, or ends."""
+    """Wait until the program reports that it is done, or ends."""
     for event in process:
         if b'"done"' in getattr(event, "data", b""):
             return

@@ -1,4 +1,4 @@
-"""The bait for an attacker who gets out: files, sockets and memory on the host, and a neighbour sandbox."""
+"""The bait for an attacker that gets out: files, sockets and memory on the host, and a neighbour sandbox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.blocking.walls.wall import Wall
 
-MARK = "cloche-canary-"  # a program looks for this and 32 digits, and so never holds a canary itself
+MARK = "cloche-canary-"  # a program searches for this and 32 digits, so it never contains a canary itself
 _IPC_CREAT, _IPC_RMID = 0o1000, 0
 
 _NEIGHBOUR = """
@@ -73,9 +73,9 @@ class Scene:
             box.close()
 
     def _set_up(self) -> None:
-        os.environ[self._variable] = self.canary  # before the nursery is started
+        os.environ[self._variable] = self.canary  # set before the nursery starts
         self.folder = tempfile.mkdtemp(prefix="cloche-probe-")
-        os.chmod(self.folder, 0o755)  # readable for the attacker, who is another user: only a wall may stop it
+        os.chmod(self.folder, 0o755)  # readable for the attacker, which is another user: only a wall may stop it
         self.secret_file = os.path.join(self.folder, "secret")
         with open(self.secret_file, "w") as file:
             file.write(self.canary)
@@ -111,7 +111,7 @@ class Scene:
         self.neighbour_port = int(self.neighbour.files.read_text("/sandbox/port"))
 
     def given(self) -> dict[str, Any]:
-        """The facts that an attacker gets, so that it need not guess."""
+        """Return the facts that an attacker gets, so that it need not guess."""
         import sys
 
         import cloche
@@ -129,7 +129,7 @@ class Scene:
             "abstract": self.abstract,
             "pid": os.getpid(),
             "since": _start_time(),
-            # Below /usr and /opt a sandbox has folders of the same names.
+            # A sandbox has folders of the same names below /usr and /opt.
             "paths": [
                 path
                 for path in (os.path.dirname(cloche.__file__), sys.prefix, environment.location())
@@ -142,6 +142,6 @@ class Scene:
 
 
 def _start_time() -> int:
-    """When this process started, in the kernel's ticks: no other process has the same pid and start time."""
+    """Return when this process started, in the kernel's ticks: no other process has the same pid and start time."""
     with open("/proc/self/stat") as file:
         return int(file.read().rpartition(")")[2].split()[19])

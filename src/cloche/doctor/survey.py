@@ -1,6 +1,6 @@
-"""Surveys this host: one row for each thing that Cloche needs, and a trial of each wall.
+"""Surveys this host: makes one row for each feature that Cloche needs, and tries each wall.
 
-Only the trial decides whether Cloche can run.  The rows say why it cannot, what is weaker, and how to fix it.
+Only the trial decides whether Cloche can run.  The rows explain why it cannot, which protection is weaker, and the fix.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from cloche.blocking.walls.registry import WallEntry
     from cloche.blocking.walls.wall import Wall
 
-_KERNEL = (5, 12)  # mount_setattr; everything else that the jail cannot do without is older
+_KERNEL = (5, 12)  # for mount_setattr; everything else that the jail requires is older
 _MACHINES = ("x86_64", "aarch64")
 _TRIALS_S = 20.0
 
 
 class WallState(Plain):
-    """Whether a wall is available here, and if not, why; and how quickly its sandboxes start."""
+    """Whether a wall is available here, or else the reason; and how quickly its sandboxes start."""
 
     name: str
     available: bool
@@ -51,11 +51,11 @@ class Survey(Plain):
 
     @property
     def can_run(self) -> bool:
-        """A sandbox was started on this host, and ran a program."""
+        """Whether a sandbox was started on this host and ran a program."""
         return any(wall.available and wall.first_s is not None for wall in self.walls)
 
     def as_dict(self) -> dict[str, Any]:
-        """The survey as data for JSON."""
+        """Return the survey as data for JSON."""
         return {
             "can_run": self.can_run,
             "checks": [check.as_dict() for check in self.checks],
@@ -64,7 +64,7 @@ class Survey(Plain):
 
 
 def survey(settings: Settings, report: Callable[[str], None] = lambda _: None) -> Survey:
-    """Check everything; `report` is called with the step that begins."""
+    """Check everything; `report` is called with the name of each step when it begins."""
     report("Looking at the kernel")
     results, facts = try_all(), namespaces.read_facts()
     checks = [
@@ -90,7 +90,7 @@ def survey(settings: Settings, report: Callable[[str], None] = lambda _: None) -
 
 
 def kernel(release: str, machine: str) -> Check:
-    """Is the kernel new enough, and the processor one that the jail knows?"""
+    """Check whether the kernel is new enough, and whether the jail supports the processor."""
     meaning = f"Linux {release} on {machine}."
     if machine not in _MACHINES:
         return Check("kernel", MISSING, meaning, f"The jail runs on {' and '.join(_MACHINES)} only.")
@@ -101,7 +101,7 @@ def kernel(release: str, machine: str) -> Check:
 
 
 def seccomp(result: dict[str, Any]) -> Check:
-    """Can the system-call filter be loaded?"""
+    """Check whether the system-call filter can be loaded."""
     if "failed" in result:
         return Check(
             "system-call filter",
@@ -113,7 +113,7 @@ def seccomp(result: dict[str, Any]) -> Check:
 
 
 def landlock(result: dict[str, Any]) -> Check:
-    """Which version of Landlock the kernel has, and what that means."""
+    """Check the kernel's version of Landlock, and explain its consequences."""
     abi, name = result.get("abi", 0), "Landlock"
     newer = "Linux {} or later can."
     if not abi:
@@ -138,7 +138,7 @@ _TITLES = {"memory": "memory limit", "cpu": "processor limit", "pids": "process 
 
 
 def control_groups(result: dict[str, Any]) -> list[Check]:
-    """Which limits control groups enforce, and what enforces the others."""
+    """Check which limits control groups enforce, and what enforces the others."""
     controllers = result.get("controllers", {})
     missing = result.get("missing", {})
     checks = []
@@ -152,7 +152,7 @@ def control_groups(result: dict[str, Any]) -> list[Check]:
 
 
 def identity(uid: int, result: dict[str, Any]) -> Check:
-    """Which user of the host runs the sandboxes?"""
+    """Check which user of the host runs the sandboxes."""
     name = "host user"
     if result.get("privileged"):
         return Check(name, OK, "Run by root: each sandbox has a host user of its own, who owns nothing else.")
@@ -172,7 +172,7 @@ def identity(uid: int, result: dict[str, Any]) -> Check:
 
 
 def python_environment(home: str) -> Check:
-    """Has the Python environment of the sandboxes been built?"""
+    """Check whether the Python environment of the sandboxes has been built."""
     name = "Python environment"
     if not environment.is_built(home):
         remedy = "Run `make install` in the clone, or `python -m cloche.environment`."
@@ -182,7 +182,7 @@ def python_environment(home: str) -> Check:
 
 
 def page_merging(run: str | None) -> Check:
-    """Does the kernel merge equal pages (KSM)?  Then the time of a write shows what others have in memory."""
+    """Check whether the kernel merges equal pages (KSM): then the time of a write shows what others have in memory."""
     if run is not None and run.strip() == "1":
         meaning = "KSM is on: by timing writes, one sandbox can learn whether another holds a page that it guesses."
         remedy = "echo 2 > /sys/kernel/mm/ksm/run (and stop ksmtuned, if it runs)."
@@ -191,7 +191,7 @@ def page_merging(run: str | None) -> Check:
 
 
 def spoken(states: Iterable[Availability], found: dict[str, str | None]) -> list[Check]:
-    """One row per language; `found` says which program runs it inside, or None, and is empty without a sandbox."""
+    """Make one row per language; `found` has the program that runs it inside, or None; empty without a sandbox."""
     return [_spoken(state, found) for state in states]
 
 
@@ -211,10 +211,10 @@ def _spoken(state: Availability, found: dict[str, str | None]) -> Check:
 
 
 def try_wall(entry: WallEntry, settings: Settings) -> tuple[WallState, dict[str, str | None]]:
-    """Try a wall; returns its state, and the programs of languages that were found inside its sandboxes.
+    """Try a wall; return its state, and the programs of languages that were found inside its sandboxes.
 
-    A wall on this host really starts sandboxes.  Of any other only the configuration is checked, for they may cost
-    money.
+    A trial of a wall on this host starts real sandboxes.  Of any other wall only the configuration is checked, because
+    its sandboxes may cost money.
     """
     if entry.make_separate is None:
         return _configured(entry, settings), {}
@@ -260,7 +260,7 @@ def _unavailable(name: str, problem: ClocheError | OSError) -> WallState:
 
 
 def try_all() -> dict[str, dict[str, Any]]:
-    """Run trials.py in the way that a launcher is run; a trial without a result has `failed`."""
+    """Run trials.py as a launcher is run; a trial without a result has `failed`."""
     import subprocess
 
     from cloche.doctor import trials
@@ -280,7 +280,7 @@ _WHERE = 'for program; do found=$(command -v -- "$program") && echo "$found" || 
 
 
 def _programs_inside(box: Any) -> dict[str, str | None]:
-    """For each language of this host: the path of its first program in a sandbox, or None if any program is missing."""
+    """For each language of this host: its first program's path in a sandbox, or None if any program is missing."""
     tools = {language.name: languages.tools(language) for language in languages.everything()}
     wanted = {name: list(found.programs.values()) for name, found in tools.items() if found is not None}
     everything = list(dict.fromkeys(path for paths in wanted.values() for path in paths))

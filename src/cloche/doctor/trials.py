@@ -1,6 +1,6 @@
-"""Tries each thing that a launcher has to do, in a process of its own, to find out what the kernel allows.
+"""Tries each operation that a launcher needs, in its own process, to find out what the kernel allows.
 
-The survey runs this as a script in the way that a launcher is run (walls/jail/launch.py: the same interpreter, no
+The survey runs this as a script in the same way as a launcher (walls/jail/launch.py: the same interpreter, no
 environment), so that anything that depends on the program or its control group has the same result.  It prints one JSON
 object; the survey turns that into rows.
 """
@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def namespaces() -> dict[str, Any]:
-    """Enter the namespaces of a launcher: has it the rights of root?"""
+    """Enter a launcher's namespaces, and return whether it has the rights of root."""
     return {"privileged": _launcher_namespaces()}
 
 
@@ -34,7 +34,7 @@ def user_namespace() -> dict[str, Any]:
 
     maps_itself = not _in_child(namespaces).get(
         "privileged"
-    )  # a launcher with root's rights maps its children, from outside
+    )  # a launcher with root's rights maps its children from outside
     step = "unshare"
     try:
         uid, gid = os.geteuid(), os.getegid()
@@ -87,7 +87,7 @@ def landlock() -> dict[str, Any]:
 
 
 def control_groups() -> dict[str, Any]:
-    """Find out what control groups can limit here; this process may be moved to another group for that."""
+    """Find out which limits control groups can enforce here; this process may be moved to another group for that."""
     from cloche.walls.jail import cgroups
 
     groups = cgroups.detect()

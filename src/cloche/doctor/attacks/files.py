@@ -1,4 +1,4 @@
-"""Files: of the host, in /proc and /sys, over mounts of one's own, through devices, and by what is handed back."""
+"""Files: of the host, in /proc and /sys, over the attacker's own mounts, through devices, and in files handed back."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ tell("what is handed back was prepared", "refused")
 
 
 def _take_back(scene: Scene, box: Sandbox | None) -> list[str]:
-    """Read everything as a server would, and look for the canary in it."""
+    """Read everything as a server would, and search it for the canary."""
     from time import monotonic
 
     assert box is not None

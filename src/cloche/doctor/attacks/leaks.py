@@ -1,4 +1,4 @@
-"""What leaked in: the network, descriptors, memory and environment of whoever started the sandbox."""
+"""Leaks into a sandbox: the network, descriptors, memory and environment of the process that started it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ for line in listed.splitlines()[1:]:
 tell("working directory", "refused" if os.getcwd().startswith("/sandbox") else "gained", os.getcwd())
 """
 
-# The pattern does not match itself, so that a canary that is found was there before.
+# The pattern does not match itself, so a canary that is found was there before.
 _CANARY = """
 import re
 pattern = re.compile(GIVEN["mark"].encode() + b"[0-9a-f]{32}")

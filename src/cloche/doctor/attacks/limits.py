@@ -1,4 +1,4 @@
-"""Exhaustion and endings: each limit stops what passes it, by its own name, and nothing outlives its sandbox."""
+"""Exhaustion and endings: each limit stops a program that passes it, by its own name; nothing outlives its sandbox."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ spin(name)
 
 
 def _survivors(scene: Scene, box: Sandbox | None) -> list[str]:
-    """Processes of the host that carry the name which the attacker gave to all of its own."""
+    """Find processes of the host that carry the name that the attacker gave to all of its own processes."""
     del box
     name, deadline = scene.abstract[-15:], time.monotonic() + 2
     while True:
@@ -138,7 +138,7 @@ except OSError as problem:
     tell("descriptors", "refused", name_of(problem))
 """
 
-# Four at once for a while; the kernel counts the processor time that they get.
+# Four processes run at once for a while; the kernel counts the processor time that they get.
 _PROCESSOR = """
 import resource
 until = time.monotonic() + 1.5
@@ -160,7 +160,7 @@ def _within_processor_limit(seen: ProbeRun) -> tuple[str, str]:
     times = [float(text) for what, _, text in seen.attempts if what == "processor time"]
     if not times:
         return judge_attempts(seen)
-    # A quota is dealt out in slices to each processor: a short run may get a little more than its share.
+    # The kernel grants a quota in slices to each processor: a short run may get a little more than its share.
     if times[0] <= _CPU * seen.elapsed_s + 0.1:
         return HELD, ""
     return NOT_HELD, f"Used {times[0]:.2f} s of processor time in {seen.elapsed_s:.2f} s, at {_CPU} processors."

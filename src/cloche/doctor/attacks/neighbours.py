@@ -30,7 +30,7 @@ for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
         tell("the neighbour's process", "gained", pid)
 """
 
-# Each keeps its share until the prober has checked the neighbour: a quota counts what is open.
+# The attacker keeps its objects open until the prober has checked the neighbour, because a quota counts open objects.
 _QUOTAS = """
 held = []
 for _ in range(3000):
@@ -59,7 +59,7 @@ print(";".join(f"{what} (errno {ctypes.get_errno()})" for what, got in wanted.it
 
 
 def _neighbour_still_gets(scene: Scene, box: Sandbox | None) -> list[str]:
-    """Called while the attacker holds what it took."""
+    """Check the neighbour while the attacker keeps its share open."""
     del box
     denied = scene.neighbour.run_program(_NEEDS, timeout=10).stdout.strip()
     return [f"the neighbour is denied {denied}"] if denied else []

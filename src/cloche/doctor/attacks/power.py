@@ -145,7 +145,7 @@ except OSError:
 time.sleep(0.2)
 """
 
-# True frames of the wire, for the operations that a first run may have.
+# Valid frames of the wire protocol, for the operations that a first run may have.
 _FORGED = b"".join(
     frames.encode_json(operation, kind, {"code": 0, "pid": 1}) for operation in range(4) for kind in range(1, 32)
 )
@@ -181,7 +181,7 @@ sys.exit = os._exit = lambda *_: None
 
 
 def _still_answers(seen: ProbeRun) -> tuple[str, str]:
-    """Whatever the program did to the agent, the agent reported how the program ended."""
+    """Check that the agent reported the program's end, no matter what the program did to the agent."""
     if seen.result.error is not None:
         return NOT_HELD, f"The run ended with {seen.result.error.kind}: {seen.result.error.message}"
     return (HELD, "") if seen.finished else (NOT_HELD, "The program's output was lost.")
