@@ -52,9 +52,7 @@ class Probe(Plain):
     judge: Callable[[ProbeRun], tuple[str, str]] | None = None  # verdict and detail; default: nothing was gained
     limits: Mapping[str, Any] = {}
     look: Callable[[Scene, Sandbox | None], list[str]] | None = None  # looks from outside; returns the gains
-    when: str = (
-        "after"  # to look: "during" (the program says that it is done, and waits), "after" it, or when all is "gone"
-    )
+    when: str = "after"  # to look: "during" (the program is done, but waits), "after" it, or when all is "gone"
 
 
 def judge_attempts(seen: ProbeRun) -> tuple[str, str]:

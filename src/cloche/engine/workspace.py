@@ -29,8 +29,8 @@ async def inventory(
 ) -> WorkspaceEntries:
     """List everything in /sandbox but the folders in `leave_out`, until there are more than `most` entries.
 
-    `parse` makes an entry of [path, kind, mode, size, modified, changed, inode, is_sure, target].  The agent may say
-    what it likes, so `parse` raises ValueError for what makes no sense.
+    `parse` makes an entry of [path, kind, mode, size, modified, changed, inode, is_sure, target].  The agent is not
+    trusted, so `parse` raises ValueError for a malformed entry.
     """
     host, found = on_this_host(box), WorkspaceEntries()
     operation = await agent_requests.ask(host, {"method": "inventory", "leave_out": leave_out})
