@@ -40,7 +40,7 @@ _LOST = Error("lost", "The sandbox ended before the program did.", "Run it again
 class ServerProcess:
     """A running program in a sandbox on a server."""
 
-    is_building = False  # the server answers only after the build
+    is_building = False  # not tracked here: the server answers once the program runs, or its build has begun
 
     def __init__(self, box: ServerSandbox, command: dict[str, Any]) -> None:
         self._box, self._path = box, f"/commands/{command['id']}"
