@@ -5,7 +5,7 @@ from __future__ import annotations
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.errors import ClocheError, Gone, SandboxFailed
-from cloche.io.tasks import AsyncLock, AsyncTasks
+from cloche.io.tasks import AsyncLock, AsyncTasks, finish_anyway
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
 from cloche.sandbox.tools import calling
@@ -127,8 +127,19 @@ class AsyncServerRun:
     async def begin(self, path: str, request: dict[str, Any]) -> None:
         """Send the request."""
         self.began = True
-        self._feed = await self._box.feed("POST", path, request)
+
+        async def send() -> AsyncFeed:
+            return await self._box.feed("POST", path, request)
+
+        # A request that was sent starts the run, and only the answer has its id: without it the run could not be
+        # cancelled, and would keep its context busy until its time limit.
+        self._feed = await finish_anyway(send, self._cancel)
         self._know(self._feed.run)
+
+    def _cancel(self, feed: AsyncFeed) -> None:
+        if feed.run:
+            self._box.post_soon("POST", f"/v1/runs/{feed.run}/cancel")
+        feed.close()
 
     async def next(self) -> tuple[str, Any]:
         """Wait for the next event; calls of tools are answered meanwhile."""

@@ -67,6 +67,21 @@ async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[
     return [task.result() for task in tasks]
 
 
+async def finish_anyway(job: Callable[[], Coroutine[Any, Any, T]], late: Callable[[T], None]) -> T:
+    """Do a job to its end, also when the caller is cancelled meanwhile: then `late` gets the job's result."""
+    task = asyncio.ensure_future(job())
+
+    def pass_on(done: asyncio.Future[T]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            late(done.result())
+
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(pass_on)
+        raise
+
+
 async def pause(seconds: float) -> None:
     """Wait for some time."""
     await asyncio.sleep(seconds)

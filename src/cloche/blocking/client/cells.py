@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cloche.blocking.client.feed import Feed
-from cloche.blocking.io.tasks import Lock, Tasks
+from cloche.blocking.io.tasks import Lock, Tasks, finish_anyway
 from cloche.blocking.sandbox.tools import calling
 from cloche.client import shapes
 from cloche.errors import ClocheError, Gone, SandboxFailed
@@ -128,8 +128,19 @@ class ServerRun:
     def begin(self, path: str, request: dict[str, Any]) -> None:
         """Send the request."""
         self.began = True
-        self._feed = self._box.feed("POST", path, request)
+
+        def send() -> Feed:
+            return self._box.feed("POST", path, request)
+
+        # A request that was sent starts the run, and only the answer has its id: without it the run could not be
+        # cancelled, and would keep its context busy until its time limit.
+        self._feed = finish_anyway(send, self._cancel)
         self._know(self._feed.run)
+
+    def _cancel(self, feed: Feed) -> None:
+        if feed.run:
+            self._box.post_soon("POST", f"/v1/runs/{feed.run}/cancel")
+        feed.close()
 
     def next(self) -> tuple[str, Any]:
         """Wait for the next event; calls of tools are answered meanwhile."""
