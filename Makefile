@@ -18,7 +18,7 @@ alone := tests/host tests/limits tests/escape
 code := $(wildcard src scripts bench tests)
 typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print -quit),$(folder)))
 
-.PHONY: install page run test check bench clean
+.PHONY: install page run test fuzz check bench clean
 
 # The nursery finds our code on a read-only mount: what is not compiled beforehand is compiled at every start.
 install: $(package) $(environment)
@@ -40,6 +40,10 @@ test: install $(page)
 	@if [ -n "$(ARGS)" ]; then .venv/bin/python -m pytest $(ARGS); else \
 		.venv/bin/python -m pytest -m "not alone" -n 3 --dist loadfile --no-loadscope-reorder && \
 		.venv/bin/python -m pytest -m alone $(alone); fi
+
+# `make test` fuzzes for a minute; this takes about ten. CLOCHE_FUZZ_SEED=N tries other requests.
+fuzz: install
+	@CLOCHE_FUZZ_SECONDS=$${CLOCHE_FUZZ_SECONDS:-120} .venv/bin/python -m pytest -s tests/fuzz $(ARGS)
 
 check: $(package)
 	@.venv/bin/ruff format --check --quiet $(code) || { .venv/bin/ruff format --check $(code); exit 1; }

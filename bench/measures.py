@@ -17,6 +17,7 @@ import cloche
 from bench import languages, machine, neighbours, work
 from bench.clients import Clients
 from bench.engine import REPOSITORY, Engine
+from bench.load import Load
 from bench.server import Served
 from bench.sessions import Sessions
 
@@ -121,6 +122,7 @@ class Lab:
         self._sessions = Sessions(self._bare.libraries)
         self._served = Served(scratch)
         self._clients = Clients(self._served)
+        self._load = Load(scratch)
         self._hellos = languages.Hellos(scratch)
 
     def close(self) -> None:
@@ -129,6 +131,7 @@ class Lab:
         self._sessions.close()
         self._clients.close()
         self._served.close()
+        self._load.close()
 
     def contests(self) -> list[Contest]:
         """List all contests in the order of the report."""
@@ -153,6 +156,7 @@ class Lab:
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._served.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._clients.sides().items()),
+            *(Contest(name, sides, every=ONCE, warm_up=False) for name, sides in self._load.sides().items()),
             *(
                 Contest(languages.contest(name), self._hellos.sides(name), languages.every(name))
                 for name in languages.NAMES

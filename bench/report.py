@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from bench import languages
+from bench.load import MEMORY_MB, RATIO, WORST_MS
+from bench.load_attacks import ATTACKS as LOADS
 from bench.measures import BURST, FILE_MB, GROWTH_RUNS, IN_FLIGHT, Samples
 from bench.neighbours import ATTACKS
 from bench.server import CLIENTS, UPLOAD_MB
@@ -47,6 +49,16 @@ class Outcome:
     limit: str
     verdict: str  # "holds", "MISSED", "not measured", or empty if there is no limit
     note: str = ""
+
+
+def _rows_of_load(name: str, words: str) -> tuple[Row, ...]:
+    return (
+        Row(f"health while {words}", "load health", name, "rest", RATIO),
+        Row("the longest of these", "load health", name, "", WORST_MS, pick=max),
+        Row(f"a neighbour's run while {words}", "load run", name, "rest", RATIO),
+        Row("the longest of these", "load run", name, "", WORST_MS, pick=max),
+        Row("memory that the server takes meanwhile", "load memory", name, "", MEMORY_MB, unit="MB"),
+    )
 
 
 ROWS = (
@@ -90,6 +102,7 @@ ROWS = (
     Row("E2B's client: 20 sandboxes at once", "e2b many", "cloche", "", 1000.0),
     Row("of that, the client's own share", "e2b many", "nothing"),
     *(Row(f"a turn while a neighbour exceeds: {name}", "neighbour", name, "alone", 2.0) for name in ATTACKS),
+    *(row for name, words in LOADS.items() for row in _rows_of_load(name, words)),
     *(
         Row(f"hello in {title}", languages.contest(name), "cloche", "bare", languages.LIMITS.get(name))
         for name, title in languages.TITLES.items()

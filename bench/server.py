@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +16,7 @@ from websockets.sync.client import ClientConnection, connect
 
 import cloche
 from bench import machine, work
+from bench.server_process import ServerProcess
 
 TURN = "x += 1; x"
 TURNS = 20  # per sample
@@ -30,22 +29,18 @@ class Served:
     """A server in a process of its own, and plain clients that cost little themselves."""
 
     def __init__(self, scratch: Path) -> None:
-        self._folder = scratch / "server"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._server = ServerProcess(scratch / "server")
         self._local = threading.local()
         self._boxes: dict[str, str] = {}
         self._embedded: cloche.Sandbox | None = None
         self._socket: ClientConnection | None = None
-        self._port, self._key = 0, ""
 
     def close(self) -> None:
         if self._embedded is not None:
             self._embedded.close()
         if self._socket is not None:
             self._socket.close()
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
+        self._server.close()
 
     def sides(self) -> dict[str, dict[str, Callable[[], list[float]]]]:
         return {
@@ -58,26 +53,20 @@ class Served:
     def address(self) -> tuple[int, str]:
         """Return the server's port and key, for other clients."""
         self._start()
-        return self._port, self._key
+        return self._server.port, self._server.key
 
     # --- the server and its plain client
 
     def _start(self) -> None:
-        if self._process is not None:
+        if not self._server.start():
             return
-        command = [sys.executable, "-m", "cloche.cli.main", "serve", "--port", "0", "--data-dir", str(self._folder)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self._process.stdout is not None
-        self._port = int(self._process.stdout.readline().decode().strip().rpartition(":")[2])
-        threading.Thread(target=self._process.stdout.read, daemon=True).start()
-        self._key = (self._folder / "key").read_text().strip()
         for code in (work.HELLO, work.PANDAS):
             self._post("/v1/run", {"code": code})
 
     def _connection(self) -> http.client.HTTPConnection:
         self._start()
         if not hasattr(self._local, "connection"):
-            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+            connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=120)
             connection.connect()
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._local.connection = connection
@@ -86,7 +75,7 @@ class Served:
 
     def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         connection = self._connection()
-        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self._server.key}", "Content-Type": "application/json"}
         connection.request("POST", path, json.dumps(body).encode(), headers)
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
         if answer.get("error"):
@@ -117,8 +106,8 @@ class Served:
     def _turns_websocket(self) -> list[float]:
         box = self._box("turn")
         if self._socket is None:
-            headers = {"Authorization": f"Bearer {self._key}"}
-            self._socket = connect(f"ws://127.0.0.1:{self._port}/", additional_headers=headers, compression=None)
+            headers = {"Authorization": f"Bearer {self._server.key}"}
+            self._socket = connect(f"ws://127.0.0.1:{self._server.port}/", additional_headers=headers, compression=None)
         message = json.dumps({"type": "execute", "code": TURN, "language": "python", "session": box})
 
         def turn() -> None:
@@ -151,7 +140,7 @@ class Served:
     def _upload(self) -> list[float]:
         path = f"/v1/sandboxes/{self._box('files')}/files/big.bin"
         connection = self._connection()
-        headers = {"Authorization": f"Bearer {self._key}", "Content-Length": str(UPLOAD_MB << 20)}
+        headers = {"Authorization": f"Bearer {self._server.key}", "Content-Length": str(UPLOAD_MB << 20)}
         start = time.perf_counter()
         connection.request("PUT", path, _pieces(), headers)
         answer = json.loads(connection.getresponse().read())
@@ -166,7 +155,7 @@ class Served:
         connection = self._connection()
         path = f"/v1/sandboxes/{self._boxes['files']}/files/big.bin"
         start, size = time.perf_counter(), 0
-        connection.request("GET", path, headers={"Authorization": f"Bearer {self._key}"})
+        connection.request("GET", path, headers={"Authorization": f"Bearer {self._server.key}"})
         answer = connection.getresponse()
         buffer = bytearray(1 << 20)
         while count := answer.readinto(buffer):
@@ -179,11 +168,10 @@ class Served:
     def _memory(self) -> list[float]:
         """Measure how many megabytes more the server uses after both."""
         self._upload()
-        assert self._process is not None
-        before = machine.pss_mb({self._process.pid})
+        before = machine.pss_mb({self._server.pid})
         self._upload()
         self._download()
-        return [machine.pss_mb({self._process.pid}) - before]
+        return [machine.pss_mb({self._server.pid}) - before]
 
 
 def _run_embedded() -> list[float]:

@@ -28,8 +28,9 @@ does not exist needs a key like any other, so that nobody can find out without a
 | `public` | everybody's |
 | `page` | those of browsers; without a key, a browser gets the page where people sign in |
 | `share` | those of everybody who has the link, within the operator's setting `sharing` |
-| `port` | those of everybody who has the address, which contains the token (or E2B's name) of one sandbox |
-| `sandbox` | E2B's, with the sandbox's token (or its name, where E2B needs no more), at its key's expense |
+| `port` | those with the address: it has a port's token, or E2B's name of a sandbox with public ports |
+| `traffic` | E2B's, with the sandbox's traffic token or its access token, at its key's expense |
+| `sandbox` | E2B's, with the sandbox's access token, at its key's expense |
 | `read` | those with any key |
 | `run` | those with a key that may run code |
 | `admin` | those with an admin's key |
@@ -37,7 +38,8 @@ does not exist needs a key like any other, so that nobody can find out without a
 | body | |
 |---|---|
 | `none` | the route reads none; a client may send up to 16 KB, which are ignored |
-| `json` | up to `max_body`: the whole body is read into memory |
+| `json` | up to `max_body`: the whole body is read into memory; its values and depth are bounded |
+| `envelopes` | JSON messages of a stream (E2B), up to `max_body` together, each bounded like `json` |
 | `upload` | up to `max_upload`, read piece by piece |
 | `input` | JSON up to `max_body`, other types up to `max_upload` |
 | `encoded` | an upload that may be compressed |

@@ -18,7 +18,8 @@ import cloche
 
 # What takes longest begins first: at the end it would keep one processor busy while the others have nothing to do.
 LONGEST = (
-    *("web/test_playground.py", "doors/test_openapi.py", "host/test_others_than_root.py", "corpora/test_notebooks.py"),
+    *("web/test_playground.py", "fuzz/test_operations.py", "host/test_others_than_root.py"),
+    "corpora/test_notebooks.py",
     *("engine/test_run.py", "service/test_workspaces.py", "service/test_restart.py", "sessions/test_streams.py"),
     *(
         "e2b/test_clients.py",

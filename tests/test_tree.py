@@ -15,7 +15,7 @@ SOURCE = Path(cloche.__file__).parent
 GENERATED = "blocking"  # its tests are those of the packages that it is generated from
 PACKAGES = sorted(file.parent for file in SOURCE.glob("*/__init__.py") if file.parent.name != GENERATED)
 # Folders of tests about all of Cloche.
-CROSS_CUTTING = {"contract", "corpora", "escape", "host", "limits", "web"}
+CROSS_CUTTING = {"contract", "corpora", "escape", "fuzz", "host", "limits", "web"}
 
 
 def named_tests(package: Path) -> list[str]:

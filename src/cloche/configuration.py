@@ -115,6 +115,16 @@ class Configuration(Bounds):
         low=0,
         high=1 << 44,
     )
+    readers_per_key: int = _setting(
+        kinds.WHOLE,
+        512,
+        "Streams that one key may have open: events, terminals, watches, archives.",
+        low=1,
+        high=100_000,
+    )
+    readers_per_sandbox: int = _setting(
+        kinds.WHOLE, 64, "Streams that may be open for one sandbox or one run.", low=1, high=100_000
+    )
     sandboxes: int = _setting(kinds.WHOLE, 200, "Sandboxes alive at the same time.", low=1, high=100_000)
     ttl: float = _setting(
         kinds.SECONDS,

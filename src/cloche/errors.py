@@ -20,10 +20,11 @@ class ClocheError(Exception):
     """The base of all errors.
 
     `message` says what happened, `hint` what to do about it (it may be empty), and `code` is the same for all errors of
-    a kind, in every version: the server sends it as `kind`.
+    a kind, in every version: the server sends it as `kind`.  `details` are for operators, and no server sends them.
     """
 
     code = "error"
+    details = ""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -31,7 +32,7 @@ class ClocheError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".rstrip()
+        return " ".join(filter(None, (self.message, self.details, self.hint)))
 
 
 class InvalidRun(ClocheError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pydantic_core
 
+_PIECE = 256 << 10  # characters
 _encode = JSONEncoder(separators=(",", ":")).encode
 
 
@@ -23,6 +24,20 @@ def to_json(value: Any) -> str:
         return dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
         return dumps(_without_nan(value), separators=(",", ":"))
+
+
+def long_json(fields: dict[str, Any]) -> str:
+    """JSON as `to_json` writes it, but long texts piece by piece, so that other threads have their turn meanwhile."""
+    return "{" + ",".join(f"{to_json(name)}:{_long_text(value)}" for name, value in fields.items()) + "}"
+
+
+def _long_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return long_json(value)
+    if not isinstance(value, str) or len(value) <= _PIECE:
+        return to_json(value)
+    pieces = (to_json(value[start : start + _PIECE])[1:-1] for start in range(0, len(value), _PIECE))
+    return f'"{"".join(pieces)}"'
 
 
 def json_to_keep(value: Any) -> str:

@@ -68,7 +68,8 @@ def test_the_jail_holds(probe: Probe, scene, has_control_groups: bool):
         ("network", "way to any network", "interface"),
         ("network", "neighbour's files", "the neighbour's port"),
         ("dumpable", "The agent's memory", "/proc/1/environ"),
-        ("dumpable", "slowed down", "chosen first when memory runs out"),
+        ("dumpable proc", "slowed down", "chosen first when memory runs out"),
+        ("proc", "slowed down", "chosen before this program"),
         ("dumpable", "Other processes", "the agent's root"),
         ("dumpable call:pidfd_getfd", "imitated", ""),  # who can write to the stream decides what is seen
         ("filter", "No namespace", "unshare user"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from json import loads
 from time import monotonic
 from typing import Any
@@ -15,7 +17,8 @@ import uvicorn
 from uvicorn.server import ServerState
 from websockets.asyncio.client import connect as connect_websocket
 
-from cloche.doors import connections
+from cloche.doors import connections, messages
+from cloche.doors.visitors import Visitors, show_key
 
 SHORT_S = 0.3
 KEEP_ALIVE_S = 3
@@ -37,6 +40,7 @@ class App:
             return
         if scope["path"] == "/known":
             scope["state"]["caller"] = "somebody"
+            show_key(scope, "somebody")
         size, more = 0, scope["path"] != "/early"
         if scope["path"] == "/busy":
             await self.go.wait()
@@ -67,12 +71,12 @@ class App:
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[Callable[[], Any]]:
+async def serving(app: Any, at_most: int = 1000, visitors: Visitors | None = None) -> AsyncIterator[Callable[[], Any]]:
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        http=connections.Connection,
-        ws=connections.Messages,
+        http=partial(connections.Connection, visitors=visitors or Visitors(at_most)),  # type: ignore[arg-type]
+        ws=messages.Messages,
         lifespan="off",
         log_config=None,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -104,6 +108,7 @@ async def serving(app: Any) -> AsyncIterator[Callable[[], Any]]:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEAD_S", "BODY_S", "LINGER_S", "STRANGER_S"):
         monkeypatch.setattr(connections, name, SHORT_S)
+    monkeypatch.setattr(connections, "BODY_RATE", 1 / SHORT_S)  # a byte in that time
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
@@ -200,6 +205,22 @@ async def test_a_body_that_comes_slowly_is_taken() -> None:
             await asyncio.sleep(SHORT_S / 2)
             writer.write(b"x")
         assert await answer(reader) == (200, b"8")
+
+
+async def test_a_body_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "BODY_RATE", 100 / SHORT_S)
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST /known HTTP/1.1\r\nHost: x\r\nContent-Length: 10000\r\n\r\n")
+
+        async def drip() -> None:
+            for _ in range(1000):
+                writer.write(b"x")
+                await asyncio.sleep(SHORT_S / 10)
+
+        dripping = asyncio.create_task(drip())
+        assert (await answer(reader))[0] == 408
+        dripping.cancel()
 
 
 async def test_a_client_that_waits_for_us_is_not_late() -> None:
@@ -311,6 +332,27 @@ async def test_headers_after_the_body_are_not_the_requests() -> None:
         assert app.headers == [(b"transfer-encoding", b"chunked")]
 
 
+async def test_a_client_that_sends_on_still_gets_the_answer() -> None:
+    async with serving(App()) as connect:
+        _, writer = await connect()
+        # A plain socket, which leaves the answer in the system's hands meanwhile: a reset would destroy it there.
+        with socket.create_connection(writer.get_extra_info("peername")) as client:
+            client.sendall(b"this is not HTTP\r\n\r\n")
+            assert (await asyncio.to_thread(select.select, [client], [], [], 5))[0]
+            for _ in range(10):
+                client.sendall(b"x" * 1000)
+                await asyncio.sleep(0.001)
+            assert client.recv(1000).startswith(b"HTTP/1.1 400 ")
+            assert client.recv(1000) == b""
+
+
+async def test_a_client_that_is_refused_cannot_send_on_for_ever() -> None:
+    async with serving(App()) as connect:
+        _, writer = await connect()
+        writer.write(b"this is not HTTP\r\n\r\n")
+        assert await asyncio.wait_for(_send_all(writer, bytes(8 << 20)), 5) < 8 << 20
+
+
 async def test_endless_headers_after_the_body_are_refused() -> None:
     async with serving(App()) as connect:
         reader, writer = await connect()
@@ -331,6 +373,12 @@ async def test_endless_headers_after_the_body_are_refused() -> None:
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
         b"CONNECT evil:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://evil/ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x@evil/ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://evil?/x HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http://x/ HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET http://evil/ HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
     ],
     ids=[
         "tls",
@@ -342,6 +390,12 @@ async def test_endless_headers_after_the_body_are_refused() -> None:
         "chunk",
         "bytes",
         "connect",
+        "no path",
+        "other host",
+        "other host after a user",
+        "other host without a path",
+        "two hosts",
+        "WebSocket of another host",
     ],
 )
 async def test_what_is_not_http_gets_400(said: bytes) -> None:
@@ -354,12 +408,39 @@ async def test_what_is_not_http_gets_400(said: bytes) -> None:
         assert await until_closed(reader) < 2
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET http://X:80/ HTTP/1.1\r\nHost: x:80\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n",
+    ],
+    ids=["the whole address", "small chunks"],
+)
+async def test_an_unusual_form_of_a_request_is_taken(said: bytes) -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(said)
+        assert (await answer(reader))[0] == 200
+
+
+@pytest.mark.parametrize("piece", [b"a" * 8192, b"a" * 99 + b"\r\nx\r\n1;"], ids=["one", "many"])
+async def test_endless_extensions_of_chunks_are_not_read(piece: bytes) -> None:
+    async with serving(App()) as connect:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+        sent = 0
+        while not (reader.at_eof() or reader.exception() or writer.is_closing() or sent > 2 << 20):
+            writer.write(piece * (8192 // len(piece)))
+            sent += 8192
+            await asyncio.sleep(0.001)
+        assert sent < 2 << 20
+
+
 async def test_who_is_leaving_without_having_asked_for_anything_has_no_key() -> None:
-    config = uvicorn.Config(
-        App(), http=connections.Connection, ws=connections.Messages, lifespan="off", log_config=None
-    )
+    config = uvicorn.Config(App(), http=connections.Connection, ws=messages.Messages, lifespan="off", log_config=None)
     config.load()
-    protocol = connections.Connection(config=config, server_state=ServerState(), app_state={})
+    state = ServerState()
+    protocol = connections.Connection(config=config, server_state=state, app_state={}, visitors=Visitors())
     ours, theirs = socket.socketpair()
     with ours, theirs:
         transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, sock=ours)
@@ -367,25 +448,50 @@ async def test_who_is_leaving_without_having_asked_for_anything_has_no_key() -> 
         protocol.hang_up("key_1")
 
 
-async def test_too_many_connections_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections.Connection, "at_most", 3)
+async def test_the_oldest_stranger_makes_way_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_S", 30.0)
-    async with serving(App()) as connect:
-        first = [await connect() for _ in range(3)]
-        reader, _ = await connect()
-        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    async with serving(App(), at_most=24) as connect:  # three of them strangers
+        known = await connect()
+        known[1].write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(known[0]) == (200, b"0")
+        silent = [await connect() for _ in range(4)]
+        head = await asyncio.wait_for(silent[0][0].readuntil(b"\r\n\r\n"), 5)
         assert head.startswith(b"HTTP/1.1 503")
         assert b"retry-after:" in head.lower()
-        first[0][1].write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert await answer(first[0][0]) == (200, b"0")  # those who were there are served
-        first[1][1].close()
-        await first[1][1].wait_closed()
-        async with asyncio.timeout(5):
-            while True:  # nothing announces that the server has noticed
-                reader, writer = await connect()
-                writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
-                if (await answer(reader))[0] == 200:
-                    break
+        for reader, writer in (*silent[1:], known):
+            writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await answer(reader) == (200, b"0")
+
+
+async def test_a_stranger_whose_request_is_under_way_makes_way_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "BODY_S", 30.0)
+    app = App()
+    async with serving(app, at_most=8) as connect:  # one of them a stranger
+        _, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+        websocket, writer = await connect()
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        await asyncio.wait_for(app.left.wait(), 5)
+        assert b" 101 " in await asyncio.wait_for(websocket.readline(), 5)
+        reader, writer = await connect()
+        await until_closed(websocket)
+        writer.write(b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await answer(reader) == (200, b"0")
+
+
+async def test_a_place_is_given_back_however_a_connection_ends() -> None:
+    visitors = Visitors(1000)
+    async with serving(App(), visitors=visitors) as connect:
+        for said in (b"", b"GET /known HTTP/1.1\r\nHost: x\r\n\r\n", b"nonsense\r\n\r\n"):
+            _, writer = await connect()
+            writer.write(said)
+        _, writer = await connect()
+        async with connect_websocket(f"ws://127.0.0.1:{writer.get_extra_info('peername')[1]}/"):
+            assert sum(visitors.counts()) > 2
+    assert visitors.counts() == (0, 0)
 
 
 async def test_messages_that_nobody_takes_are_not_read() -> None:

@@ -537,3 +537,18 @@ def test_watching_ends_with_the_sandbox(http: httpx2.Client, server: Any, sandbo
 
 def test_a_folder_that_is_not_there_cannot_be_watched(http: httpx2.Client, shared: str) -> None:
     assert http.get(f"{shared}/watch", params={"path": "nowhere"}).status_code == 404
+
+
+@pytest.mark.parametrize("unseen", [*"\u202e\u2066\u200b\u200f\ufeff\u2028\x1b\x7f\xad\n", "\U000e0041", "\udcff"])
+def test_a_name_that_disguises_a_file(http: httpx2.Client, shared: str, unseen: str) -> None:
+    name = f"photo{unseen}gpj.exe"
+    address = f"{shared}/files/odd/{quote(name.encode('utf-8', 'surrogateescape'))}"
+    assert http.put(address, content=b"MZ").status_code == 200
+
+    read = http.get(address)
+    assert (read.status_code, read.content) == (200, b"MZ")
+    assert read.headers["content-disposition"] == "attachment; filename*=UTF-8''photo_gpj.exe"
+    listed = http.get(f"{shared}/files", params={"path": "odd"})
+    assert [one["path"] for one in listed.json()["items"]] == [f"/sandbox/odd/{name}"]
+    assert listed.content.isascii()
+    assert http.delete(address).status_code == 204

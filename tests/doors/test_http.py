@@ -120,6 +120,9 @@ def test_a_sandbox_that_makes_no_sense_is_not_made(http: httpx2.Client, body: di
     assert answer.json()["error"]["kind"] in ("invalid", "refused")
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 def test_the_same_idempotency_key_gives_the_same_sandbox(http: httpx2.Client, server: Any, new_key: NewKey) -> None:
     def make(_: int) -> str:
         with server.client() as client:
@@ -141,6 +144,53 @@ def test_the_same_idempotency_key_gives_the_same_sandbox(http: httpx2.Client, se
     assert again.status_code == 201
     for client, made in ((http, identity), (http, other), (http, again.json()["id"]), (stranger, theirs)):
         assert client.delete(f"/v1/sandboxes/{made}").status_code == 204
+
+
+def test_an_idempotency_key_is_for_one_request(http: httpx2.Client, new_key: NewKey) -> None:
+    key = {"Idempotency-Key": "one-request"}
+    first = http.post("/v1/sandboxes", json={"metadata": {"a": "1"}, "ttl": 60}, headers=key)
+    same = http.post("/v1/sandboxes", content=b' {"ttl": 60.0, "metadata": {"a":"1"}}', headers={**key, **JSON})
+    assert same.json()["id"] == first.json()["id"]
+    others: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("/v1/sandboxes", {"metadata": {"a": "2"}, "ttl": 60}),
+        ("/v1/sandboxes", {}),
+        ("/sandboxes", {"templateID": "base"}),
+        ("/v2/sandboxes", {"metadata": {"a": "1"}, "ttl": 60}),
+    )
+    for path, body in others:
+        refused = http.post(path, json=body, headers=key)
+        assert refused.status_code == 409, (path, refused.text)
+        assert "different request" in refused.text
+    # the keys of other callers are their own, even of the same owner
+    for owner in ("one", "one", "two"):
+        other = new_key(owner)
+        made = other.post("/v1/sandboxes", json={}, headers=key)
+        assert made.status_code == 201
+        assert other.delete(f"/v1/sandboxes/{made.json()['id']}").status_code == 204
+    http.delete(f"/v1/sandboxes/{first.json()['id']}")
+
+
+def test_different_requests_at_the_same_time_with_one_idempotency_key(server: Any) -> None:
+    def make(number: int) -> tuple[int, str]:
+        with server.client() as client:
+            body = {"templateID": "base", "metadata": {"half": str(number % 2)}}
+            answer = client.post("/sandboxes", json=body, headers={"Idempotency-Key": "at-once"})
+            return answer.status_code, answer.json().get("sandboxID", "")
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(make, range(6)))
+    assert sorted(status for status, _ in answers) == [201] * 3 + [409] * 3
+    (made,) = {identity for status, identity in answers if status == 201}
+    with server.client() as client:
+        assert client.delete(f"/sandboxes/{made}").status_code == 204
+
+
+def test_the_filters_of_a_list_are_bounded(http: httpx2.Client) -> None:
+    for count, status in ((20, 200), (21, 400), (3000, 400)):
+        query = "&".join(f"metadata.k{number}=v" for number in range(count))
+        assert http.get(f"/v1/sandboxes?{query}").status_code == status
+        pairs = query.replace("metadata.", "").replace("=", "%3D").replace("&", "%26")
+        assert http.get(f"/v2/sandboxes?metadata={pairs}").status_code == status
 
 
 def test_sandboxes_are_listed_by_state_and_metadata_page_by_page(new_key: NewKey) -> None:

@@ -55,7 +55,11 @@ def test_scripts_come_from_us_alone(http: httpx2.Client) -> None:
 def test_what_runs_displayed_is_shown_without_origin_or_network(server: Any) -> None:
     with httpx2.Client(base_url=server.url, trust_env=False) as stranger:
         frame = stranger.get("/assets/frame.html")
+        still = stranger.get("/assets/frame.html?still")
     told = policy(frame)
+    assert policy(still).pop("script-src").startswith("'sha256-")
+    assert {**policy(still), "script-src": ""} == {**told, "script-src": ""}
+    assert frame.headers["connection-allowlist"] == still.headers["connection-allowlist"] == "()"
     assert told["sandbox"] == "allow-scripts"
     assert told["default-src"] == "'none'"
     assert told["frame-ancestors"] == "'self'"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import struct
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -140,6 +141,35 @@ def test_silence_is_filled_and_time_ends_the_process(envd: Envd) -> None:
 def test_a_call_that_fails_has_a_code_and_its_status(envd: Envd, call: str, told: Any, status: int, code: str) -> None:
     answer = envd.call(call, told)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("call", ["SendSignal", "SendInput", "CloseStdin", "Update"])
+@pytest.mark.parametrize(
+    "selector",
+    [{"pid": "9" * 5000}, {"pid": 10**4000}, {"pid": -1}, {"tag": "x" * 9_000_000}, {"tag": ["\u202e" * 9000]}],
+)
+def test_a_process_that_cannot_be_is_not_found_in_few_words(envd: Envd, call: str, selector: Any) -> None:
+    answer = envd.call(f"process.Process/{call}", {"process": selector})
+    assert answer.status_code == 404
+    assert len(answer.json()["message"]) < 11_000
+
+
+def test_a_tag_is_short(envd: Envd) -> None:
+    (flags, end), *_ = envd.stream("process.Process/Start", shell("true", tag="x" * 9_000_000))
+    assert (flags, end["error"]["code"]) == (2, "invalid_argument")
+
+
+@pytest.mark.parametrize("when", [10**13, -(10**13), 253_402_300_800])
+def test_a_file_may_have_any_time(envd: Envd, when: int) -> None:
+    program = f"import os; open('/tmp/odd', 'w').close(); os.utime('/tmp/odd', ({when}, {when}))"
+    envd.stream("process.Process/Start", {"process": {"cmd": "python3", "args": ["-c", program]}})
+    for call, path in (("Stat", "/tmp/odd"), ("ListDir", "/tmp")):
+        answer = envd.call(f"filesystem.Filesystem/{call}", {"path": path})
+        assert answer.status_code == 200, answer.text
+    moved = {"source": "/tmp/odd", "destination": "/tmp/odder"}
+    expected = "9999-12-31T23:59:59" if when > 0 else "1970-01-01T00:00:00"
+    entry = envd.call("filesystem.Filesystem/Move", moved).json()["entry"]
+    assert entry["modifiedTime"].startswith(expected)
 
 
 def test_a_stream_that_fails_says_so_at_its_end(envd: Envd) -> None:
@@ -285,3 +315,51 @@ def test_a_watch_breaks_off_with_its_sandbox(another: Envd) -> None:
         another.kill()
         with pytest.raises(httpx2.RemoteProtocolError):
             list(pieces)
+
+
+def test_an_upload_in_several_members_of_gzip_is_whole(envd: Envd) -> None:
+    kind = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+    large = b"x" * (5 << 20)
+    cases = {
+        b"one": gzip.compress(b"one"),
+        b"onetwo": gzip.compress(b"one") + gzip.compress(b"two"),
+        b"one" + large + b"two": gzip.compress(b"one")
+        + gzip.compress(large)
+        + gzip.compress(b"")
+        + gzip.compress(b"two"),
+        b"": gzip.compress(b""),
+    }
+    for contents, packed in cases.items():
+        for step in (len(packed), 7 if len(packed) < 1000 else 1000, 1 if len(packed) < 1000 else 4096):
+            pieces = [packed[start : start + step] for start in range(0, len(packed), step)]
+            answer = envd.request("POST", "/files?path=/tmp/unzipped", kind, content=iter(pieces))
+            assert answer.status_code == 200, answer.text
+            assert envd.request("GET", "/files?path=/tmp/unzipped").content == contents
+    for wrong in (b"", b"x", packed[:-1], gzip.compress(b"a") + b"x", gzip.compress(b"a") + gzip.compress(b"b")[:-1]):
+        answer = envd.request("POST", "/files?path=/tmp/wrong", kind, content=wrong)
+        assert (answer.status_code, answer.json()["code"]) == (400, 400), wrong
+
+
+def test_what_an_upload_unpacks_to_is_bounded(serve: Callable[..., Any]) -> None:
+    with serve("--max-upload", "4M").client() as http:
+        made = http.post("/sandboxes", json={"templateID": "base"}).json()
+        envd = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "49983"}
+        envd |= {"X-Access-Token": made["envdAccessToken"], "Content-Encoding": "gzip"}
+        part = b'--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
+        kinds = {"application/octet-stream": (b"", b""), "multipart/form-data; boundary=b": (part, b"\r\n--b--\r\n")}
+        for kind, (start, end) in kinds.items():
+            for size, status in ((3 << 20, 200), (8 << 20, 413)):
+                packed = gzip.compress(start) + gzip.compress(b"x" * size) + gzip.compress(end)
+                for body in (packed, gzip.compress(b"") * 3 + packed):
+                    answer = http.post("/files?path=/tmp/f", content=body, headers={**envd, "Content-Type": kind})
+                    assert answer.status_code == status, (kind, size, answer.text)
+
+
+def test_an_upload_of_a_member_for_each_byte(envd: Envd) -> None:
+    kind = {"Content-Type": "application/octet-stream", "Content-Encoding": "gzip"}
+    members = (gzip.compress(b"") * 3 + gzip.compress(b"x")) * 3000
+    assert envd.request("POST", "/files?path=/tmp/members", kind, content=members).status_code == 200
+    assert envd.request("GET", "/files?path=/tmp/members").content == b"x" * 3000
+    twice = [*envd.headers.items(), *kind.items(), ("Content-Encoding", "gzip")]
+    answer = envd._http.post("/files?path=/tmp/twice", headers=twice, content=gzip.compress(gzip.compress(b"x")))
+    assert answer.status_code == 415

@@ -686,3 +686,15 @@ async def test_a_watch_that_is_asked_often_loses_nothing(async_box: cloche.Async
                 told.append(change.path.rpartition("/")[2])
         await process.wait()
     assert told == [str(n) for n in range(1, 301)]
+
+
+def test_a_file_that_a_program_removes_at_once_was_written(box: cloche.Sandbox) -> None:
+    """The program waits for the file without a pause, so that it is often faster than the agent's look at the file."""
+    removing = (
+        "import os\nprint(1, flush=True)\nwhile True:\n    try: os.remove('/sandbox/brief')\n    except OSError: pass"
+    )
+    process = box.commands.start(["python3", "-c", removing])
+    next(event for event in process if event.kind == "stdout")
+    for _ in range(300):
+        assert box.files.write("brief", b"here").size == 4
+    process.kill()

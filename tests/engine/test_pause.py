@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 
 import pytest
+from tests.waiting import eventually
 
 import cloche
 
@@ -16,6 +17,7 @@ WAITING = "begin = time.process_time()\nwhile time.process_time() - begin < 0.3:
 def test_nothing_runs_meanwhile_and_then_everything_does(box: cloche.Sandbox) -> None:
     process = box.commands.start("while true; do date +%s.%N; sleep 0.01; done > stamps")
     box.run("x = 1")
+    eventually(lambda: box.files.exists("stamps") and box.files.read_text("stamps"))  # it has begun
     box.pause()
     time.sleep(1)  # nothing can be seen to happen
     box.resume()

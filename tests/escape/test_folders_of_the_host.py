@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,31 @@ for act in (lambda: open("/sandbox/data/in/a.txt", "w"), lambda: os.unlink("/san
     cloche.run("open('/sandbox/data/in/b', 'w')", mounts={str(folder): "/sandbox/data/in:rw"})
     assert (folder / "b").exists()  # the proof: it can be, when it was given for that
     assert (folder / "b").stat().st_uid == os.geteuid()
+
+
+LEASE = """
+import fcntl, os
+for command, argument in ((fcntl.F_SETLEASE, fcntl.F_WRLCK), (fcntl.F_SETLEASE, fcntl.F_RDLCK)):
+    try:
+        fcntl.fcntl(os.open("/sandbox/data/in/a.txt", os.O_RDONLY), command, argument)
+        print("held", flush=True)
+    except OSError as problem:
+        print(problem.strerror)
+try:
+    fcntl.fcntl(os.open("/sandbox/data/in", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_CREATE)
+    print("noticed")
+except OSError as problem:
+    print(problem.strerror)
+"""
+
+
+def test_nobody_on_the_host_waits_for_a_sandbox_to_give_up_a_file(folder, attack):
+    """A lease on a file makes its next reader wait, for 45 seconds, and needs only the owner's rights to read."""
+    os.chmod(folder / "a.txt", 0o644)
+    mounts = {str(folder): "/sandbox/data/in"}
+    assert cloche.run(LEASE, mounts=mounts).stdout == "Operation not permitted\n" * 3
+    without = cloche.run(LEASE, mounts=mounts, wall=attack.jail("call:fcntl"))
+    assert without.stdout.startswith("held\n"), without
 
 
 def test_a_link_in_a_given_folder_leads_nowhere_on_the_host(folder, planted):
@@ -144,6 +171,20 @@ def test_a_setuid_bit_on_its_own_files_is_the_programs_business():
     result = cloche.run("import os; open('a', 'w').close(); os.chmod('a', 0o4755); print(oct(os.stat('a').st_mode))")
 
     assert result.stdout == "0o104755\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount, and only for root are owners mapped")
+def test_a_file_system_that_cannot_be_mounted_is_named_as_the_reason(tmp_path):
+    code = f"import cloche; cloche.run('1', mounts={{{str(tmp_path)!r}: '/sandbox/data'}})"
+    cloche.run("1")  # starts the nursery, which keeps the mounts of that moment
+    subprocess.run(["mount", "-t", "ramfs", "none", tmp_path], check=True)
+    try:
+        with pytest.raises(cloche.SandboxFailed, match="was mounted there after Cloche had started"):
+            exec(code)
+        fresh = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        assert "cannot show its files to another user" in fresh.stderr
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
 
 
 def test_a_mount_inside_another_is_refused(tmp_path):

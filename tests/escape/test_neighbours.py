@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.waiting import eventually
 
 import cloche
 from cloche.walls.jail import syscalls
@@ -84,6 +85,10 @@ def host_processes(mark: str) -> list[Path]:
     return found
 
 
+def sleeping_processes(mark: str) -> list[Path]:
+    return [process for process in host_processes(mark) if "sleep" in (process / "comm").read_text()]
+
+
 @ROOT
 def test_no_two_sandboxes_share_a_uid_of_the_host():
     marks = ["mark-" + secrets.token_hex(8) for _ in range(3)]
@@ -92,9 +97,7 @@ def test_no_two_sandboxes_share_a_uid_of_the_host():
     for box, mark in zip(boxes, marks, strict=True):
         box.commands.start(["bash", "-c", f"exec -a {mark} sleep 60"])
     for mark in marks:
-        deadline = time.monotonic() + 5
-        while not (found := [p for p in host_processes(mark) if "sleep" in (p / "comm").read_text()]):
-            assert time.monotonic() < deadline
+        found = eventually(partial(sleeping_processes, mark))
         status = dict(line.split(":", 1) for line in (found[0] / "status").read_text().splitlines() if ":" in line)
         uids += {int(text) for text in status["Uid"].split()} | {int(text) for text in status["Gid"].split()}
         assert status["Groups"].split() == []
@@ -214,3 +217,44 @@ def test_what_lingers_in_a_network_without_a_packet_is_seen_by_nobody_else(attac
 def test_a_network_that_nobody_has_used_serves_again(attack):
     places = [attack(WHERE, "nothing") for _ in range(10)]
     assert len(set(places)) < len(places)
+
+
+LOCK_ALL = """
+import fcntl, os, sys
+count = 0
+def lock_below(place, most):
+    global count
+    for folder, _, names in os.walk(place):
+        for name in names:
+            try:
+                fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            count += 1
+            if count >= most: return
+for part, place in enumerate(("/usr/share/fonts", "/etc/fonts", "/usr/bin", "/opt/python/lib", "/opt/env/lib"), 1):
+    lock_below(place, part * 1600)
+print(count, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nobody_waits_for_a_lock_on_the_systems_files():
+    """A file that may only be read can be locked: docs/decisions/0022-shared-kernel-objects.md."""
+    uses = {
+        "python": "import sympy, pandas, sqlite3, ssl\nprint(sympy.Integer(1))",
+        "bash": "perl -e 'print 1' && fc-list > /dev/null; echo",
+        "javascript": "require('crypto'); console.log(1)",
+    }
+    with cloche.Sandbox() as greedy:
+        running = greedy.start_program(LOCK_ALL, timeout=60)
+        while getattr(event := running.next_event(), "kind", "") != "stdout":
+            assert event is not None
+        assert int(event.data) > 1000
+        for language, code in uses.items():
+            result = cloche.run(code, language=language, timeout=20)
+            assert result.stdout.startswith("1"), (language, result)
+        figure = "import matplotlib.pyplot as plt; plt.plot([1]); plt.savefig('/tmp/x.png'); print(1)"
+        assert cloche.run(figure, timeout=20).stdout == "1\n"
+        running.kill()

@@ -257,3 +257,39 @@ print("over")
     with cloche.Sandbox() as box:
         for _ in range(3):
             assert box.run_program(code, timeout=10).stdout == "over\n"
+
+
+LOWER = """
+import os, subprocess
+files = ["/proc/self/oom_score_adj", "/proc/self/oom_adj", f"/proc/self/task/{os.getpid()}/oom_score_adj"]
+for path in files:
+    try:
+        with open(path, "w") as file: file.write("0")
+    except OSError:
+        pass
+print(open(files[0]).read().strip())
+if os.fork() == 0:
+    print(open(files[0]).read().strip(), flush=True)
+    os._exit(0)
+os.wait()
+print(subprocess.run("echo 0 > /proc/self/oom_score_adj; exec cat /proc/self/oom_score_adj", shell=True,
+                     capture_output=True, text=True).stdout.strip())
+"""
+
+
+def test_no_program_puts_another_before_itself_when_memory_runs_out(attack):
+    assert attack(LOWER).split() == ["1000"] * 3
+    assert attack(LOWER, "proc").split() == ["0"] * 3
+
+
+def test_whatever_the_agent_starts_is_killed_before_the_agent():
+    show = "print(open('/proc/self/oom_score_adj').read().strip())"
+    with cloche.Sandbox() as box:
+        assert box.run(LOWER).stdout.split() == ["1000"] * 3
+        assert box.commands.run(["cat", "/proc/self/oom_score_adj"]).stdout == "1000\n"
+        assert box.run("cat /proc/self/oom_score_adj", language="bash").stdout == "1000\n"
+        before = box.checkpoint()
+        box.restore(before)
+        assert box.run(show).stdout == "1000\n"
+    for language, code in (("bash", "cat /proc/self/oom_score_adj"), ("python", show)):
+        assert cloche.run(code, language=language).stdout == "1000\n"  # perhaps a process that was started ahead

@@ -32,12 +32,11 @@ class Excess:
     kinds: tuple[str, ...]
     limits: dict[str, Any] = field(default_factory=dict)
     within_s: float = 6.0  # mostly the time that it takes to get there
-    needs_groups: str = ""  # why nobody stops it without control groups: see docs/security.md
 
 
 MEMORY = {"memory": "64M", "timeout": 8}
 SHARED = "import mmap, os\nkept = []\nwhile True:\n    {make}\n    m.write(b'x' * (4 << 20)); kept.append(m)"
-UNCOUNTED = "resource limits do not count shared memory"
+REFUSED_WITHOUT_GROUPS = ("memory", "runtime") if USER else ("memory",)  # see counted_group.py
 
 EXCESSES = {
     "time, asleep": Excess("import time; time.sleep(60)", ("timeout",), {"timeout": 0.5}, 1.5),
@@ -58,27 +57,29 @@ EXCESSES = {
         ("memory",),
         MEMORY,
     ),
-    "memory, mapped and shared": Excess(
-        SHARED.format(make="m = mmap.mmap(-1, 4 << 20)"), ("memory",), MEMORY, needs_groups=UNCOUNTED
-    ),
+    "memory, mapped and shared": Excess(SHARED.format(make="m = mmap.mmap(-1, 4 << 20)"), ("memory",), MEMORY),
     "memory, in files without a name": Excess(
         "import os\nwhile True:\n    fd = os.memfd_create('m'); os.write(fd, b'x' * (4 << 20))",
-        ("memory",),
+        REFUSED_WITHOUT_GROUPS,
         MEMORY,
-        needs_groups=UNCOUNTED,
     ),
     "memory, System V": Excess(
         "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.shmat.restype = ctypes.c_void_p\nwhile True:\n"
-        "    n = libc.shmget(0, 4 << 20, 0o600)\n    at = libc.shmat(n, None, 0)\n    ctypes.memset(at, 1, 4 << 20)",
-        ("memory",),
+        "    n = libc.shmget(0, 4 << 20, 0o600)\n    if n < 0: raise OSError\n"
+        "    at = libc.shmat(n, None, 0)\n    ctypes.memset(at, 1, 4 << 20)",
+        REFUSED_WITHOUT_GROUPS,
         MEMORY,
-        needs_groups=UNCOUNTED,
     ),
     "memory, by many processes": Excess(
         "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\nkept = b'x' * (24 << 20)\ntime.sleep(60)",
         ("memory",),
         MEMORY,
-        needs_groups="a resource limit holds each process, not all together",
+    ),
+    "memory, shared at first": Excess(
+        "import os, time\nkept = bytearray(40 << 20)\nfor _ in range(3):\n    if os.fork() == 0:\n"
+        "        for at in range(0, len(kept), 4096): kept[at] = 1\n        break\ntime.sleep(60)",
+        ("memory",),
+        MEMORY,
     ),
     "output": Excess("while True: print('x' * 1000)", ("output",), {"output": "1M"}),
     "output, on standard error": Excess(
@@ -164,8 +165,6 @@ EXCESSES = {
 @pytest.mark.parametrize("what", EXCESSES)
 def test_a_limit_is_told_as_that_limit_and_soon(what):
     excess = EXCESSES[what]
-    if USER and excess.needs_groups:
-        pytest.skip(excess.needs_groups)
     begin = time.monotonic()
     result = cloche.run(excess.code, **{"timeout": 8, **excess.limits})
     took = time.monotonic() - begin

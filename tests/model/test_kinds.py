@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cloche.doors.e2b.results import error
-from cloche.doors.websocket import errors_text
+from cloche.doors.plain_text import errors_text
 from cloche.model.kinds import KINDS, kind_of
 from cloche.model.result import Error, Result
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.waiting import eventually_async
 
 from cloche.policy.refusals import Busy
 from cloche.service.admission import Admission
@@ -17,8 +18,10 @@ MB = 1 << 20
 PLENTY = 1 << 40
 
 
-def admission(runs=1, queue=100, wait_s=30.0, reserve=0, available=lambda: PLENTY, now=time.monotonic) -> Admission:
-    return Admission(runs, queue, wait_s, reserve, available, now=now)
+def admission(
+    runs=1, queue=100, wait_s=30.0, reserve=0, available=lambda: PLENTY, now=time.monotonic, keys=None
+) -> Admission:
+    return Admission(runs, queue, wait_s, reserve, available, now=now, keys=lambda: keys)
 
 
 class Crowd:
@@ -113,9 +116,95 @@ async def test_who_waits_is_not_passed_by_who_comes_later():
     await crowd.add("b", "x")
     door._memory._free = float(PLENTY)  # there is room again, and nobody has noticed yet
 
-    await crowd.add("c", "y")
+    await crowd.add("c", "x")
 
     assert crowd.entered == ["a", "b"]
+    await crowd.end_all()
+
+
+# Shares
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4, 8, 16, 32, 100])
+async def test_a_key_that_wants_everything_leaves_a_place_for_another(runs):
+    crowd = Crowd(admission(runs, queue=runs, keys=2))
+    for number in range(runs + 1):
+        await crowd.add(f"greedy{number}", "greedy")
+    begun = len(crowd.entered)
+    assert max(1, runs // 2) <= begun < runs
+
+    await crowd.add("first", "modest")
+
+    assert crowd.entered[begun:] == ["first"]
+    assert not crowd.refused  # with a place free, nobody is turned away from a full queue
+    await crowd.end_all()
+
+
+async def test_five_keys_that_want_everything_all_run_whatever_the_order():
+    crowd = Crowd(admission(runs=32, queue=1000, keys=5))
+    for key in "abcde":
+        for number in range(40):
+            await crowd.add(f"{key}{number}", key)
+    assert {name[0] for name in crowd.entered} == set("abcde")
+
+    for name in list(crowd.entered):  # every run that began first ends: the places go to who has fewest
+        await crowd.end(name)
+    under_way = [name[0] for name in crowd.entered[-crowd.door.state().running :]]
+    shares = sorted(under_way.count(key) for key in "abcde")
+    assert shares[0] >= 3
+    assert shares[-1] - shares[0] <= 4
+    await crowd.end_all()
+
+
+async def test_keys_with_one_run_each_share_all_places():
+    crowd = Crowd(admission(runs=5, keys=6))
+    for key in "abcdef":
+        await crowd.add(key, key)
+    assert crowd.entered == list("abcde")
+
+    await crowd.end("b")
+
+    assert crowd.entered[-1] == "f"
+    await crowd.end_all()
+
+
+async def test_a_free_place_goes_to_the_key_with_the_fewest_runs():
+    crowd = Crowd(admission(runs=12, keys=2))
+    for number in range(10):
+        await crowd.add(f"many{number}", "many")
+    for number in range(5):
+        await crowd.add(f"few{number}", "few")
+    assert crowd.entered == [*(f"many{number}" for number in range(8)), "few0", "few1", "few2"]
+
+    await crowd.end("many0")
+    await crowd.end("many1")
+
+    assert crowd.entered[11:] == ["few3", "few4"]
+    await crowd.end_all()
+
+
+@pytest.mark.parametrize(("keys", "runs", "begun"), [(None, 8, 8), (1, 8, 7), (1, 3, 3), (1, 1, 1), (2, 1, 1)])
+async def test_a_key_without_rivals_may_have_almost_everything(keys, runs, begun):
+    crowd = Crowd(admission(runs=runs, keys=keys))
+    for number in range(10):
+        await crowd.add(str(number), "key")
+
+    assert len(crowd.entered) == begun
+    assert crowd.door._recheck is None  # places are missing, not memory
+    await crowd.end_all()
+
+
+async def test_a_first_run_may_use_half_of_the_memory_that_is_kept_free():
+    left = [1300 * MB]
+    crowd = Crowd(admission(runs=8, reserve=1000 * MB, available=lambda: left[0], now=lambda: 0.0, keys=3))
+    for number in range(6):
+        await crowd.add(f"greedy{number}", "greedy")
+    assert crowd.entered == [f"greedy{number}" for number in range(4)]
+
+    await crowd.add("first", "modest")
+    await crowd.add("second", "modest")
+
+    assert crowd.entered[4:] == ["first"]
     await crowd.end_all()
 
 
@@ -245,9 +334,7 @@ async def test_more_memory_is_noticed_without_a_run_that_ends():
     await crowd.add("b", "key")
     left[0] = PLENTY
 
-    deadline = time.monotonic() + 5
-    while len(crowd.entered) < 2 and time.monotonic() < deadline:
-        await asyncio.sleep(0.01)
+    await eventually_async(lambda: len(crowd.entered) == 2)
 
     assert crowd.entered == ["a", "b"]
     assert door._recheck is None

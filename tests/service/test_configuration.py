@@ -40,6 +40,8 @@ OTHER = {
     "ports_domain": ("boxes.example", '"boxes.example"', "boxes.example"),
     "runs_at_once": ("3", "3", 3),
     "queue": ("0", "0", 0),
+    "readers_per_key": ("9", "9", 9),
+    "readers_per_sandbox": ("8", "8", 8),
     "queue_wait": ("0.5", "0.5", 0.5),
     "memory_reserve": ("1.5G", '"1.5G"', 3 << 29),
     "sandboxes": ("7", "7", 7),

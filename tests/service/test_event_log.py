@@ -110,7 +110,7 @@ async def test_texts_are_kept_for_other_readers_within_a_bound_and_only_while_th
             made.append(value.kind)
             return "x" * 40
 
-        return log.encoded(value, "json", make)
+        return log.encoded(value, "json", make).text
 
     notices = [Notice(str(number), {}) for number in range(4)]
     with log.reader(), log.reader():

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from tests.conftest import Server
 from tests.host.conftest import Host
+from tests.waiting import eventually
 
 Serve = Callable[..., Server]
 EVENTS = {"Accept": "text/event-stream"}
@@ -195,6 +196,30 @@ def test_a_server_that_is_told_to_stop_finishes_what_is_under_way(serve: Serve, 
 
 def test_a_data_directory_that_cannot_be_made_is_told(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(AssertionError, match=r"data directory .* cannot be created: Not a directory") as failed:
+    with pytest.raises(AssertionError, match=r"data directory .* cannot be used: Not a directory") as failed:
         serve("--data-dir", str(tmp_path / "file" / "data"))
     assert "Traceback" not in str(failed.value)
+
+
+def test_the_time_that_sandboxes_and_runs_used_is_known_to_the_next_server(serve: Serve) -> None:
+    def used(client: httpx2.Client) -> float:
+        return float(sum(day["cpu_time"] for day in client.get("/v1/usage?days=2").json()["days"].values()))
+
+    server = serve(folder="one")
+    with server.client() as admin, ExitStack() as streams:
+        key = admin.post("/v1/keys", json={"owner": "ada", "name": "a", "limits": {"cpu_seconds_per_day": 0.5}}).json()
+        ada = streams.enter_context(server.client(key=key["key"]))
+        path = f"/v1/sandboxes/{ada.post('/v1/sandboxes', json={}).json()['id']}"
+        ada.post(f"{path}/commands", json={"command": "while :; do :; done"})
+        endless = {"code": "while True: pass", "timeout": 600}
+        response = streams.enter_context(admin.stream("POST", "/v1/run", json=endless, headers=EVENTS))
+        listening = events(response)  # a client that stops to listen has left, and its program ends
+        next(listening)
+        eventually(lambda: min(used(ada), used(admin)) > 0.5)
+        before = used(ada), used(admin)
+        server.kill()
+    again = serve(folder="one")
+    with again.client() as admin, again.client(key=key["key"]) as ada:
+        assert [used(one) >= known for one, known in zip((ada, admin), before, strict=True)] == [True, True]
+        assert ada.post("/v1/run", json={"code": "1"}).status_code == 429
+        assert admin.post("/v1/run", json={"code": "1"}).status_code == 200

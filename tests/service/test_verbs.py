@@ -48,8 +48,8 @@ def verbs_of(service: Service) -> dict[str, Any]:
 
 # These are for other parts of the service, which have checked the caller already, or are the keyring itself.
 INNER = {
-    *("runs.start", "runs.start_in", "audit.note", "keys.meter", "snapshots.fill"),
-    *("lifecycle.find", "lifecycle.kill", "lifecycle.record"),
+    *("runs.start", "runs.start_in", "runs.is_full", "audit.note", "keys.meter", "snapshots.fill"),
+    *("lifecycle.find", "lifecycle.find_for_work", "lifecycle.kill", "lifecycle.record", "charges.account"),
 }
 
 

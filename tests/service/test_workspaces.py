@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.conftest import Server
+from tests.waiting import eventually
 
 from cloche.service.workspaces.scan import ScannedEntry
 
@@ -329,10 +330,7 @@ def test_what_a_command_writes_meanwhile_is_saved_too(serve: Serve) -> None:
     with server.client() as client:
         box = Box(client, persistent=True)
         box.post("commands", {"command": "for i in $(seq 100); do echo $i >> lines; sleep 0.1; done"})
-        deadline = time.monotonic() + 15
-        while client.get(f"/v1/workspaces/{box.workspace}").json()["files"] == 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        eventually(lambda: client.get(f"/v1/workspaces/{box.workspace}").json()["files"] > 0)
         server.kill()
     server = serve(folder="one")
     with server.client() as client:
@@ -346,9 +344,7 @@ def test_stopping_the_server_saves_what_is_there(serve: Serve) -> None:
     with server.client() as client:
         box = Box(client, persistent=True)
         box.post("commands", {"command": "echo 1 > written; exec sleep 100"})
-        deadline = time.monotonic() + 5
-        while "written" not in box.names():
-            assert time.monotonic() < deadline
+        eventually(lambda: "written" in box.names())
     assert server.stop() == 0
     server = serve(folder="one")
     with server.client() as client:
@@ -409,10 +405,8 @@ def test_old_ones_are_removed(serve: Serve) -> None:
     place.write_text(json.dumps(fields) + "\n" + rest)
     server = serve("--persistent-age", "3600", folder="one")
     with server.client() as client:
-        deadline = time.monotonic() + 5
-        while len(items := client.get("/v1/workspaces").json()["items"]) > 1:
-            assert time.monotonic() < deadline
-        assert [item["id"] for item in items] == [young.workspace]
+        eventually(lambda: client.get(f"/v1/workspaces/{old.workspace}").status_code == 404)
+        assert [item["id"] for item in client.get("/v1/workspaces").json()["items"]] == [young.workspace]
         assert not folder_of(server, old.workspace).exists()
 
 

@@ -302,13 +302,31 @@ def test_a_folder_left_by_a_kernel_of_the_same_pid_is_in_nobodys_way(box):
 
 
 def test_a_fork_bomb_is_bounded_and_the_sandbox_lives(jail):
-    with cloche.Sandbox(processes=30, timeout=20) as box:
+    # The shell starts the two halves of its pipe itself.  If the first one leaves no room for the second, bash tries
+    # again for 15 seconds and then exits, which ends the cell.
+    with cloche.Sandbox(processes=30, timeout=60) as box:
         box.run("kept=1", language="bash")
         box.run(":() { : | : & }; :", language="bash")
         assert box.run("echo $kept", language="bash").stdout.endswith("1\n")
         box.restart()
         assert box.run("1 + 1").text == "2"
         assert box.run("ls / | wc -l", language="bash").ok
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "exit 3",
+        "f() { local kept=2; exit 3; }; f",
+        "exit 2",  # bash's status after a syntax error, which the kernel then looks for with another bash
+    ],
+)
+def test_a_shell_that_ends_when_no_process_can_start_keeps_its_state(jail, code):
+    with cloche.Sandbox(processes=8, timeout=20) as box:
+        box.run("kept=1", language="bash")
+        result = box.run(f"for i in {{1..6}}; do sleep 60 & done; {code}", language="bash")
+        assert (result.stderr, result.error.kind, result.restarted) == ("", "exit", False)
+        assert box.run("echo $kept", language="bash").stdout == "1\n"
 
 
 # --- what a cell may do to the shell's own

@@ -20,11 +20,13 @@ from tests.waiting import eventually, processes_called
 import cloche
 from cloche.model.events import End, Failed, Output
 from cloche.sandbox.contexts import AsyncContext
-from cloche.service.runs import MAX_LOG
+from cloche.service.run import MAX_LOG
 
 # The name of the process, which the host sees without asking the sandbox, tells whether the code runs.
-NAMED = "from pathlib import Path\nPath('/proc/self/comm').write_text({name!r})"
-ENDLESS = f"import time\n{NAMED}\ntry:\n    print('begun')\n    while True: time.sleep(0.01)\nfinally: Path('/proc/self/comm').write_text('idle')"
+NAMED = "import ctypes\ncall = ctypes.CDLL(None).prctl\ncall(15, {name!r}.encode())"  # PR_SET_NAME
+ENDLESS = (
+    f"import time\n{NAMED}\ntry:\n    print('begun')\n    while True: time.sleep(0.01)\nfinally: call(15, b'idle')"
+)
 UNTIL_SEEN = "import os, time\nwhile not os.path.exists('/sandbox/seen'): time.sleep(0.01)\nos.remove('/sandbox/seen')"
 STUBBORN = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{ENDLESS}"
 

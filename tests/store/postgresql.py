@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -65,6 +67,20 @@ class PostgreSQL:
     def stop(self, mode: str = "immediate") -> None:
         """Stop it as a crash would, or more gently ("fast")."""
         self._call("pg_ctl", "-D", self._data, "-w", "-t", "60", "-m", mode, "stop")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While the block lasts it answers nothing and closes nothing, like a host that vanished from the network."""
+        main = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        os.kill(main, signal.SIGSTOP)  # first: it starts no more
+        processes = [main, *map(int, Path(f"/proc/{main}/task/{main}/children").read_text().split())]
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in reversed(processes):
+                os.kill(process, signal.SIGCONT)
 
     def url(self, database: str, password: str = PASSWORD) -> str:
         """Where one of its databases is."""

@@ -10,7 +10,7 @@ import pytest
 from tests.store.facts import audit, run, sandbox
 
 from cloche.errors import InvalidRun
-from cloche.model.records import Fact, KeyRecord, UsageTotal
+from cloche.model.records import ChargeRecord, Fact, KeyRecord, UsageTotal
 from cloche.store.database import Unstorable
 from cloche.store.store import Store
 
@@ -87,7 +87,7 @@ async def test_what_is_written_is_there_after_a_restart(store: Store, url: str) 
     try:
         assert (await again.run("ada", "r1")).state == "done"
         assert await again.sandbox("ada", "s1") == sandbox("s1")
-        assert len((await again.audit(limit=5))[0]) == 1
+        assert sorted(entry.id for entry in (await again.audit(limit=5))[0]) == ["a1", "audit_r1"]
     finally:
         await again.close()
 
@@ -298,10 +298,48 @@ async def test_usage_is_summed_since_a_time_and_by_day(store: Store) -> None:
     ]
 
 
+def charge(name: str, cpu_time: float, hour: float, **others: str) -> ChargeRecord:
+    return ChargeRecord(name, **{"owner": "ada", "key": "k1", **others}, hour=int(hour // 3600), cpu_time=cpu_time)
+
+
+async def test_the_time_of_sandboxes_is_summed_and_that_of_their_runs_is_not(store: Store) -> None:
+    today = time.time() // DAY_S * DAY_S
+    facts: list[Fact] = [
+        run("r1", "done", started=today, cpu_time=1.0),
+        run("r2", "done", started=today, cpu_time=50.0, sandbox="s1", bytes_moved=7),
+        charge("c1", 2.0, today),
+        charge("c1", 4.0, today),
+        charge("c1", 3.0, today),  # late: an amount only grows
+        charge("c2", 8.0, today, key="k2"),
+        charge("c3", 16.0, today - 1),
+        charge("c4", 32.0, today, owner="bob", key="k3"),
+    ]
+    for batch in (facts, facts[::-1], *([fact] for fact in facts)):
+        await store.write(batch)
+    assert await store.usage("ada", today) == UsageTotal(2, 13.0, 7)
+    assert [used.cpu_time for used in (await store.usage_by_day("ada", 2)).values()] == [16.0, 13.0]
+    assert await store.usage_by_key(today) == {"k1": (5.0, 7), "k2": (8.0, 0), "k3": (32.0, 0)}
+    await store.trim(max_runs=0, max_audit=10, before=0.0)
+    assert await store.usage("ada", today) == UsageTotal(2, 13.0, 7)
+
+
+async def test_a_run_under_way_has_an_audit_entry_and_its_time_so_far(store: Store) -> None:
+    await store.write([run("r1"), run("r1", cpu_time=2.0), run("r1", cpu_time=1.0)])
+    await store.write([run("r1", cpu_time=5.0)])
+    await store.write([run("r1", cpu_time=3.0)])
+    assert (await store.usage("ada", 0)).cpu_time == 5.0
+    for outcome in ("running", "done", "done"):
+        ((entry,), _) = await store.audit(limit=9)
+        assert (entry.action, entry.target, entry.details["outcome"]) == ("run", "r1", outcome)
+        await store.write([run("r1", "done", ended=1001.0, cpu_time=6.0), run("r1", cpu_time=9.0)])
+        await store.write([run("r1", "failed", ended=1002.0), run("r1", cpu_time=9.0)])
+    assert (await store.usage("ada", 0)).cpu_time == 6.0
+
+
 async def test_trimming_keeps_the_newest_and_what_still_runs(store: Store) -> None:
     await store.write([run(f"r{number:04}", "done", started=float(number)) for number in range(1200)])
     await store.write([run("alive", started=0.0)])
-    await store.write([audit(f"a{number:02}", time=float(number)) for number in range(20)])
+    await store.write([audit(f"a{number:02}", time=1200.0 + number) for number in range(20)])
     await store.trim(max_runs=5, max_audit=7, before=0.0)
     assert [each.id for each in (await store.runs("ada", limit=50))[0]] == [
         *(f"r{number:04}" for number in reversed(range(1195, 1200))),
@@ -323,7 +361,7 @@ async def test_trimming_removes_what_is_old(store: Store) -> None:
     )
     await store.trim(max_runs=100, max_audit=100, before=4.0)
     assert [each.id for each in (await store.runs("ada", limit=50))[0]] == ["r5", "r4"]
-    assert [each.id for each in (await store.audit(limit=50))[0]] == ["a5", "a4"]
+    assert [each.id for each in (await store.audit(limit=50))[0]] == ["audit_r5", "a5", "audit_r4", "a4"]
     assert {each.id for each in (await store.sandboxes("ada", limit=50))[0]} == {"files", "alive", "new"}
 
 

@@ -15,7 +15,11 @@ _USERS = "user."
 
 def entry(path: str) -> dict[str, Any]:
     """Describe the file, folder or link at a path, without following a link."""
-    status = os.lstat(path)
+    return entry_with(path, os.lstat(path))
+
+
+def entry_with(path: str, status: os.stat_result) -> dict[str, Any]:
+    """Describe a path whose status is known."""
     kind = "other"
     for test, name in ((modes.S_ISREG, "file"), (modes.S_ISDIR, "directory"), (modes.S_ISLNK, "symlink")):
         if test(status.st_mode):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cloche.agent import atomic_writes
-from cloche.agent.file_entries import entry, set_attributes
+from cloche.agent.file_entries import entry, entry_with, set_attributes
 from cloche.agent.paths import open_regular, resolve
 from cloche.wire import frames
 
@@ -27,7 +27,7 @@ class FileReading:
         self._position = int(request.get("offset", 0))
         length = request.get("length")
         self._remaining = int(length) if length is not None else 1 << 62
-        self._credit = frames.WINDOW
+        self._credit = frames.READ_WINDOW
         agent.operations[operation] = self  # before the first push, which may already finish the operation
         agent.send(frames.encode_json(operation, frames.STARTED, {"size": os.fstat(self._fd).st_size}))
         self._push()
@@ -156,7 +156,7 @@ class FileWriting:
                 raise self._problem
             if self._atomic_write is not None:
                 self._atomic_write.publish()
-            found = entry(self._path)
+            found = self._described()
         except OSError as problem:
             self._close()
             self._remove_folders()
@@ -164,6 +164,12 @@ class FileWriting:
         else:
             self._close()
             self._agent.finish(self._operation, frames.REPLY, {"entry": found})
+
+    def _described(self) -> dict[str, Any]:
+        try:
+            return entry(self._path)
+        except FileNotFoundError:  # a program has removed the file at once; it was written all the same
+            return entry_with(self._path, os.fstat(self._fd))
 
     def _close(self) -> None:
         if self._atomic_write is not None:

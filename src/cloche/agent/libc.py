@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Function = Callable[..., int]
 
-__all__ = ["address", "failure", "fixed", "function", "get_errno"]
+__all__ = ["address", "failure", "fixed", "function", "get_errno", "thread_state"]
 
 
 class _Char(_SimpleCData):  # type: ignore[type-arg]
@@ -45,6 +45,10 @@ class _CString(_SimpleCData):  # type: ignore[type-arg]
     _type_ = "z"
 
 
+class _Object(_SimpleCData):  # type: ignore[type-arg]
+    _type_ = "O"
+
+
 class _Plain(CFuncPtr):
     _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
     _restype_ = _Int
@@ -58,14 +62,15 @@ class _Holding(CFuncPtr):
 _program = dlopen(None, 0)  # type: ignore[arg-type]  # everything that is already loaded
 
 
-_KINDS = {"l": _Long, "z": _CString}
+_KINDS = {"l": _Long, "z": _CString, "o": _Object}
 
 
 def function(name: str, takes: str = "", holds_lock: bool = False) -> Function:
     """Return a C function that returns an int.
 
-    `takes` has a letter per argument: l for an integer, z for bytes or None.  Without `takes`, the function accepts any
-    of these as 64-bit values, and is slower.  With `holds_lock`, the interpreter's lock is held during the call.
+    `takes` has a letter per argument: l for an integer, z for bytes or None, o for any object.  Without `takes`, the
+    function accepts the first two as 64-bit values, and is slower.  With `holds_lock`, the interpreter's lock is held
+    during the call.
     """
     found: Any = (_Holding if holds_lock else _Plain)(dlsym(_program, name))
     if takes:
@@ -79,6 +84,14 @@ def function(name: str, takes: str = "", holds_lock: bool = False) -> Function:
         return result
 
     return call
+
+
+def thread_state() -> Function:
+    """Return the C function that returns the address of the current thread's state."""
+    found: Any = _Holding(dlsym(_program, "PyThreadState_Get"))
+    found.restype = _Long
+    direct: Function = found
+    return direct
 
 
 def failure(call: str, path: str | None = None) -> OSError:

@@ -134,7 +134,7 @@ class PortConnection:
         self._places = list(_PLACES)
         self._socket: socket | None = None
         self._input_writer: InputWriter | None = None  # once connected
-        self._credit = frames.WINDOW
+        self._credit = frames.READ_WINDOW
         self._paused = self._has_ended = self._eof_sent = False
         self._alarm = agent.after(_CONNECT_S, lambda: self._fail(OSError(_ETIMEDOUT, "the server does not answer")))
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import libc, python, signals
-from cloche.agent.spawning import expose_to_oom, pipes
+from cloche.agent import libc, oom_score, python, signals
+from cloche.agent.spawning import pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PrestartedCommand:
         self._environment = {**agent.environment, **env}
         self.alive = False
         child_ends, (self.stdin, self.stdout, self.stderr) = pipes()
-        self.pid = os.fork()
+        self.pid = oom_score.expendable(os.fork)
         if self.pid == 0:
             self._begin(agent.home, child_ends)
         for fd in child_ends:
@@ -63,7 +63,6 @@ class PrestartedCommand:
         self._info = libc.fixed(bytes(_INFO_BYTES))
         if self._advance_in_time(meanwhile):
             self.alive = True
-            expose_to_oom(self.pid)
             agent.adopt(self.pid, self._ended)
         else:
             self._close()

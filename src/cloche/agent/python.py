@@ -56,7 +56,6 @@ class BecomeProgram(BaseException):
                 program = received
             assert program is not None
             python_script.hide_modules(_kernel_modules)
-            python_script.note_start()
         except BaseException:
             os._exit(125)
         python_script.run(program)
@@ -122,6 +121,7 @@ def block_harmful_imports() -> None:
 
 def note_state() -> None:
     """Record the state that a fork must not share; the nursery calls this after its imports."""
+    python_script.seal()
     platform = sys.modules.get("platform")
     if platform is not None:  # it caches the host's name if a library has asked for it
         platform._uname_cache = None  # type: ignore[attr-defined]
@@ -147,9 +147,6 @@ def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int 
     signals.signal(signals.SIGINT, signals.default_int_handler)
     # Nobody may look into the agent, but a program may look into itself.  Its memory has nothing but imports.
     set_dumpable(True)
-    exposed = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-    os.write(exposed, b"1000")  # when memory runs out, the kernel should kill programs, not the agent
-    os.close(exposed)
     threading = sys.modules.get("threading")
     if threading is not None:
         threading.main_thread()._set_native_id()  # Python does not update it after a fork

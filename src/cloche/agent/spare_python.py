@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 
-from cloche.agent import python, signals
+from cloche.agent import oom_score, python, signals
 from cloche.agent.spawning import pipes
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ class Spare:
         if program is None:
             # A socket, not a pipe: for a kernel, it becomes the control.
             self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
-        self.pid = os.fork()
+        self.pid = oom_score.expendable(os.fork)
         if self.pid == 0:
             raise python.BecomeProgram(*child_ends, order, early, program)
         for fd in child_ends if order is None else (*child_ends, order):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from cloche.agent import signals
+from cloche.agent import oom_score, signals
 from cloche.agent.paths import open_regular
 
 _PIPE_SIZE = 256 << 10
@@ -17,19 +17,20 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: t
     try:
         os.chdir(cwd)  # for the child, which inherits it
         # Not a fork: the cost does not depend on the agent's size.  Our descriptors close at exec.
-        pid = os.posix_spawn(
-            executable,
-            argv,
-            environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
-            setsid=True,
-            setsigmask=(),
-            # Python ignores these signals, but programs expect the default.
-            setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),
+        pid = oom_score.expendable(
+            lambda: os.posix_spawn(
+                executable,
+                argv,
+                environment,
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
+                setsid=True,
+                setsigmask=(),
+                # Python ignores these signals, but programs expect the default.
+                setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),
+            )
         )
     finally:
         os.chdir("/")
-    expose_to_oom(pid)
     return pid
 
 
@@ -69,14 +70,6 @@ def widen(pipe: int, size: int) -> None:
         fcntl.fcntl(pipe, 1031, size)  # F_SETPIPE_SZ
     except OSError:
         pass  # the user's quota for pipes is used up: the default size works, too
-
-
-def expose_to_oom(pid: int) -> None:
-    """Let the kernel kill programs, not the agent, when memory runs out: the agent has to report it."""
-    try:
-        write_file(f"/proc/{pid}/oom_score_adj", b"1000")
-    except OSError:
-        pass
 
 
 def write_file(path: str, data: bytes) -> None:

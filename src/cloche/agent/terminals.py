@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 
-from cloche.agent import python
-from cloche.agent.spawning import expose_to_oom, find_program
+from cloche.agent import oom_score, python
+from cloche.agent.spawning import find_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], size: Terminal
     resize(master, int(size["columns"]), int(size["rows"]))
     waiting, until_exec = os.pipe2(os.O_CLOEXEC)
     try:
-        pid = os.fork()
+        pid = oom_score.expendable(os.fork)
     except OSError:
         for fd in (master, waiting, until_exec):
             os.close(fd)
@@ -45,7 +45,6 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], size: Terminal
     os.close(until_exec)
     os.read(waiting, 1)  # until exec the child has neither a group nor a terminal, and would lose signals
     os.close(waiting)
-    expose_to_oom(pid)
     os.set_blocking(master, False)
     return pid, master
 

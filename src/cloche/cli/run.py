@@ -132,10 +132,10 @@ def main(arguments: Namespace | Arguments) -> int:
         is_counted=arguments.json_ or arguments.stats_,  # asking the wall takes half a millisecond
     )
 
-    def started(process: Process, let_go: Callable[[], None]) -> None:
+    def started(process: Process, box: Any) -> None:
         gc.freeze()
         gc.enable()  # main.py has switched it off for the start; the rest may take long
-        _pass_interrupts_on(process, let_go)
+        _pass_interrupts_on(process, box.let_go)
         if takes_stdin:
             _feed(process)
 
@@ -172,8 +172,11 @@ def _project(arguments: Namespace | Arguments) -> tuple[dict[str, bytes], str, s
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _NOT_OF_A_PROJECT)
         for name in sorted(names):
-            path = os.path.join(place, name)
-            found[os.path.relpath(path, folder)] = data = _read(path)
+            path = os.path.relpath(os.path.join(place, name), folder)
+            data = _read_beneath(folder, path)
+            if data is None:
+                continue
+            found[path] = data
             size += len(data)
             if len(found) > _MAX_FILES or size > _MAX_BYTES:
                 raise InvalidRun(f"{folder} is too large for a project.", hint="Show it to the program with --mount.")
@@ -200,6 +203,32 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError as problem:
         raise InvalidRun(f"{path} cannot be read: {problem.strerror}.") from problem
+
+
+def _read_beneath(folder: str, path: str) -> bytes | None:
+    """A file of a project; None for a pipe, a socket or a device.  A link leads to a file of the same project only."""
+    from errno import ENXIO
+    from stat import S_ISREG
+
+    from cloche.beneath import is_within, open_beneath
+
+    root, shown = os.path.realpath(folder), os.path.join(folder, path)
+    try:
+        real = os.path.realpath(os.path.join(root, path))
+        if not is_within(real, root):
+            raise InvalidRun(
+                f"{shown} is a link that leads out of {folder}.",
+                hint="Copy the file into the folder, or remove the link.",
+            )
+        fd = open_beneath(root, os.path.relpath(real, root), os.O_RDONLY)
+    except OSError as problem:
+        if problem.errno == ENXIO:
+            return None  # a socket
+        raise InvalidRun(f"{shown} cannot be read: {problem.strerror}.") from problem
+    with open(fd, "rb") as file:
+        if not S_ISREG(os.fstat(fd).st_mode):
+            return None
+        return file.read(_MAX_BYTES + 1)
 
 
 def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str, str]:

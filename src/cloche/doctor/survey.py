@@ -129,8 +129,8 @@ def landlock(result: dict[str, Any]) -> Check:
 
 
 _WITHOUT = {
-    "memory": "Each process is limited by a resource limit instead, which does not count shared memory: "
-    "a sandbox can use its limit once per process.",
+    "memory": "The memory of a sandbox's processes is counted from outside instead, which misses the buffers of pipes "
+    "and sockets; programs can make no memfd.",
     "cpu": "Processor time is not limited: one sandbox can take every core from the others.",
     "pids": "Processes are limited by a resource limit instead, which is as strict since Linux 5.14.",
 }

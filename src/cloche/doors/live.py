@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager
-from json import dumps, loads
+from json import dumps
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
+from cloche.doors.faults import for_client
 from cloche.doors.http.dependencies import service_and_caller
+from cloche.doors.json_input import read_json
 from cloche.doors.routing.routes import SocketRoute
-from cloche.doors.shapes import event_json
+from cloche.doors.shapes import event_json, event_pieces, wrapped
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun
 from cloche.policy.caller import Caller
@@ -116,26 +118,27 @@ class _Live:
     async def _follow(self, identity: str) -> None:
         try:
             command = await self._service.commands.follow(self._caller, self._sandbox, identity)
-        except ClocheError as problem:
+        except ClocheError as found:
+            problem = for_client(found)
             await self._say({"type": "error", "message": problem.message, "hint": problem.hint})
             return
         async for batch in command.log.batches():
             for entry in batch:
-                if text := event_json(command.log, entry):
-                    head = f'"number":{entry.number},"kind":{dumps(entry.kind)}'
-                    await self._socket.send(f'{{"type":"output","command":{dumps(identity)},{head},"event":{text}}}')
+                head = f'{{"type":"output","command":{dumps(identity)},"number":{entry.number}'
+                head += f',"kind":{dumps(entry.kind)},"event":'
+                await self._socket.send_pieces(wrapped(head, event_pieces(command.log, entry), "}"), entry.size)
 
     async def _listen(self) -> None:
         while (message := await self._socket.receive()) is not None:
             try:
-                self._dispatch(message)
+                await self._dispatch(message)
             except InvalidRun as problem:
                 await self._say({"type": "error", "message": problem.message, "hint": problem.hint})
 
-    def _dispatch(self, message: str | bytes) -> None:
+    async def _dispatch(self, message: str | bytes) -> None:
         try:
-            request = loads(message)
-        except (ValueError, RecursionError):
+            request = await read_json(message)
+        except ValueError:
             request = None
         kind = request.get("type") if isinstance(request, dict) else None
         interval, command = (request.get("interval"), request.get("command")) if kind else (None, None)

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from cloche.service.service import Service
 
+_HOLDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -28,11 +29,20 @@ class Metrics:
             registry=self._registry,
             buckets=_BOUNDS,
         )
+        self._holds = Histogram(
+            "cloche_loop_held_seconds",
+            "CPU time for which one piece of work held the event loop, from 0.05 s on",
+            registry=self._registry,
+            buckets=_HOLDS,
+        )
         self._registry.register(_Gauges(service))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
+
+    def loop_held(self, seconds: float) -> None:
+        self._holds.observe(seconds)
 
     def text(self) -> bytes:
         """The metrics in Prometheus' text format."""

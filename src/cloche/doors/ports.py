@@ -22,6 +22,7 @@ from cloche.doors.forward.websocket import Relay, Tunnel
 from cloche.doors.gate.cookies import COOKIE
 from cloche.doors.http.problems import RequestRefused, problem_response
 from cloche.doors.sockets import Door, Socket
+from cloche.doors.visitors import show_key
 from cloche.errors import ClocheError
 from cloche.policy.caller import Caller
 from cloche.service.ports import Grant, MeteredConnection, NotListening
@@ -95,6 +96,10 @@ class PortDoor:
         tell: SendProblem | None = None,
     ) -> None:
         """Pass a request or a WebSocket on to a server; `tell` sends problems in the form of another API."""
+        show_key(scope, place.caller.key_id)
+        scope.setdefault("state", {})["streams"] = True  # the two programs agree on the pace of the body
+        # A visitor has no key of its own; the connection ends with the key that let the visitor in (connections.py).
+        scope.setdefault("state", {})["acting_key"] = place.caller.key_id
         headers = Headers(scope=scope)
         address = ServerAddress(place.port, _scheme(scope), headers.get("host", "localhost"), prefix, needs_key, mask)
         query = scope["query_string"]

@@ -1,22 +1,25 @@
 """Results, events and other answers as JSON: one form for HTTP, WebSocket and the pages.
 
-`cloche.client.shapes` reads it back.  A display (a chart, a picture, a table) is encoded by itself, and its text is
-used again wherever it occurs: in the event that shows it, and in the result at the end.
+`cloche.client.shapes` reads it back.  A small event and a display (a chart, a picture, a table) are encoded once for
+all clients that read them.  Other large events are written piece by piece for each client: a client that reads slowly
+then keeps a piece in memory, and not a whole text.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
+from cloche.doors.faults import for_client
+from cloche.doors.json_pieces import FORM, ResultView, display_text, json_pieces
 from cloche.errors import ClocheError, FileProblem
 from cloche.json_text import to_json
 from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started
 from cloche.model.history import Best, FileChanges, VariableChanges
-from cloche.model.result import Display, Result
+from cloche.model.result import Result
 from cloche.results.fields import plain, result_fields
-from cloche.service.event_log import EventLog, LogEntry
+from cloche.service.event_log import PIECE, EventLog, LogEntry
 from cloche.service.events import (
     AttemptEnded,
     ContestEnded,
@@ -33,19 +36,70 @@ from cloche.service.events import (
     ToolRequested,
 )
 
-_FORM = "json"  # the name under which a log keeps our texts
+_LARGE = PIECE + (1 << 10)  # characters of an event that is written piece by piece: more than any piece of output
 
 # --- events
 
 
+def event_pieces(log: EventLog, entry: LogEntry) -> Iterator[str]:
+    """An event of a log, in pieces; none for one that has nothing to say yet, such as half a character."""
+    if entry.size > _LARGE:
+        yield from json_pieces(_large(entry), log)
+    elif text := event_json(log, entry):
+        yield text
+
+
+def wrapped(before: str, pieces: Iterator[str], after: str = "", *, cut: int = 0) -> Iterator[str]:
+    """Pieces with a text before and after them, without the first `cut` characters; none if there are none."""
+    last = next(pieces, None)
+    if last is None:
+        return
+    last = before + last[cut:]
+    for piece in pieces:
+        yield last
+        last = piece
+    yield last + after
+
+
 def event_json(log: EventLog, entry: LogEntry) -> str:
-    """An event of a log; an empty text for one that has nothing to say yet, such as half a character."""
+    """An event that is not large; an empty text for one that has nothing to say yet."""
     event = entry.event
     if isinstance(event, OutputPiece) and not event.whole:
         return ""
-    if isinstance(event, Shown) or (isinstance(event, OfRun) and isinstance(event.event, Shown)):
-        return _event_json(log, entry)  # nearly all of it is the display, which is kept
-    return log.encoded(event, _FORM, lambda: _event_json(log, entry))
+    if isinstance(event, Shown):
+        return _contents(log, event)  # nearly all of it is the display, which is shared
+    return log.encoded(event, FORM, lambda: _event_json(log, entry)).text
+
+
+def _large(entry: LogEntry) -> dict[str, Any]:
+    """The fields of an event; what is large in them is not encoded."""
+    event = entry.event
+    about: dict[str, Any] = {}
+    if isinstance(event, OfRun):
+        about = {"kind": event.kind, "time": entry.time, "run_id": event.run_id}
+        if event.code:
+            about["code"] = event.code
+        event = event.event
+    elif isinstance(event, OfCommand):
+        about = {"kind": event.kind, "time": entry.time, "command_id": event.command_id}
+        event = event.event
+    if isinstance(event, Notice):
+        return {"kind": event.kind, "time": entry.time, **event.fields}
+    if isinstance(event, Shown):
+        return {**about, "result": event.result, "update": event.update}
+    if isinstance(event, RunEnded):
+        return {**about, "result": ResultView(event.result, event.run_id, event.context)}
+    if isinstance(event, Exit):
+        return {**about, "result": ResultView(event.result)}
+    if isinstance(event, ScoreRequested):
+        return {**about, "call": event.call, "result": ResultView(event.result, event.run_id)}
+    if isinstance(event, Failed):
+        return {**about, "error": event.error}
+    if isinstance(event, AttemptEnded):
+        return {**about, "attempt": attempt_view(event)}
+    if isinstance(event, ContestEnded):
+        return {**about, "best": best_view(event.best)}
+    return {**about, **_fields(event)}
 
 
 def _event_json(log: EventLog, entry: LogEntry) -> str:
@@ -66,9 +120,9 @@ def _event_json(log: EventLog, entry: LogEntry) -> str:
 def _contents(log: EventLog, event: LoggedEvent) -> str:
     if isinstance(event, Shown):
         update = "true" if event.update else "false"
-        return f'{{"result":{display_json(log, event.result)},"update":{update}}}'
+        return f'{{"result":{display_text(log, event.result).text},"update":{update}}}'
     if isinstance(event, RunEnded):
-        return f'{{"result":{result_json(log, event)}}}'
+        return f'{{"result":{event.recorded or to_json(result_fields(event.result, event.run_id, event.context))}}}'
     return to_json(_fields(event))
 
 
@@ -111,24 +165,12 @@ def _text_fields(data: bytes) -> dict[str, str]:
 # --- results
 
 
-def result_json(log: EventLog, ended: RunEnded) -> str:
-    """The result of a run, with the displays as they were encoded for its events."""
+def result_pieces(log: EventLog, ended: RunEnded) -> Iterator[str]:
+    """The result of a run, in pieces."""
     if ended.recorded:
-        return ended.recorded
-    rest = result_fields(ended.result.replace(results=()), ended.run_id, ended.context)
-    del rest["results"]
-    rest["text"] = ended.result.text
-    return _merged(to_json(rest), f'{{"results":{displays_json(log, ended.result.results)}}}')
-
-
-def displays_json(log: EventLog, displays: Iterable[Display]) -> str:
-    """A list of displays."""
-    return f"[{','.join(display_json(log, display) for display in displays)}]"
-
-
-def display_json(log: EventLog, display: Display) -> str:
-    """A display, encoded once while anybody reads the log of its run."""
-    return log.encoded(display, _FORM, lambda: to_json(plain(display)))
+        yield ended.recorded
+    else:
+        yield from json_pieces(ResultView(ended.result, ended.run_id, ended.context), log)
 
 
 def _merged(first: str, second: str) -> str:
@@ -162,6 +204,7 @@ def images(result: Result) -> list[dict[str, str]]:
 
 def problem_json(problem: ClocheError) -> dict[str, Any]:
     """The reason why there is no result."""
+    problem = for_client(problem)
     details = {"errno": problem.errno} if isinstance(problem, FileProblem) else {}
     return {"kind": problem.code, "message": problem.message, "hint": problem.hint, "details": details}
 
@@ -171,8 +214,13 @@ def problem_json(problem: ClocheError) -> dict[str, Any]:
 
 def attempt_json(attempt: AttemptEnded) -> dict[str, Any]:
     """An attempt that waits for a decision."""
+    return {**attempt_view(attempt), "result": result_fields(attempt.result, attempt.run_id)}
+
+
+def attempt_view(attempt: AttemptEnded) -> dict[str, Any]:
+    """The same for `json_pieces`."""
     changes = changes_json(attempt.files, attempt.variables)
-    return {"id": attempt.id, "result": result_fields(attempt.result, attempt.run_id), **changes}
+    return {"id": attempt.id, "result": ResultView(attempt.result, attempt.run_id), **changes}
 
 
 def changes_json(files: FileChanges, variables: VariableChanges) -> dict[str, Any]:
@@ -182,9 +230,16 @@ def changes_json(files: FileChanges, variables: VariableChanges) -> dict[str, An
 
 def best_json(best: Best) -> dict[str, Any]:
     """The candidates of a contest, and which of them won."""
-    return {
-        "index": best.index,
-        "candidates": [
-            {"code": one.code, "result": result_fields(one.result), "score": one.score} for one in best.candidates
-        ],
-    }
+    candidates = [{**one, "result": result_fields(tried.result)} for one, tried in _tried(best)]
+    return {"index": best.index, "candidates": candidates}
+
+
+def best_view(best: Best) -> dict[str, Any]:
+    """The same for `json_pieces`."""
+    candidates = [{**one, "result": ResultView(tried.result)} for one, tried in _tried(best)]
+    return {"index": best.index, "candidates": candidates}
+
+
+def _tried(best: Best) -> Iterator[tuple[dict[str, Any], Any]]:
+    for one in best.candidates:
+        yield {"code": one.code, "score": one.score}, one

@@ -8,22 +8,24 @@ one shell, and the shell waits for slow clients.
 from __future__ import annotations
 
 import asyncio
-from json import dumps, loads
+from json import dumps
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
+from cloche.doors.faults import for_client
 from cloche.doors.http.dependencies import service_and_caller
+from cloche.doors.json_input import read_json
 from cloche.doors.routing.routes import SocketRoute
 from cloche.doors.sockets import Door, Socket
 from cloche.errors import ClocheError, InvalidRun, Refused
+from cloche.policy.refusals import TooMany
 from cloche.service.commands import CommandRequest, StartedCommand
 from cloche.service.event_log import LogEntry
 from cloche.service.events import OutputPiece
 
 MAX_REPLAY = 256 << 10  # bytes of earlier output, for a client that comes back
 MAX_TYPED = 1 << 20  # bytes of input that the shell has not read yet
-_PIECE = 256 << 10  # bytes of one message
 _SHELL = ["sh", "-c", "if command -v bash > /dev/null; then exec bash -l; else exec sh -l; fi"]
 
 
@@ -77,13 +79,13 @@ class _Terminal:
             await asyncio.gather(showing, listening, typing, return_exceptions=True)
 
     async def _show(self) -> None:
-        is_first = True
-        async for batch in self._command.log.batches():
-            pieces = [_shown(entry) for entry in batch]
-            shown = b"".join(_last(pieces, MAX_REPLAY) if is_first else pieces)
-            is_first = False
-            for start in range(0, len(shown), _PIECE):
-                await self._socket.send(shown[start : start + _PIECE])
+        log = self._command.log
+        start, skipped = log.last_output(MAX_REPLAY)
+        async for batch in log.batches(start):
+            shown = b"".join(_shown(entry) for entry in batch)
+            shown, skipped = shown[skipped:], max(0, skipped - len(shown))
+            if shown:
+                await self._socket.send(shown)
         result = self._command.result
         await self._say({"type": "exit", "exit_code": None if result is None else result.exit_code})
         await self._socket.close()
@@ -95,7 +97,8 @@ class _Terminal:
                     self._take(message)
                 else:
                     await self._control(message)
-            except ClocheError as problem:
+            except ClocheError as found:
+                problem = for_client(found)
                 await self._say({"type": "error", "message": problem.message, "hint": problem.hint})
 
     def _take(self, typed: bytes) -> None:
@@ -108,13 +111,17 @@ class _Terminal:
     async def _type(self) -> None:
         while True:
             typed = await self._typed.get()
-            await self._command.write(typed)
+            try:
+                await self._command.write(typed)
+            except TooMany as problem:
+                await self._socket.refuse(problem)
+                return
             self._typed_size -= len(typed)
 
     async def _control(self, message: str) -> None:
         try:
-            request = loads(message)
-        except (ValueError, RecursionError):
+            request = await read_json(message)
+        except ValueError:
             request = None
         kind = request.get("type") if isinstance(request, dict) else None
         if kind == "resize" and type(request.get("columns")) is int and type(request.get("rows")) is int:
@@ -134,15 +141,6 @@ class _Terminal:
 
 def _shown(entry: LogEntry) -> bytes:
     return entry.event.data if isinstance(entry.event, OutputPiece) else b""
-
-
-def _last(pieces: list[bytes], most: int) -> list[bytes]:
-    size = 0
-    for index in range(len(pieces) - 1, -1, -1):
-        size += len(pieces[index])
-        if size > most:
-            return [pieces[index][size - most :], *pieces[index + 1 :]]
-    return pieces
 
 
 routes = [SocketRoute("/v1/sandboxes/{sandbox_id}/terminal", Door(_handle), scope="run", name="terminal")]

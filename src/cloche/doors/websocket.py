@@ -11,26 +11,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from json import JSONDecoder, dumps
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from json import dumps
 from time import monotonic
 from typing import Any
 
-from pydantic_core import from_json
-
+from cloche.doors.faults import for_client, unexpected
 from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.bodies import given_bytes
+from cloche.doors.json_input import read_json
+from cloche.doors.json_pieces import json_pieces
+from cloche.doors.plain_text import errors_text, output_text
 from cloche.doors.routing.routes import SocketRoute
-from cloche.doors.shapes import displays_json, event_json, images
+from cloche.doors.shapes import event_pieces, images, wrapped
 from cloche.doors.sockets import ClientLeft, Door, Socket
-from cloche.errors import ClocheError, Gone, InvalidRun, Refused, SandboxFailed
+from cloche.errors import ClocheError, Gone, InvalidRun, Refused
 from cloche.json_text import to_json
-from cloche.model.kinds import kind_of
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, TooMany
 from cloche.results.fields import plain
 from cloche.service.event_log import LogReader
-from cloche.service.runs import Run
+from cloche.service.run import Run
 from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
 
@@ -119,7 +122,7 @@ class _Client:
             while (received := await self._socket.receive()) is not None:
                 identity: Id = None
                 try:
-                    message = _parsed(received)
+                    message = await _parsed(received)
                     identity = _identity(message)
                     await self._dispatch(identity, message)
                 except ClocheError as problem:
@@ -162,7 +165,9 @@ class _Client:
 
     def _can_begin(self, turn: _Turn) -> bool:
         """Return whether the run can begin at once.  Its code is then sent before a task waits for its end."""
-        if self._service.runs.is_full() or (turn.id is None and any(other.id is None for other in self._turns)):
+        if self._service.runs.is_full(self._caller) or (
+            turn.id is None and any(other.id is None for other in self._turns)
+        ):
             return False
         return turn.request.get("session") is not True or self._service.sandboxes.owner_of(self._own) is not None
 
@@ -198,6 +203,13 @@ class _Client:
 
     async def _answer(self, turn: _Turn) -> None:
         """Wait for a run, and send the message that ends it."""
+        with ExitStack() as readers:
+            message, size = await self._last_message(turn, readers)
+            prepare = message.prepare if isinstance(message, _Outcome) else None
+            await self._socket.send_pieces(message, size, prepare)
+
+    async def _last_message(self, turn: _Turn, readers: ExitStack) -> tuple[Iterable[str], int]:
+        """Wait for a run; return the message that ends it, and about how many bytes are kept while it is sent."""
         try:
             if turn.run is None and turn.problem is None:
                 if turn.cancelled:
@@ -207,28 +219,24 @@ class _Client:
                 raise turn.problem
             assert turn.run is not None
             if turn.request.get("stream"):
-                # Stay a reader until the result is written: the log keeps the encoded displays until then.
-                with turn.run.log.reader() as reader:
-                    await self._stream(turn, turn.run, reader)
-                    message = await _outcome(turn, turn.run)
-            else:
-                message = await _outcome(turn, turn.run)
+                # The connection stays a reader until the result is sent: the log keeps the encoded displays until then.
+                reader = readers.enter_context(turn.run.log.reader())
+                await self._stream(turn, turn.run, reader)
+            await turn.run.outcome()
+            return _Outcome(turn, turn.run), turn.run.size
         except ClocheError as problem:
-            message = _message(turn.id, _problem(problem, "" if turn.run is None else turn.run.id))
+            return _problem_text(turn.id, problem, "" if turn.run is None else turn.run.id), 0
         except ClientLeft:
             raise
-        except Exception:
-            log.exception("a run over WebSocket failed with an unexpected exception")
-            fault = SandboxFailed("The server failed to run this; its log has the details.", hint="Try again.")
-            message = _message(turn.id, _problem(fault))
+        except Exception as problem:
+            return _problem_text(turn.id, unexpected(problem)), 0
         finally:
             if turn.reporting is not None:
                 turn.reporting.cancel()
-        await self._socket.send(message)
 
     async def _start(self, request: dict[str, Any]) -> Run:
         session, stdin = request.get("session"), request.get("stdin")
-        data = given_bytes("stdin", stdin, None)
+        data = await given_bytes("stdin", stdin, None)
         interactive = bool(request.get("interactive"))
         if session:
             return await self._service.sessions.run(
@@ -285,8 +293,9 @@ class _Client:
                 kind = _STREAMED.get(entry.kind)
                 if entry.kind == "clear":
                     await self._say(turn.id, {"type": "clear"})
-                elif kind is not None and (text := event_json(run.log, entry)):
-                    await self._socket.send(f'{{"type":"{kind}",{mark}{text[1:]}')
+                elif kind is not None:
+                    pieces = wrapped(f'{{"type":"{kind}",{mark}', event_pieces(run.log, entry), cut=1)
+                    await self._socket.send_pieces(pieces, entry.size)
 
     # --- input
 
@@ -351,32 +360,18 @@ class _Client:
 # --- messages from the client
 
 
-def _parsed(received: str | bytes) -> dict[str, Any]:
+async def _parsed(received: str | bytes) -> dict[str, Any]:
     if isinstance(received, bytes):
         raise InvalidRun("Messages are JSON in text frames.", hint="Send text, not bytes.")
     try:
-        message = _decoded(received)
-    except (ValueError, RecursionError):
+        message = await read_json(received)
+    except ValueError:
         raise InvalidRun(
             "This is not JSON.", hint='Send an object like {"type": "execute", "code": "1 + 1"}.'
         ) from None
     if not isinstance(message, dict):
         raise InvalidRun("A message is a JSON object.", hint='Send one like {"type": "execute", "code": "1 + 1"}.')
     return message
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
-_decode = JSONDecoder(parse_constant=_no_constant).decode
-
-
-def _decoded(message: str) -> Any:
-    try:
-        return from_json(message, allow_inf_nan=False, cache_strings="keys")
-    except ValueError:
-        return _decode(message)  # it accepts more: lone surrogates, and deeply nested values
 
 
 def _identity(message: dict[str, Any]) -> Id:
@@ -414,14 +409,36 @@ def _message(identity: Id, fields: dict[str, Any]) -> str:
     return to_json(fields)
 
 
-async def _outcome(turn: _Turn, run: Run) -> str:
-    """Return the message that ends a run."""
-    result = await run.outcome()
-    text = _message(turn.id, _result(run, result, turn.request))
-    if turn.request.get("view") == "model":
-        return text
-    # The displays are encoded separately: the encoded text of events that were sent is used again.
-    return f'{text[:-1]},"results":{displays_json(run.log, result.results)}}}'
+class _Outcome:
+    """The message that ends a run.  It is made when the client reads it, which may be long after the run."""
+
+    def __init__(self, turn: _Turn, run: Run) -> None:
+        self._turn, self._run = turn, run
+        self._fields: dict[str, Any] = {}
+
+    def prepare(self) -> None:
+        """Make its fields, if the run is still known: to shorten a long text takes long."""
+        result, turn = self._run.result, self._turn
+        if result is None:
+            return
+        fields = _result(self._run, result, turn.request)
+        if turn.request.get("view") != "model":
+            fields["results"] = result.results
+        if turn.id is not None:
+            fields["id"] = turn.id
+        self._fields = fields
+
+    def __iter__(self) -> Iterator[str]:
+        if not self._fields:
+            self.prepare()
+        if self._fields:
+            yield from json_pieces(self._fields, self._run.log)
+        else:
+            yield from _problem_text(self._turn.id, self._run.forgotten_problem(), self._run.id)
+
+
+def _problem_text(identity: Id, problem: ClocheError, run_id: str = "") -> Iterator[str]:
+    yield _message(identity, _problem(problem, run_id))
 
 
 def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]:
@@ -446,36 +463,12 @@ def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]
     return fields
 
 
-def output_text(result: Result) -> str:
-    """Return the output of a run for a person: its standard output, then its displays as texts."""
-    text = result.stdout
-    for shown in result.results:
-        form = shown.text if isinstance(shown.text, str) else f"[{', '.join(shown.mime)}]"
-        text += ("\n" if text and not text.endswith("\n") else "") + form
-    return text
-
-
-def errors_text(result: Result) -> str:
-    """Return the errors of a run for a person: its standard error, then the problem and a hint."""
-    text, error = result.stderr, result.error
-    if error is None:
-        return text
-    reasons = []
-    if error.traceback and error.traceback.strip() not in text:
-        reasons.append(error.traceback.rstrip("\n"))
-    elif kind_of(error.kind).is_silent or not text:
-        reasons.append(error.message)
-    if error.hint:
-        reasons.append(f"Hint: {error.hint}")
-    lead = "\n" if text and not text.endswith("\n") else ""
-    return f"{text}{lead}{chr(10).join(reasons)}\n" if reasons else text
-
-
 def _never_begun() -> Gone:
     return Gone("The run was cancelled before it began.")
 
 
 def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:
+    problem = for_client(problem)
     fields: dict[str, Any] = {
         "type": "error",
         "message": problem.message,
@@ -489,4 +482,4 @@ def _problem(problem: ClocheError, run_id: str = "") -> dict[str, Any]:
     return fields
 
 
-routes = [SocketRoute("/", Door(_handle), scope="run", name="websocket")]
+routes = [SocketRoute("/", Door(_handle), scope="run", name="websocket", stream="run")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import monotonic
 
 from cloche.engine.link import Lost, Operation
-from cloche.errors import FileMissing, FileProblem, SandboxFailed
+from cloche.errors import FileMissing, FileProblem, InvalidRun, SandboxFailed
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 ANSWER_S = 60.0  # time for an agent to answer; files are in memory, so an agent that takes longer is stuck
 
 
-async def ask(box: AsyncHostSandbox, request: dict[str, Any]) -> Operation:
+async def ask(box: AsyncHostSandbox, request: dict[str, Any], window: int = frames.WINDOW) -> Operation:
     """Send a request and return its operation, which the caller must close."""
-    operation = box.link.open()
+    operation = box.link.open(window)
     try:
-        await box.begin(frames.encode_json(operation.number, frames.CALL, request))
+        try:
+            frame = frames.encode_json(operation.number, frames.CALL, request)
+        except ValueError:
+            raise InvalidRun("The request is too long.", hint="Shorten its texts.") from None
+        await box.begin(frame)
     except BaseException:
         box.link.close(operation)
         raise

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MAX_DISPLAYS = 1000  # per cell
 MAX_DISPLAYED = 64 << 20  # bytes of all displays of one cell
 MAX_VALUES = 2_000_000  # values in all displays: a list of empty lists takes twenty times the memory of its JSON
+_VALUE = 8  # characters that a value counts for besides its text
 
 
 class CellDisplays:
@@ -22,7 +23,9 @@ class CellDisplays:
         self._displays: list[Display] = []
         self.error: dict[str, Any] | None = None  # the kernel's description of the exception
         self.cut = False  # whether the result lacks something
-        self._message = bytearray()  # the pieces of the current message so far
+        self.message: bytearray | None = None  # a complete message that was not taken yet
+        self._weight = 0  # its size, and more for each value in it
+        self._pieces = bytearray()  # those of the next message so far
         self._size = self._values = 0
 
     @property
@@ -30,17 +33,27 @@ class CellDisplays:
         """The displays in order, without placeholders for updates that never came."""
         return [shown for shown in self._displays if shown.mime]
 
-    def take(self, piece: bytes) -> CellEvent | None:
-        """Take a piece of a message (its first byte is 1 for the last); return the event of a complete message."""
+    def add(self, piece: bytes) -> None:
+        """Add a piece of a message, whose first byte is 1 for the last; the whole is `message` until it is taken."""
         self._size += len(piece)
         if self._size > MAX_DISPLAYED:
             self.cut = True
-            self._message.clear()
-            return None
-        self._message += piece[1:]
+            self._pieces.clear()
+            return
+        self._pieces += piece[1:]
         if piece[:1] != b"\1":
-            return None
-        message = self._whole()
+            return
+        text, self._pieces = self._pieces, bytearray()
+        values = text.count(b",") + text.count(b"[") + text.count(b"{")
+        self._values += values
+        if self._values > MAX_VALUES:
+            self.cut = True
+        else:
+            self.message, self._weight = text, len(text) + _VALUE * values
+
+    def take(self, message: dict[str, Any]) -> CellEvent | None:
+        """Take the complete message, which was read; return its event."""
+        self.message = None
         kind = message.get("type")
         if kind == "error":
             self.error = message
@@ -49,18 +62,6 @@ class CellDisplays:
         elif kind in ("result", "display"):
             return self._display(message)
         return None
-
-    def _whole(self) -> dict[str, Any]:
-        text, self._message = self._message, bytearray()
-        self._values += text.count(b",") + text.count(b"[") + text.count(b"{")
-        if self._values > MAX_VALUES:
-            self.cut = True
-            return {}
-        try:
-            message = loads(text.decode())
-        except (ValueError, RecursionError):
-            return {}  # a kernel that sends malformed messages harms only its own results
-        return message if isinstance(message, dict) else {}
 
     def _display(self, message: dict[str, Any]) -> CellEvent | None:
         data, metadata, identity = message.get("data"), message.get("metadata"), message.get("display_id")
@@ -75,7 +76,7 @@ class CellDisplays:
             metadata=metadata if isinstance(metadata, dict) else {},
             is_main=message["type"] == "result",
             display_id=identity if isinstance(identity, str) else None,
-        )
+        ).sized(self._weight)
         if not is_update:
             self._displays.append(shown)
             return Shown(shown) if data else None  # empty data reserves a place: display(display_id=True)
@@ -84,3 +85,12 @@ class CellDisplays:
                 is_update = is_update and bool(earlier.mime)
                 self._displays[number] = shown
         return Shown(shown, update=is_update)
+
+
+def read_message(text: bytearray) -> dict[str, Any]:
+    """Read a kernel's message; one that makes no sense harms only its own results, and is empty."""
+    try:
+        message = loads(text.decode())
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}

@@ -51,9 +51,15 @@ class CellOutput:
             self.cut = True
         self._last = now
 
-    def bytes(self, stream: str) -> bytes:
-        """Return the part of a stream that was kept."""
-        return bytes(self._kept[stream])
+    @property
+    def size(self) -> int:
+        """The number of bytes that were kept."""
+        return sum(map(len, self._kept.values()))
+
+    def in_both_forms(self) -> tuple[bytes, str, bytes, str]:
+        """Return the part of each stream that was kept, as bytes and as text: standard output, then errors."""
+        out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
+        return out, out.decode(errors="replace"), err, err.decode(errors="replace")
 
     def tail(self, stream: str, size: int) -> str:
         """Return the end of the part of a stream that was kept."""

@@ -8,6 +8,7 @@ from time import monotonic
 from cloche.engine import agent_requests
 from cloche.engine.link import NONSENSE, Lost, Operation
 from cloche.engine.transfers import AsyncHostReader, AsyncHostWriter, entry
+from cloche.io.tasks import pause
 from cloche.model.files import Change, Entry, Listing
 from cloche.wire import frames
 
@@ -156,6 +157,7 @@ class AsyncHostWatcher:
                 fields = agent_requests.decoded(payload)
                 self._waiting.extend(_changes(fields.get("changes")))
                 is_all = bool(fields.get("all"))
+                await pause(0)  # the next report may be here already, and others wait for the loop
             else:
                 self._open, is_all = False, True
         changes = [*self._waiting]

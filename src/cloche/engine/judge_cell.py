@@ -96,9 +96,9 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
         )
     if facts.error is not None:
         return _exception(facts, limits)
-    if facts.status == "exit" and facts.code:
+    if facts.status in ("ok", "exit") and facts.code:
         return _exit(facts)
-    if facts.status == "error":
+    if facts.status not in ("ok", "exit"):  # "error", or nothing that we know: a kernel that says so little has failed
         return Error("runtime", "The code failed for an unknown reason.", _LOOK)
     return None
 

@@ -10,12 +10,14 @@ from _collections import deque  # type: ignore[import-not-found]  # `collections
 from time import monotonic
 
 from cloche.io.streams import AsyncStream
-from cloche.io.tasks import AsyncCondition, AsyncLock
+from cloche.io.tasks import AsyncCondition, AsyncLock, pause
 from cloche.wire import frames
 
 MAX_WAITING = 2 * frames.WINDOW // frames.LEAST + 8  # most frames of one operation that no task has taken yet
 MAX_WAITING_BYTES = frames.WINDOW + 2 * frames.MAX_PAYLOAD  # and their size: bulk data in transit, and an answer
 _LITTLE, _MUCH = 32 << 10, 256 << 10  # bytes to receive at once; a larger buffer takes long to allocate
+_AT_ONCE = 256 << 10  # bytes of one operation that are taken before other tasks get their turn
+_LEAST = 4 << 10  # bytes that a small frame counts for
 STALLED_S = 30.0  # an agent that reads nothing for this long counts as lost
 
 
@@ -30,14 +32,15 @@ class Lost(Exception):
 class Operation:
     """One request to the agent, and the frames that have arrived so far."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, number: int, window: int) -> None:
+        self.number, self.window = number, window
         self.inbox: deque[tuple[int, bytes]] = deque()
         self.waiting = 0  # bytes in the inbox
         self.input_credit = frames.WINDOW  # bytes that we may send
-        self.allowance = frames.WINDOW  # bytes that the agent may send
+        self.allowance = window  # bytes that the agent may send
         self.consumed = 0  # bytes taken from the inbox for which no new credit was granted yet
         self.over = False  # the last frame has arrived
+        self.taken = 0  # bytes taken since other tasks had their turn
 
 
 class AsyncLink:
@@ -59,10 +62,10 @@ class AsyncLink:
         """Use this stream from now on; before that, only `open` can be called."""
         self._stream = stream
 
-    def open(self) -> Operation:
-        """Return a new operation, which the caller must close."""
+    def open(self, window: int = frames.WINDOW) -> Operation:
+        """Return a new operation, which the caller must close; `window` bounds the bytes that wait for the caller."""
         self._last += 1
-        operation = self._operations[self._last] = Operation(self._last)
+        operation = self._operations[self._last] = Operation(self._last, window)
         return operation
 
     def close(self, operation: Operation) -> None:
@@ -83,7 +86,7 @@ class AsyncLink:
             self._broken = "the agent takes nothing any more"
             raise Lost(self._broken) from None
         except OSError as problem:
-            raise Lost(f"the agent is gone ({problem})") from problem
+            raise Lost("the agent is gone") from problem
 
     def post(self, data: bytes) -> None:
         """Send frames from code that cannot await, if there is room for them now."""
@@ -95,13 +98,17 @@ class AsyncLink:
 
         Cancelling this call loses no frame, because nothing is awaited after a frame is taken.
         """
-        if operation.consumed >= frames.WINDOW // 2:
+        if operation.consumed >= operation.window // 2:
             await self._grant(operation)
+        if operation.taken > _AT_ONCE:  # thousands of frames may be there, and taking them never waits
+            operation.taken = 0
+            await pause(0)
         async with self._turn:
             while not operation.inbox:
                 await self._wait(deadline)
             kind, payload = operation.inbox.popleft()
             operation.waiting -= len(payload)
+            operation.taken += max(len(payload), _LEAST)
             if kind in frames.BULK or kind == frames.EVENT:
                 operation.consumed += frames.cost(payload)
         return kind, payload
@@ -143,8 +150,8 @@ class AsyncLink:
             problem = "" if data else "the agent is gone"
         except TimeoutError:
             pass
-        except OSError as failure:
-            problem = f"the agent is gone ({failure})"
+        except OSError:
+            problem = "the agent is gone"
         finally:
             await self._turn.acquire()
             self._reading = False

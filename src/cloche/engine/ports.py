@@ -30,7 +30,7 @@ class AsyncHostPorts:
 
     async def connect(self, port: int) -> AsyncHostTunnel:
         """Connect to a server inside, and return the connection, which the caller must close."""
-        operation = await agent_requests.ask(self._box, {"method": "connect", "port": port})
+        operation = await agent_requests.ask(self._box, {"method": "connect", "port": port}, frames.READ_WINDOW)
         try:
             kind, _ = await agent_requests.answer(self._box, operation, f"port {port}")
             if kind != frames.STARTED:

@@ -7,6 +7,7 @@ from time import monotonic
 from cloche.engine.judge import TAIL, Facts, judge, unread
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, Gone
+from cloche.io.tasks import off_loop
 from cloche.model import events
 from cloche.model.events import Event, Exit, Output, Started
 from cloche.model.limits import Limits
@@ -276,12 +277,15 @@ class AsyncHostProcess:
             self._box.see(spent)
         cpu, peak = self._used(end or {}, spent)
         error = self._judge(facts)
-        out, err = bytes(self._kept["stdout"]), bytes(self._kept["stderr"])
+        kept_out, kept_err = self._kept["stdout"], self._kept["stderr"]
         if self._building is not None and self.is_building:
-            err = self._building.output.encode(errors="replace")[: self._limits.output_bytes]
+            kept_err = bytearray(self._building.output.encode(errors="replace")[: self._limits.output_bytes])
+        out, stdout, err, stderr = await off_loop(
+            len(kept_out) + len(kept_err), lambda: (*_in_both_forms(kept_out), *_in_both_forms(kept_err))
+        )
         self.result = Result(
-            stdout=out.decode(errors="replace"),
-            stderr=err.decode(errors="replace"),
+            stdout=stdout,
+            stderr=stderr,
             exit_code=124 if error is not None and error.kind == "timeout" else (128 - code if code < 0 else code),
             duration=0.0 if self.is_building else now - (self._built or self._begin),
             cpu_time=cpu,
@@ -295,6 +299,7 @@ class AsyncHostProcess:
             diagnostics=self._diagnostics(error),
             build_time=self._time_to_build(now),
         )
+        self._kept = {"stdout": bytearray(), "stderr": bytearray()}  # the result has it all
         self._forget()
         if self.is_building and err:
             return Output("stderr", err), Exit(self.result)  # the compiler's messages, for readers of the events
@@ -387,3 +392,8 @@ class AsyncHostProcess:
 
 def _later(now: float, seconds: float | None) -> float | None:
     return None if seconds is None else now + seconds
+
+
+def _in_both_forms(kept: bytearray) -> tuple[bytes, str]:
+    data = bytes(kept)
+    return data, data.decode(errors="replace")

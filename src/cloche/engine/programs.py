@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cloche import languages
 from cloche.engine.processes import AsyncHostProcess
+from cloche.io.tasks import off_loop
 from cloche.languages.language import HOME, Language, Plan, Project
 from cloche.model.order import FirstCommand
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cloche.sandbox.checks import Data
     from cloche.sandbox.requests import Command, Program
 
+PLANNED_AT_ONCE = 16 << 10  # characters of source that a language looks at without a thread
 MAX_INLINE_SOURCE = 32 << 10  # characters of a program that are sent with the request; each takes up to 12 bytes
 
 
@@ -67,7 +69,8 @@ class AsyncHostPrograms:
         if language is None:
             from cloche.languages.choice import language_of
 
-            language = language_of(program.code, program.entry)
+            code = program.code or ""
+            language = await off_loop(len(code), lambda: language_of(code, program.entry))
         chosen = languages.find(language)
         request: dict[str, Any] = {"env": program.env, "cwd": program.cwd, "input": program.takes_input}
         place = program.entry
@@ -110,7 +113,10 @@ class AsyncHostPrograms:
             self._box, chosen, source, program.code, program.files, is_snippet, program.check
         )
         found = languages.tools(chosen)
-        plan = chosen.plan_for(project, found) if found is not None else Plan(run=())
+        plan = Plan(run=())
+        if found is not None:
+            tools, size = found, sum(map(len, (project.text or "", *project.texts.values())))
+            plan = await off_loop(size, lambda: chosen.plan_for(project, tools), PLANNED_AT_ONCE)
         building = ProgramBuild(chosen, project, plan)
         argv = [*plan.run, *program.args]
         if not plan.run:  # the language is not installed: the agent will report that this program cannot be started
@@ -121,7 +127,9 @@ class AsyncHostPrograms:
         if program.code is not None and source not in (path for path, _ in written):
             written.append((project.entry, program.code))
         is_usual = not (program.args or program.env or self._box.env or program.cwd)
-        # The next program will probably begin with the same command.
+        # The next program will probably begin with the same command.  The nursery keeps the command, and every sandbox
+        # is a fork of the nursery, so it must not contain a name that this caller has chosen.
+        is_usual = is_usual and project.snippet and project.entry == chosen.source
         if is_usual and chosen.ahead and plan.run and not plan.display_folder:
             self._box.expect(FirstCommand(plan.run, plan.env, chosen.ahead))
         return building, written
@@ -134,7 +142,7 @@ class AsyncHostPrograms:
                 inline.append((path, text))
                 room -= len(text)
             else:
-                await self._box.files.write(path, text.encode("utf-8", "surrogateescape"), None, False)
+                await self._box.files.write(path, await _encoded(text), None, False)
         return inline
 
     def _reserve(self, source: str) -> str:
@@ -149,3 +157,7 @@ class AsyncHostPrograms:
     def _with_env(self, request: dict[str, Any]) -> dict[str, Any]:
         request["env"] = {**self._box.env, **request["env"]}
         return request
+
+
+async def _encoded(text: str) -> bytes:
+    return await off_loop(len(text), lambda: text.encode("utf-8", "surrogateescape"))

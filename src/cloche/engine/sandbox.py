@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from _weakref import ref
+from time import monotonic
 
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, SandboxFailed
@@ -43,6 +44,7 @@ class AsyncHostSandbox:
         self.limits = order.limits
         self._order, self.env, self._wall = order, env, wall
         self.wall = wall.name
+        self.began = monotonic()
         self._opening = AsyncLock()
         self._hold: AsyncHold | None = None
         self.link = AsyncLink()  # connected once the sandbox is created
@@ -160,7 +162,7 @@ class AsyncHostSandbox:
         return Usage(
             memory=spent.memory or 0,
             memory_peak=spent.memory_peak or 0,
-            cpu_time=spent.cpu_time or 0.0,
+            cpu_time=_cpu_time(spent) or 0.0,
             disk=disk["total"] - disk["free"],
             processes=max((spent.processes or 1) - 1, 0),
         )
@@ -209,6 +211,16 @@ class AsyncHostSandbox:
             return await self._hold.end()
         return await self._hold.usage()
 
+    async def cpu_time(self) -> float | None:
+        """Return the CPU seconds that everything in the sandbox has used, as its wall counts them, also after its end.
+
+        The agent is not asked.  None where the wall does not count them, or was lost.
+        """
+        if self._hold is None:
+            return 0.0
+        spent = await self._hold.usage()
+        return _cpu_time(spent)
+
     async def end(self) -> None:
         """Let the wall kill the sandbox; its usage can still be read."""
         await self.spent(final=True)
@@ -231,6 +243,10 @@ class AsyncHostSandbox:
         """Return the sandbox's limits, with other time limits where they are given."""
         limits = self.limits if timeout is None else self.limits.replace(timeout_s=timeout)
         return limits if build_timeout is None else limits.replace(build_timeout_s=build_timeout)
+
+
+def _cpu_time(spent: Spent) -> float | None:
+    return spent.cpu_estimate if spent.cpu_time is None else spent.cpu_time
 
 
 # An owner that drops a sandbox closes its leash, and that ends the sandbox.  A `__del__` cannot do this: a sandbox is

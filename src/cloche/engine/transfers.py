@@ -29,7 +29,7 @@ class AsyncHostReader:
     async def begin(self) -> int:
         """Open the file and return its size."""
         if self._operation is None:
-            self._operation = await agent_requests.ask(self._box, self._request)
+            self._operation = await agent_requests.ask(self._box, self._request, frames.READ_WINDOW)
         _, payload = await self._next(self._operation)
         try:
             return max(int(agent_requests.decoded(payload)["size"]), 0)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _MAX_TASKS = 1000
+LARGE = 64 << 10  # bytes or characters from which work on them is done in a thread
 
 AsyncLock = asyncio.Lock
 
@@ -55,6 +56,11 @@ async def call_function(
             return await function(*args, **kwargs)
         value = await asyncio.to_thread(function, *args, **kwargs)
         return await value if inspect.isawaitable(value) else value
+
+
+async def off_loop(size: int, work: Callable[[], T], large: int = LARGE) -> T:
+    """Do work on so many bytes or characters: in a thread if they are many, so that the loop serves others."""
+    return work() if size < large else await asyncio.to_thread(work)
 
 
 async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:

@@ -66,17 +66,21 @@ class _Bash(InterpreterKernel):
         """
         descriptors = f"/proc/{os.getpid()}/fd"
         stdin = f"{descriptors}/{inputs[0]}" if inputs else "/dev/null"
-        report = f'echo "end {self._count} $__cloche_code $__cloche_flags" >|{_quoted(self._folder)}/reports'
+        # The shell expands the status once, for both ways to report it.  It is kept in no variable, which a trap or a
+        # readonly could change.
+        report = f"echo end {self._count} $? $- >|'{self._folder}/reports'"
+        reset = "\\builtin set +euvx; \\builtin unset -v __cloche_running"
         lines = [
             "{ __cloche_running=1; } >/dev/null 2>&1",
             *(f"\\__cloche_with {name} {_quoted(value)}" for name, value in (cell.get("env") or {}).items()),
             # Not the last command of its list: there, its status would trigger errexit and an ERR trap.
             *([f"{{ \\__cloche_left {self._code} && \\builtin :; }} >/dev/null 2>&1"] if self._code else []),
             f"\\builtin source {_quoted(path)} <{stdin} >{descriptors}/1 2>{descriptors}/2",
-            "{ __cloche_code=$? __cloche_flags=$-; \\builtin set +euvx; } >/dev/null 2>&1",
+            f'{{ \\builtin eval "{reset}; \\builtin {report} || /bin/{report}"; }} >/dev/null 2>&1',
             '{ [[ -z ${__cloche_dropped-} ]] || \\builtin trap - "${__cloche_dropped[@]}"; } >/dev/null 2>&1',
-            "{ \\__cloche_end; } >/dev/null 2>&1",
-            f"{{ \\builtin {report} || /bin/{report}; }} >/dev/null 2>&1",
+            # If the cell ended its shell, the next one reads these lines, and does not know our functions yet.  For a
+            # command that it does not know it would need a process.
+            "{ \\builtin declare -F __cloche_end && \\__cloche_end; } >/dev/null 2>&1",
         ]
         return "\n".join(lines) + "\n"
 
@@ -101,8 +105,13 @@ class _Bash(InterpreterKernel):
     def _report_syntax_error(self, path: str) -> None:
         """If a syntax error ended the cell, report bash's message without the name of our file."""
         reading, writing = os.pipe()
-        reader = InterpreterProcess(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
-        os.close(writing)
+        try:
+            reader = InterpreterProcess(["bash", *_OPTIONS, "-n", "-O", "extglob", path], self._environment, writing)
+        except BlockingIOError:  # the cell's processes leave no room for one more: its output has the message
+            os.close(reading)
+            return
+        finally:
+            os.close(writing)
         output = b""
         while len(output) < 1 << 16 and (data := os.read(reading, 4096)):
             output += data

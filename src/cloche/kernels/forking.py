@@ -10,6 +10,8 @@ import fcntl
 import os
 import sys
 
+from cloche.agent import libc
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NamedTuple
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 is_copying = False  # the current fork is ours, not one of the user's code
 
-_OOM_FROZEN, _OOM_LIVE = b"500", b"1000"
+_FROZEN = b"checkpoint"  # the name of a frozen copy; memory_shortage.py in the jail spares these longest
+_prctl, _PR_SET_NAME = libc.function("prctl", "lz"), 15
+_live_name = b""  # the name that a frozen copy had before
 
 
 def fork() -> bool:
@@ -64,12 +68,14 @@ def settle(stdout: int, stderr: int, frozen: bool) -> None:
     for fd, number in ((stdout, 1), (stderr, 2)):
         os.dup2(fd, number)
         os.close(fd)
-    try:
-        exposed = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(exposed, _OOM_FROZEN if frozen else _OOM_LIVE)
-        os.close(exposed)
-    except OSError:
-        pass
+    global _live_name
+    if frozen and not _live_name:
+        with open("/proc/self/comm", "rb") as file:
+            _live_name = file.read().strip()
+        _prctl(_PR_SET_NAME, _FROZEN)
+    elif not frozen and _live_name:
+        _prctl(_PR_SET_NAME, _live_name)
+        _live_name = b""
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = None  # type: ignore[attr-defined]  # temporary names, however, must differ

@@ -69,13 +69,33 @@ class CellRunnerMixin:
         cell_id: Any = None,
         cell_meta: Any = None,
     ) -> Any:
-        """Run a cell; magics such as %%capture call this, too."""
+        """Run a cell within a cell, as magics such as %%capture do."""
+        result, codes = self.begin_cell(raw_cell, store_history, silent, shell_futures, cell_id, cell_meta)
+        if codes is not None:
+            problem: BaseException | None = None
+            try:
+                self._execute(codes)
+            except BaseException as caught:
+                problem = caught
+            self.end_cell(result, problem)
+        return result
+
+    def begin_cell(
+        self,
+        raw_cell: str,
+        store_history: bool = False,
+        silent: bool = False,
+        shell_futures: bool = True,
+        cell_id: Any = None,
+        cell_meta: Any = None,
+    ) -> tuple[Any, list[CodeType] | None]:
+        """Prepare a cell; returns its result, and the code to run between this and `end_cell`, None if it is blank."""
         from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
 
         info = ExecutionInfo(raw_cell, store_history, silent, shell_futures, cell_id, cell_meta)
         result = ExecutionResult(info)
         if not raw_cell or raw_cell.isspace():
-            return result
+            return result, None
         count = result.execution_count = self.execution_count
         if store_history and not silent:
             self.execution_count = count + 1
@@ -89,28 +109,35 @@ class CellRunnerMixin:
             except BaseException as problem:
                 result.error_before_exec = problem
                 self.report(problem)
-            else:
+                return result, []
+        except BaseException:
+            self.end_cell(result, None)
+            raise
+        self.displayhook.exec_result = result
+        return result, [code for code in (before, last) if code is not None]
+
+    def end_cell(self, result: Any, problem: BaseException | None) -> None:
+        """Report the exception that ended the code, if one did, and finish the result."""
+        self.displayhook.exec_result = None
+        try:
+            if problem is not None:
+                result.error_in_exec = problem
                 try:
-                    self.displayhook.exec_result = result
-                    self._execute([code for code in (before, last) if code is not None])
-                except BaseException as problem:
-                    result.error_in_exec = problem
-                    if isinstance(problem, self.custom_exceptions):  # the code wants to handle these itself
+                    raise problem  # handlers that the code has set look for it in `sys.exc_info`
+                except BaseException:
+                    if isinstance(problem, self.custom_exceptions):
                         self.CustomTB(type(problem), problem, problem.__traceback__)
                     self.report(problem)
-                finally:
-                    self.displayhook.exec_result = None
         finally:
             self.last_execution_succeeded = result.success
             self.last_execution_result = result
             self.events.trigger("post_execute")
-            if not silent:
+            if not result.info.silent:
                 self.events.trigger("post_run_cell", result)
-        return result
 
     def report(self, problem: BaseException) -> None:
         """Send the exception that ended a cell to the agent; SystemExit is not an error."""
-        if isinstance(problem, SystemExit):
+        if issubclass(type(problem), SystemExit):  # `isinstance` would believe an exception that lies about its class
             return
         if self.was_interrupted and getattr(problem, "returncode", None) == -2:
             problem = KeyboardInterrupt()  # %%bash reports its process's end instead
@@ -221,14 +248,19 @@ class CellRunnerMixin:
     # From code to its effects
 
     def _execute(self, codes: list[CodeType]) -> None:
+        # `cell_loop` does the same for cells that are not within another.
         if any(code.co_flags & _CO_COROUTINE for code in codes):
-            self._await(self._execute_in_loop(codes))
+            self.execute_in_loop(codes)
         else:
             for code in codes:
                 exec(code, self.user_ns)
 
-    async def _execute_in_loop(self, codes: list[CodeType]) -> None:
-        """Run a cell that awaits something; even its code before the `await` may need the loop (create_task)."""
+    def execute_in_loop(self, codes: list[CodeType]) -> None:
+        """Run a cell that awaits something."""
+        self._await(self._execute_in_turn(codes))
+
+    async def _execute_in_turn(self, codes: list[CodeType]) -> None:
+        """Run the parts of a cell; even code before the `await` may need the loop (create_task)."""
         for code in codes:
             if code.co_flags & _CO_COROUTINE:
                 await eval(code, self.user_ns)

@@ -10,7 +10,9 @@ import sys
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 from cloche.agent import signals
+from cloche.agent.sealing import sealed
 from cloche.kernels import (
+    cell_loop,
     class_sources,
     forking,
     ipython_shell,
@@ -29,20 +31,32 @@ from cloche.wire.light_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
     from typing import Any, NoReturn
 
 _prepared: list[Any] = []  # the shell that the nursery built
+_loops: list[Callable[[PythonKernel], NoReturn]] = []  # the sealed loop, until it runs
+
+
+def seal() -> None:
+    """Prepare the loop that cells cannot reach."""
+    _loops[:] = [sealed(vars(cell_loop))["serve"]]
 
 
 def prepare() -> None:
     """Build the shell and use it a little, so that the first cell of every kernel is fast."""
+    seal()
     _prepared[:] = [ipython_shell.build()]
     warm_up.warm_up(_prepared[0])
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Serve as the kernel until the agent is gone."""
-    PythonKernel(Channel(control), order).serve()
+    kernel = PythonKernel(Channel(control), order)
+    if not _loops:
+        seal()
+    _loops.pop()(kernel)  # in no variable: nothing that a cell can find refers to it
 
 
 class PythonKernel:
@@ -64,42 +78,76 @@ class PythonKernel:
         sys.path.insert(0, "")  # the current folder, whatever it is
         self._files: list[Any] = []  # in a frozen copy: the open files and their offsets
         self._is_frozen = self._is_child = False
+        self._cpu_before, self._count = 0.0, 1  # of the current cell, as the next two
+        self._result: Any = None
+        self._changed: dict[str, tuple[str, str | None]] = {}
         os.register_at_fork(before=output_streams.flush, after_in_child=self._leave_channel)
         channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": {}}, 0)
 
-    def serve(self) -> NoReturn:
-        """Handle frames, one after another."""
-        while True:
-            try:
-                self._run_tasks()
-                frame = self._channel.receive()
-                if frame is None:
-                    _finish()
-                operation, kind, payload = frame
-                self._channel.operation = operation
-                # The agent has handled the previous cell's frames before it sends this one.
-                self._channel.needs_sync = False
-                request = loads(payload.decode())
-                if kind == frames.CELL:
-                    self._run(request)
-                elif kind == frames.FORK:
-                    self._fork(operation, request)
-                elif kind == frames.ASK:
-                    self._answer(request)
-            except BaseException as problem:  # a signal handler that a cell left behind raised, or we failed
-                _report_own_error(problem)
+    def next_cell(self) -> dict[str, Any] | None:
+        """Wait for the next request; returns a cell, and answers any other request itself."""
+        self._run_tasks()
+        frame = self._channel.receive()
+        if frame is None:
+            _finish()
+        operation, kind, payload = frame
+        self._channel.operation = operation
+        # The agent has handled the previous cell's frames before it sends this one.
+        self._channel.needs_sync = False
+        request: dict[str, Any] = loads(payload.decode())
+        if kind == frames.CELL:
+            return request
+        if kind == frames.FORK:
+            self._fork(operation, request)
+        elif kind == frames.ASK:
+            self._answer(request)
+        return None
 
-    def _run(self, cell: dict[str, Any]) -> None:
-        """Run a cell; the agent gets an EXIT frame in any case."""
-        before = _cpu_time()
+    def start_cell(self, cell: dict[str, Any]) -> None:
+        """Set the environment in which a cell runs."""
+        self._cpu_before = _cpu_time()
+        shell = self._shell
         if type(cell.get("number")) is int and cell["number"] > 0:
-            self._shell.execution_count = cell["number"]
-        count = self._shell.execution_count
-        try:
-            status, code = self._execute(cell)
-        except BaseException as problem:  # something that the code left behind broke our own code
-            _report_own_error(problem)
-            status, code = "error", 1
+            shell.execution_count = cell["number"]
+        self._count, self._result, self._changed = shell.execution_count, None, {}
+        self._changed = _change_environment(cell.get("env"))
+        shows = cell.get("shows") or {}
+        tables.allow(shows.get("rows"))
+        library_patches.SavedPictures.displayed = bool(shows.get("saved"))
+        if cell.get("input"):
+            stdin.give(*self._channel.take(1))
+        shell.has_failed = shell.was_interrupted = False
+        shell.display_pub.begin()
+        sys.displayhook = shell.displayhook
+
+    def compile_cell(self, cell: dict[str, Any]) -> tuple[list[CodeType] | None, dict[str, Any]]:
+        """Return the code of a cell and the names that it uses."""
+        self._result, codes = self._shell.begin_cell(cell["code"], store_history=True)
+        return codes, self._shell.user_ns
+
+    def execute_in_loop(self, codes: list[CodeType]) -> None:
+        """Run code that awaits something."""
+        self._shell.execute_in_loop(codes)
+
+    def finish_code(self, problem: BaseException | None) -> None:
+        """Report how the code ended."""
+        self._shell.end_cell(self._result, problem)
+
+    def report(self, problem: BaseException) -> None:
+        """Report an exception that did not end the code."""
+        self._shell.report(problem)
+
+    def end_cell(self) -> tuple[str, int]:
+        """Undo `start_cell`; returns how the cell ended."""
+        status, code = self._status(self._result)
+        output_streams.flush()
+        if not self._is_child:
+            stdin.end()
+            _restore_environment(self._changed)
+        return status, code
+
+    def send_exit(self, status: str, code: int) -> None:
+        """Tell the agent how a cell ended."""
         if self._is_child:  # the code forked, and the child has come here, too
             os._exit(code)
         self._channel.send_json(
@@ -107,49 +155,22 @@ class PythonKernel:
             {
                 "status": status,
                 "code": code,
-                "count": count,
-                "cpu": round(_cpu_time() - before, 6),
+                "count": self._count,
+                "cpu": round(_cpu_time() - self._cpu_before, 6),
                 "peak": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
             },
         )
 
-    def _execute(self, cell: dict[str, Any]) -> tuple[str, int]:
-        """Run the code and send its results; returns how it ended."""
-        kernel_shell = self._shell
-        result = None
-        changed = _change_environment(cell.get("env"))
-        shows = cell.get("shows") or {}
-        tables.allow(shows.get("rows"))
-        library_patches.SavedPictures.displayed = bool(shows.get("saved"))
-        if cell.get("input"):
-            stdin.give(*self._channel.take(1))
-        kernel_shell.has_failed = kernel_shell.was_interrupted = False
-        kernel_shell.display_pub.begin()
-        sys.displayhook = kernel_shell.displayhook
-        try:
-            signals.signal(signals.SIGINT, self._interrupt)
-            try:
-                result = kernel_shell.run_cell(cell["code"], store_history=True)
-            finally:
-                signals.signal(signals.SIGINT, signals.SIG_IGN)
-        except BaseException as problem:  # the interrupt came after the code had ended, or in our own code
-            kernel_shell.report(problem)
-        status, code = self._status(result)
-        output_streams.flush()
-        if not self._is_child:
-            stdin.end()
-            _restore_environment(changed)
-        return status, code
-
     def _status(self, result: Any) -> tuple[str, int]:
         problem = result and (result.error_before_exec or result.error_in_exec)
-        if isinstance(problem, SystemExit):
+        if issubclass(type(problem), SystemExit):
             code = _exit_code(problem)
             return ("exit" if code else "ok"), code
         failed = self._shell.has_failed or problem is not None
         return ("error", 1) if failed else ("ok", 0)
 
-    def _interrupt(self, _signal: int, _frame: Any) -> None:
+    def interrupt(self, _signal: int, _frame: Any) -> None:
+        """Handle SIGINT while a cell runs."""
         if self._channel.interrupted():
             self._shell.was_interrupted = True
             raise KeyboardInterrupt
@@ -214,7 +235,7 @@ class PythonKernel:
                 os.chdir(request["cwd"])
                 self._channel.send_json(frames.REPLY, {})
                 return
-            signals.signal(signals.SIGINT, self._interrupt)
+            signals.signal(signals.SIGINT, self.interrupt)
             try:
                 described = variables.describe(self._shell, bool(request.get("digest")))
             finally:
@@ -222,6 +243,13 @@ class PythonKernel:
             self._channel.send_json(frames.REPLY, {"variables": described})
         except BaseException as problem:  # the agent waits for an answer, whatever the error
             self._channel.send_json(frames.FAIL, {"errno": 5, "message": type(problem).__name__})
+
+    def report_own_error(self, problem: BaseException) -> None:
+        """Report an error of the kernel itself on the cell's standard error."""
+        try:
+            print(f"The kernel failed: {type(problem).__name__}: {problem}", file=sys.stderr)
+        except BaseException:
+            pass  # the cell has broken standard error
 
     def _leave_channel(self) -> None:
         """Let a process that a cell forked print like any other, and not talk to the agent."""
@@ -232,14 +260,6 @@ class PythonKernel:
             output.leave_channel()
         self._channel.close()
         self._shell.send = self._shell.display_pub.send = None
-
-
-def _report_own_error(problem: BaseException) -> None:
-    """Report an error of the kernel itself on the cell's standard error."""
-    try:
-        print(f"The kernel failed: {type(problem).__name__}: {problem}", file=sys.stderr)
-    except BaseException:
-        pass  # the cell has broken standard error
 
 
 def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, str | None]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cloche.model.result import Diagnostic
 
 HOME = "/sandbox"  # paths in a project are relative to this folder
+_LOOKED_AT = 256 << 10  # characters of a source
 SCRATCH = "/tmp/build"  # compilers leave their output here, and the steps of a plan find it here
 
 
@@ -121,7 +122,8 @@ class Language(Plain):
         return Plan(run=(found[self.command[0]], *self.command[1:], project.entry))
 
     def imports(self, code: str) -> frozenset[str]:
-        """Return the `libraries` that the source mentions."""
+        """Return the `libraries` that the source mentions near its beginning."""
+        code = code[:_LOOKED_AT]
         return frozenset(name for name in self.libraries if name in code)
 
 

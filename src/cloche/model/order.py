@@ -35,6 +35,7 @@ class Spent(Plain):
     memory: int | None = None
     memory_peak: int | None = None
     cpu_time: float | None = None
+    cpu_estimate: float | None = None  # in hundredths of a second, where the wall cannot count `cpu_time`
     processes: int | None = None
     oom_kills: int = 0  # processes that were killed because memory ran out
     processes_refused: int = 0  # times that the limit of processes was met

@@ -42,7 +42,7 @@ class Plain:
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
-        return type(self)(**{**self.__dict__, **changes})
+        return type(self)(**{**{name: self.__dict__[name] for name in self._fields}, **changes})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields by name; plain data inside them, also in a tuple, becomes dicts as well."""

@@ -77,28 +77,46 @@ class AuditRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ChargeRecord:
+    """The CPU time that sandboxes cost a key in one hour, so far: a later record with the same id replaces it."""
+
+    id: str
+    owner: str
+    key: str
+    hour: int  # since the epoch
+    cpu_time: float
+
+
+@dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """The sum of what several runs used."""
+    """The sum of what several runs, and sandboxes, used."""
 
     runs: int = 0
     cpu_time: float = 0
     bytes_moved: int = 0
 
 
-Fact = RunRecord | SandboxRecord | AuditRecord
+Fact = RunRecord | SandboxRecord | ChargeRecord | AuditRecord
 
 
 def audit_of(record: RunRecord) -> AuditRecord:
-    """Return the audit entry of a finished run.  Its id follows from the run's, so repeating it adds nothing."""
+    """Return the audit entry of a run, with its outcome.  Its id follows from the run's, so there is one for each."""
     details = {
         "sandbox": record.sandbox,
+        "kind": _kind(record),
         "language": record.language,
         "code_sha256": record.code_sha256,
         "limits": record.limits,
         "outcome": record.state,
+        "ended": record.ended,
         "error": record.error_kind,
         "exit_code": record.exit_code,
     }
-    assert record.ended is not None
     name = f"audit_{record.id.removeprefix('run_')}"
-    return AuditRecord(name, record.ended, record.owner, record.key, "run", record.id, details)
+    return AuditRecord(name, record.started, record.owner, record.key, "run", record.id, details)
+
+
+def _kind(record: RunRecord) -> str:
+    if record.language == "command":
+        return "command"
+    return "cell" if record.context else "program"

@@ -25,6 +25,7 @@ class Display(Plain):
     metadata: dict[str, Any] = {}  # noqa: RUF012  (never changed)
     is_main: bool = False
     display_id: str | None = None
+    _size: int | None = None
 
     text = property(_form("text/plain"))
     html = property(_form("text/html"))
@@ -38,6 +39,16 @@ class Display(Plain):
     javascript = property(_form("application/javascript"))
     chart = property(_form(CHART))
     table = property(_form(TABLE))
+
+    @property
+    def size(self) -> int | None:
+        """An estimate of its characters as JSON, if there is one: to count the values of a large display takes long."""
+        return self._size
+
+    def sized(self, size: int) -> Display:
+        """Note an estimate of its characters."""
+        self.__dict__["_size"] = size
+        return self
 
     def data(self, mime: str) -> bytes:
         """Return one form as bytes: a picture, ready to be written to a file."""

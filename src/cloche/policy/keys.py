@@ -61,6 +61,10 @@ class Keyring:
         """Return the caller of the key with this id, unless the key was revoked."""
         return self._holders.get(key_id)
 
+    def count(self) -> int:
+        """Return the number of valid keys."""
+        return len(self._holders)
+
     def meter(self, caller: Caller) -> Meter:
         found = self._meters.get(caller.key_id)
         if found is None:

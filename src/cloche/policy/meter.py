@@ -17,6 +17,8 @@ RATES = {
     "bytes_per_day": "bytes a day",
 }
 
+_CPU, _BYTES = "cpu_seconds_per_day", "bytes_per_day"
+_OF_TODAY = {_CPU: "CPU seconds", _BYTES: "bytes"}
 _BURST_S = 2.0  # a key may make the requests of this much time in one burst
 _SOON_S = 1.0  # the end of a run or a sandbox cannot be predicted
 _DAY_S = 86400
@@ -45,6 +47,25 @@ class Meter:
         self._turn_the_day()
         return self._bytes
 
+    @property
+    def limits_cpu(self) -> bool:
+        """Whether the key has only so many CPU seconds a day."""
+        return _CPU in self.limits
+
+    @property
+    def is_cpu_spent(self) -> bool:
+        """Whether the key has used all its CPU seconds of today."""
+        return self.limits_cpu and self.cpu_s >= self.limits[_CPU]
+
+    @property
+    def are_bytes_spent(self) -> bool:
+        """Whether the key has used all its bytes of today."""
+        return _BYTES in self.limits and self.bytes >= self.limits[_BYTES]
+
+    def spent_message(self, name: str = _CPU) -> str:
+        """Why the work of the key was stopped."""
+        return f"The work was stopped: this key has used its {_number(self.limits[name])} {_OF_TODAY[name]} of today."
+
     def load_usage(self, cpu_s: float, byte_count: int) -> None:
         self._turn_the_day()
         self._cpu_s, self._bytes = cpu_s, byte_count
@@ -61,7 +82,7 @@ class Meter:
         self._tokens -= 1
 
     def begin_run(self) -> None:
-        """Count a run that begins.  `end_run` must follow, however the run ends."""
+        """Count a run, or a command that goes on between requests.  `end_run` must follow, however it ends."""
         self.check_day()
         if self.runs >= self.limits.get("runs_at_once", self.runs + 1):
             self._refuse("runs_at_once", _SOON_S, "Wait until one of them has ended, or ask for a higher limit.")
@@ -81,15 +102,25 @@ class Meter:
         self.sandboxes -= 1
 
     def use(self, cpu_s: float = 0.0, byte_count: int = 0) -> None:
-        """Count work that belongs to no run, such as an upload."""
+        """Count work that has been done, such as that of a process that a run left behind."""
         self._turn_the_day()
         self._cpu_s += cpu_s
         self._bytes += byte_count
 
-    def check_day(self) -> None:
+    def move(self, byte_count: int) -> None:
+        """Count bytes that are about to be sent or received, or refuse them when the bytes of the day are used up.
+
+        A stream calls this for every piece, so that it can exceed the limit by one piece at most.
+        """
+        if _BYTES in self.limits:
+            self.check_day(_BYTES)
+        self.use(byte_count=byte_count)
+
+    def check_day(self, *names: str) -> None:
+        """Refuse when a limit of the day is used up; of all of them, or of these."""
         self._turn_the_day()
-        for name, used in (("cpu_seconds_per_day", self._cpu_s), ("bytes_per_day", self._bytes)):
-            if used >= self.limits.get(name, used + 1):
+        for name, used in ((_CPU, self._cpu_s), (_BYTES, self._bytes)):
+            if (not names or name in names) and used >= self.limits.get(name, used + 1):
                 wait = (self._day + 1) * _DAY_S - self._now()
                 self._refuse(name, wait, f"The count starts again at midnight UTC, in {_time(wait)}.")
 

@@ -179,6 +179,8 @@ def checked_mounts(mounts: Mapping[str, str] | Sequence[Mount]) -> tuple[Mount, 
 
 def _is_text(text: str) -> bool:
     """Return whether a text can be encoded.  `surrogateescape` covers single bytes that are not UTF-8."""
+    if text.isascii():  # which takes no time, however long the text is
+        return True
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

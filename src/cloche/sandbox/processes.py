@@ -136,6 +136,11 @@ class AsyncProcess:
         """End the program without waiting, because its result is not wanted any more."""
         await self._backend.give_up()
 
+    def _forget(self) -> None:
+        """Give up the result, which nobody wants any more."""
+        self._missed.clear()
+        self._backend.result = None
+
     def __aiter__(self) -> AsyncProcess:
         return self
 

@@ -1,13 +1,16 @@
-"""A fair, bounded queue: each run waits for a free place and for memory, and keys do not block each other.
+"""A fair, bounded queue: each run waits for a free place, memory and descriptors, and keys do not block each other.
 
     async with admission.slot(caller.key_id, limits.memory_bytes, limits.cpu):
         …                                                               # raises `Busy` if no place was free in time
 
-Keys take turns, so a key with a thousand waiting runs delays another key's first run by one run only.  When the queue
-is full, the key with the most waiting runs gives up its last place to a key that has fewer.
+A key may not take the last free places while it has some already (policy/shares.py), so another key's first run starts
+at once, however many runs the first key has and however long they take.  A place that becomes free goes to the key with
+the fewest runs under way; among equals, keys take turns.  When the queue is full, the key with the most waiting runs
+gives up its last place to a key that has fewer.
 
 A new run is counted with a small part of its memory limit, since most runs need little; its real use shows in the next
-measurement.  When nothing is running, the next run is always let in, so the queue cannot get stuck.
+measurement.  When nothing is running, the next run is always let in, so the queue cannot get stuck.  A key's first run
+may use half of the memory that is kept free.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from cloche.policy.refusals import Busy
+from cloche.policy.shares import may_take
+from cloche.service import descriptors
 from cloche.service.host_memory import HostMemory
 
 _LIKELY = 64 << 20  # bytes that a run is likely to need at most
@@ -50,13 +55,15 @@ class Admission:
         memory_reserve: int,
         available_memory: Callable[[], int | None] | None = None,
         *,
+        keys: Callable[[], int | None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs_at_once, self._queue, self._wait_s = runs_at_once, queue, wait_s
-        self._now = now
+        self._keys, self._now = keys, now
         self._memory = _Memory(available_memory or HostMemory(), memory_reserve)
         self._turns: dict[str, deque[Slot]] = {}  # waiting runs, by key; the first key is next
         self._running = self._waiting = 0
+        self._running_by_key: dict[str, int] = {}
         self._cpu = 0.0
         self._usual_s = 1.0  # how long runs have taken lately
         self._recheck: asyncio.TimerHandle | None = None
@@ -70,9 +77,9 @@ class Admission:
         by_key = {key: len(slots) for key, slots in self._turns.items()}
         return State(self._running, self._waiting, by_key, self._cpu)
 
-    def is_full(self) -> bool:
-        """Return whether a new run would have to wait."""
-        return self._waiting > 0 or not self._has_room(Slot(self, "", _LIKELY, 0.0))
+    def is_full(self, key_id: str) -> bool:
+        """Return whether a new run of this key would have to wait."""
+        return not (self._is_next(key_id) and self._has_room(Slot(self, key_id, _LIKELY, 0.0)))
 
     def close(self) -> None:
         """Let no more runs in, and refuse those that wait with `Busy`."""
@@ -87,7 +94,9 @@ class Admission:
         """Wait until the slot is let in."""
         if self._closed:
             raise self._closing()
-        if not self._waiting and self._has_room(slot):
+        if self._waiting:
+            self._advance()  # whoever came earlier, and memory that nobody has noticed yet
+        if self._is_next(slot.key_id) and self._has_room(slot):
             self._let_in(slot)
             return
         self._make_place_for(slot)
@@ -117,13 +126,16 @@ class Admission:
             self._memory.give_back(slot)
             slot.since = None
             self._running -= 1
+            self._running_by_key[slot.key_id] -= 1
+            if not self._running_by_key[slot.key_id]:
+                del self._running_by_key[slot.key_id]
             self._cpu = self._cpu - slot.cpu if self._running else 0.0
             self._advance()
 
     def _advance(self) -> None:
         """Let the next runs in while there is room."""
         while self._waiting:
-            key = next(iter(self._turns))
+            key = min(self._turns, key=self._under_way)  # the first of several: it has waited for its turn longest
             slot = self._turns[key][0]
             if not self._has_room(slot):
                 break
@@ -132,8 +144,8 @@ class Admission:
                 self._turns[key] = self._turns.pop(key)  # to the end: the others' turn comes first
             self._let_in(slot)
             slot.reply(None)
-        if self._waiting and self._running < self._runs_at_once:
-            # Memory is short, and no event announces that more has become available.
+        if self._waiting and self._has_place(min(self._turns, key=self._under_way)):
+            # Memory or descriptors are short, and no event announces that more have become available.
             if self._recheck is None:
                 self._recheck = asyncio.get_running_loop().call_later(_FRESH_S, self._check_again)
         elif self._recheck is not None:
@@ -144,13 +156,29 @@ class Admission:
         self._recheck = None
         self._advance()
 
+    def _under_way(self, key_id: str) -> int:
+        return self._running_by_key.get(key_id, 0)
+
+    def _is_next(self, key_id: str) -> bool:
+        """Return whether a place that is free now would go to this key."""
+        own = self._under_way(key_id)
+        return all(own < self._under_way(waiting) for waiting in self._turns)
+
+    def _has_place(self, key_id: str) -> bool:
+        free, holding = self._runs_at_once - self._running, len(self._running_by_key)
+        return may_take(self._under_way(key_id), free, self._runs_at_once, self._keys(), holding)
+
     def _has_room(self, slot: Slot) -> bool:
-        if self._running >= self._runs_at_once:
+        if not self._has_place(slot.key_id):
             return False
-        return not self._running or self._memory.has(slot.need, self._now())
+        if not self._running:
+            return True
+        is_first = not self._under_way(slot.key_id)
+        return self._memory.has(slot.need, self._now(), is_first=is_first) and not descriptors.are_short()
 
     def _let_in(self, slot: Slot) -> None:
         self._running += 1
+        self._running_by_key[slot.key_id] = self._under_way(slot.key_id) + 1
         self._cpu += slot.cpu
         slot.since = self._now()
         self._memory.take(slot)
@@ -234,14 +262,14 @@ class _Memory:
         self._free, self._measured = 0.0, float("-inf")
         self._young: set[Slot] = set()  # let in a moment ago: measurements do not show their memory yet
 
-    def has(self, need: int, now: float) -> bool:
-        """Return whether there is enough memory for one more run."""
+    def has(self, need: int, now: float, *, is_first: bool) -> bool:
+        """Return whether there is enough memory for one more run, which may be its key's first."""
         if now - self._measured > _FRESH_S:
             available = self._available()
             self._young = {slot for slot in self._young if self._is_young(slot, now)}
             taken = self._reserve + sum(slot.need for slot in self._young)
             self._free, self._measured = float("inf") if available is None else available - taken, now
-        return self._free >= need
+        return self._free + (self._reserve // 2 if is_first else 0) >= need
 
     def take(self, slot: Slot) -> None:
         """Count a run that is let in."""

@@ -14,7 +14,8 @@ from cloche.policy import limits
 from cloche.policy.caller import Caller
 from cloche.service.events import AttemptEnded, ContestEnded, ScoreRequested
 from cloche.service.identity import new_id
-from cloche.service.runs import Run, Runs
+from cloche.service.run import Run
+from cloche.service.runs import Runs
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Attempts:
     def __init__(self, configuration: Configuration, lifecycle: Lifecycle, runs: Runs) -> None:
         self._configuration, self._lifecycle, self._runs = configuration, lifecycle, runs
 
-    @verb("run")
+    @verb("run", starts="cell")
     async def start(
         self, caller: Caller, sandbox: str, code: str, *, context: str | None = None, timeout: float | None = None
     ) -> tuple[Run, list[AttemptEnded]]:
@@ -52,7 +53,7 @@ class Attempts:
             run.publish_last(tried[0])
             return found.result
 
-        return await self._runs.start_in(caller, live, work, code, context=context or ""), tried
+        return await self._runs.start_in(caller, live, work, code, context=context or "python"), tried
 
     @verb("run")
     async def keep(self, caller: Caller, sandbox: str, attempt: str) -> Result:
@@ -68,7 +69,7 @@ class Attempts:
         async with live.used():
             await _taken(live, attempt).discard()
 
-    @verb("run")
+    @verb("run", starts="cell")
     async def best_of(
         self,
         caller: Caller,
@@ -106,7 +107,7 @@ class Attempts:
             run.publish_last(ContestEnded(best))
             return best.result or best.candidates[0].result
 
-        return await self._runs.start_in(caller, live, work, "\n".join(candidates), context=context or ""), found
+        return await self._runs.start_in(caller, live, work, "\n".join(candidates), context=context or "python"), found
 
 
 def _taken(live: LiveSandbox, identity: str) -> AsyncAttempt:

@@ -1,20 +1,25 @@
 """A bounded log of events that any number of readers follow, from any place in it.
 
-The log keeps the events themselves.  A door turns them into its own format, and keeps the text here while the log has
-readers, so that each event is encoded once, no matter how many clients listen.
+The log keeps the events themselves.  A reader costs a cursor: it takes a few events at a time and holds no others, so
+readers that stop reading keep nothing alive that the log has dropped.  A door turns events into its own format, and
+keeps small texts here while the log has readers, so that each is encoded once, no matter how many clients listen.
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from codecs import getincrementaldecoder
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
+from operator import attrgetter
+from sys import getsizeof
 from time import time
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakValueDictionary
 
 from cloche.model.events import Exit, Failed, Output, Shown
-from cloche.model.result import Result
+from cloche.model.result import Display, Result
 from cloche.service.events import (
     AttemptEnded,
     ContestEnded,
@@ -30,6 +35,10 @@ from cloche.service.events import (
     ToolRequested,
 )
 
+if TYPE_CHECKING:
+    from cloche.service.log_space import LogSpace
+
+PIECE = 64 << 10  # characters of events that a reader takes at a time, and bytes of output in one event
 STUCK_S = 30.0  # the writer waits no longer than this for a reader that reads nothing
 _ENCODED = 8  # the part of a log's bound that encoded texts may take beside the events: an eighth
 _ENTRY = 64  # least number of characters that an event counts for
@@ -39,34 +48,56 @@ _utf8 = getincrementaldecoder("utf-8")
 
 
 class LogEntry:
-    """An event in a log: its number, the time, and its size in characters, which is an estimate."""
+    """An event in a log: its number, the time, and its size in characters, which is an estimate.
 
-    __slots__ = ("event", "number", "size", "time")
+    `end` is the total size of all events up to this one.  `weight` is the part of the size that the log is the only one
+    to keep: the result in a last event belongs to its run or command.
+    """
 
-    def __init__(self, number: int, event: LoggedEvent, size: int) -> None:
-        self.number, self.event, self.size, self.time = number, event, size, time()
+    __slots__ = ("end", "event", "number", "size", "time", "weight")
+
+    def __init__(self, number: int, event: LoggedEvent, size: int, end: int) -> None:
+        self.number, self.event, self.size, self.end, self.time = number, event, size, end, time()
+        self.weight = size
+        if isinstance(event, RunEnded):
+            self.weight = _ENTRY + len(event.recorded)
+        elif isinstance(event, Exit):
+            self.weight = _ENTRY
 
     @property
     def kind(self) -> str:
         return self.event.kind
 
 
+class Encoded:
+    """The text of a value.  The value is kept, too: after its end, another object might get its id."""
+
+    __slots__ = ("__weakref__", "text", "value")
+
+    def __init__(self, value: object, text: str) -> None:
+        self.value, self.text = value, text
+
+
 class EventLog:
     """Events, numbered from 1.
 
     Past `most` characters the oldest events are dropped, and a reader that wanted them gets a Gap instead.
-    `on_add` is called with every entry.
+    `on_add` is called with every entry.  Logs with a common `space` have a common bound as well, until they end.
     """
 
-    def __init__(self, most: int, on_add: Callable[[LogEntry], None] | None = None) -> None:
-        self._most, self._on_add = most, on_add
-        self._entries: deque[LogEntry] = deque()
+    def __init__(
+        self, most: int, on_add: Callable[[LogEntry], None] | None = None, space: LogSpace | None = None
+    ) -> None:
+        self._most, self._on_add, self._space = most, on_add, space
+        self._entries: list[LogEntry] = []
+        self._dropped = 0  # entries at the beginning of the list that are not kept any more
         self._characters = _Characters()
         self._waiting: set[asyncio.Future[None]] = set()
         self._readers: set[LogReader] = set()
-        self._encoded: OrderedDict[tuple[str, int], tuple[object, str]] = OrderedDict()
+        self._encoded: OrderedDict[tuple[str, int], Encoded] = OrderedDict()
+        self._shared: WeakValueDictionary[tuple[str, int], Encoded] = WeakValueDictionary()
         self._encoded_size = 0
-        self.size = 0  # size of the events that are kept
+        self.size = 0  # weight of the events that are kept
         self.added = 0  # total size of all events so far
         self.last = 0  # number of the newest event
         self.over = False
@@ -74,10 +105,14 @@ class EventLog:
     # --- writing
 
     def add(self, event: LoggedEvent | Output, size: int = 0) -> None:
-        """Append an event; `size` is for callers that know it."""
+        """Append an event; `size` is for callers that know it.  Output that is long becomes several events."""
         if isinstance(event, Output):
-            event = self._characters.join(event)
-        elif isinstance(event, _LAST):
+            for start in range(0, len(event.data) or 1, PIECE):
+                part = event if len(event.data) <= PIECE else Output(event.kind, event.data[start : start + PIECE])
+                piece = self._characters.join(part)
+                self._append(piece, size or _size_of(piece))
+            return
+        if isinstance(event, _LAST):
             self.flush()
         self._append(event, size or _size_of(event))
 
@@ -88,31 +123,67 @@ class EventLog:
 
     def _append(self, event: LoggedEvent, size: int) -> None:
         self.last += 1
-        entry = LogEntry(self.last, event, size)
-        self._entries.append(entry)
-        self.size += size
         self.added += size
-        while self.size > self._most and len(self._entries) > 1:
-            self.size -= self._entries.popleft().size
+        entry = LogEntry(self.last, event, size, self.added)
+        self._entries.append(entry)
+        self.size += entry.weight
+        if self.size > self._most:
+            self.shrink(self._most)
+        if self._space is not None:
+            self._space.grew(self, entry.weight)
         if self._on_add is not None:
             self._on_add(entry)
+        self.wake()
+
+    def shrink(self, most: int) -> int:
+        """Drop the oldest events until the others have at most this size; keep the newest one.  Return the rest."""
+        entries, index, before = self._entries, self._dropped, self.size
+        while self.size > most and index < len(entries) - 1:
+            self.size -= entries[index].weight
+            entries[index] = _NO_ENTRY
+            index += 1
+        self._dropped = index
+        if index > len(entries) // 2:  # rarely, so that dropping an event takes the same time however long the log is
+            del entries[:index]
+            self._dropped = 0
+        if self._space is not None:
+            self._space.shrank(before - self.size)
+        return self.size
+
+    def forget(self, last: LoggedEvent | None = None) -> None:
+        """Drop all events of a log that has ended; readers that are not at the end get a Gap, and then the end.
+
+        `last` takes the place of the last event.
+        """
+        self._entries, self._dropped, self.size = [], 0, 0
+        if last is not None and self.last:
+            entry = LogEntry(self.last, last, _size_of(last), self.added)
+            self._entries, self.size = [entry], entry.weight
+        self._encoded.clear()
+        self._encoded_size = 0
         self.wake()
 
     async def keep_pace(self) -> None:
         """Wait while a reader is so far behind that it would miss events.
 
-        A reader that reads nothing for a while is given up, unless it is awaited.
+        A reader that reads nothing for a while is given up until it reads again, unless it is awaited.
         """
         while self._readers and not self.over:
-            behind = [reader for reader in self._readers if self.added - reader.seen > self._most // 2]
+            far = self.added - self._most // 2
+            behind = [reader for reader in self._readers if reader.seen < far and not reader.is_given_up]
             if not behind:
                 return
             patience_s = None if any(reader.is_awaited for reader in behind) else STUCK_S
             if not await self.change(patience_s):
+                for reader in behind:
+                    reader.is_given_up = True
                 return
 
     def end(self) -> None:
         """Note that nothing more will be added."""
+        if self._space is not None:
+            self._space.leave(self)
+            self._space = None
         self.over = True
         self.wake()
 
@@ -126,7 +197,7 @@ class EventLog:
         return LogReader(self, min(after, self.last), is_awaited)
 
     async def batches(self, after: int = 0, patience_s: float | None = None) -> AsyncIterator[list[LogEntry]]:
-        """Yield the events after number `after`, as many at a time as there are, until the log ends.
+        """Yield the events after number `after`, a few at a time, until the log ends.
 
         An empty list means that nothing was added for `patience_s` seconds.
         """
@@ -137,24 +208,40 @@ class EventLog:
                     return
                 yield batch
 
-    def encoded(self, value: object, form: str, encode: Callable[[], str]) -> str:
-        """Return an event, or a large part of one, as text in one `form`; `encode` is called when no text is kept.
+    def last_output(self, size: int) -> tuple[int, int]:
+        """Return after which event the last `size` bytes of output begin, and how many bytes to leave out there."""
+        found = 0
+        for index in range(len(self._entries) - 1, self._dropped - 1, -1):
+            entry = self._entries[index]
+            if isinstance(entry.event, OutputPiece):
+                found += len(entry.event.data)
+                if found >= size:
+                    return entry.number - 1, found - size
+        return 0, 0
 
-        Texts are kept only while the log has readers: they can be made again, and a finished run should not take
-        twice its size.
+    @property
+    def is_read(self) -> bool:
+        """Whether the log has a reader."""
+        return bool(self._readers)
+
+    def encoded(self, value: object, form: str, encode: Callable[[], str]) -> Encoded:
+        """Return an event, or a large part of one, as text in one `form`; `encode` is called when there is no text.
+
+        Texts are kept only while the log has readers, and within a bound: they can be made again, and a finished run
+        should not take twice its size.  A text that a reader still holds is shared with others in any case.
         """
         key = form, id(value)
-        cached = self._encoded.get(key)
-        if cached is not None:
-            return cached[1]
-        text = encode()
+        found = self._shared.get(key)
+        if found is not None:
+            return found
+        made = self._shared[key] = Encoded(value, encode())
         if self._readers:
-            self._encoded[key] = value, text  # keep the value too: after its end, another object may get its id
-            self._encoded_size += len(text)
+            self._encoded[key] = made
+            self._encoded_size += len(made.text)
             while self._encoded_size > self._most // _ENCODED and len(self._encoded) > 1:
-                _, (_, oldest) = self._encoded.popitem(last=False)
-                self._encoded_size -= len(oldest)
-        return text
+                _, oldest = self._encoded.popitem(last=False)
+                self._encoded_size -= len(oldest.text)
+        return made
 
     # --- for readers
 
@@ -169,11 +256,29 @@ class EventLog:
         self.wake()  # the writer may have waited for this reader
 
     def since(self, after: int) -> list[LogEntry]:
-        """Return the events that are kept after number `after`; a Gap stands for those that were dropped."""
-        first = self._entries[0].number if self._entries else self.last + 1
+        """Return the first events that are kept after number `after`; a Gap stands for those that were dropped.
+
+        They have at most PIECE characters together, unless the first alone has more.
+        """
+        entries = self._entries
+        first = entries[self._dropped].number if entries else self.last + 1
         if after + 1 < first:
-            return [LogEntry(first - 1, Gap(after + 1, first - 1), _ENTRY), *self._entries]
-        return [self._entries[index] for index in range(after + 1 - first, len(self._entries))]
+            end = entries[self._dropped].end - entries[self._dropped].size if entries else self.added
+            return [LogEntry(first - 1, Gap(after + 1, first - 1), _ENTRY, end)]
+        start = self._dropped + after + 1 - first
+        if start >= len(entries):
+            return []
+        most = entries[start].end - entries[start].size + PIECE
+        stop = max(start + 1, bisect_right(entries, most, lo=start, key=_end))
+        return entries[start:stop]
+
+    def seen_until(self, after: int) -> int:
+        """Return the total size of the events up to number `after`."""
+        entries = self._entries
+        if after >= self.last or not entries:
+            return self.added
+        entry = entries[self._dropped + max(0, after + 1 - entries[self._dropped].number)]
+        return entry.end - entry.size
 
     async def change(self, patience_s: float | None) -> bool:
         """Wait until an event is added or read; return False when none was in time."""
@@ -194,12 +299,17 @@ class EventLog:
                 future.set_result(None)
 
 
+_end = attrgetter("end")
+_NO_ENTRY = LogEntry(0, Gap(0, 0), 0, 0)  # in place of an entry that is not kept any more
+
+
 class LogReader:
     """One reader's place in a log.  A call of `next` confirms that the reader has handled the events before."""
 
     def __init__(self, log: EventLog, after: int, is_awaited: bool) -> None:
         self._log, self._after, self.is_awaited = log, after, is_awaited
-        self.seen = self._taken = log.added
+        self.seen = self._taken = log.seen_until(after)
+        self.is_given_up = False  # the writer waits no longer
         self._closed = False
         log.enter(self)
 
@@ -219,11 +329,12 @@ class LogReader:
         log = self._log
         if self.seen != self._taken:
             self.seen = self._taken
+            self.is_given_up = False
             log.wake()  # the writer may be keeping pace with this reader
         while not self._closed:
             batch = log.since(self._after)
             if batch:
-                self._after, self._taken = batch[-1].number, log.added
+                self._after, self._taken = batch[-1].number, batch[-1].end
                 return batch
             if log.over or not await log.change(patience_s):
                 break
@@ -264,7 +375,10 @@ def characters_in(value: Any, most: float = float("inf")) -> int:
     rest = [value] if isinstance(value, dict | list | tuple) else []
     while rest and size <= most:
         part = rest.pop()
-        size += 8 * len(part) + (sum(map(len, part)) if isinstance(part, dict) else 0)
+        size += 8 * len(part)
+        if size > most:
+            break
+        size += sum(map(len, part)) if isinstance(part, dict) else 0
         for each in part.values() if isinstance(part, dict) else part:
             if isinstance(each, str):
                 size += len(each)
@@ -279,14 +393,28 @@ def characters_of(result: Result, most: float = float("inf")) -> int:
     for shown in result.results:
         if size > most:
             break
-        size += characters_in(shown.mime, most - size)
+        size += shown_size(shown, most - size)
     return size
+
+
+def shown_size(display: Display, most: float = float("inf")) -> int:
+    """Estimate the size of a display as text."""
+    if display.size is not None:
+        return display.size
+    return characters_in(display.mime, most) + characters_in(display.metadata, most)
+
+
+def size_of(result: Result) -> int:
+    """Estimate the bytes of memory that a result takes."""
+    texts = (result.stdout, result.stderr, *(log.text for log in result.logs))
+    printed = len(result.stdout_bytes) + len(result.stderr_bytes)
+    return printed + sum(map(getsizeof, texts)) + sum(map(shown_size, result.results))
 
 
 # Functions that estimate the characters of an event, by its kind; a kind that is missing here is small.
 _SIZES: dict[type, Callable[[Any], int]] = {
     OutputPiece: lambda event: max(len(event.data), len(event.whole)),
-    Shown: lambda event: characters_in(event.result.mime) + characters_in(event.result.metadata),
+    Shown: lambda event: shown_size(event.result),
     Failed: lambda event: characters_in([event.error.message, event.error.traceback, event.error.traceback_ansi]),
     Exit: lambda event: characters_of(event.result),
     RunEnded: lambda event: len(event.recorded) or characters_of(event.result),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, MutableSequence, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -45,7 +45,7 @@ class OpenFile:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._reading:
-            self._meter.use(byte_count=len(chunk))
+            self._meter.move(len(chunk))
             yield chunk
 
     async def read(self) -> bytes:
@@ -101,14 +101,15 @@ class Files:
     @verb("read")
     async def list(self, caller: Caller, sandbox: str, path: str, *, depth: int = 1) -> Listing:
         live = await self._lifecycle.find(caller, sandbox)
-        async with live.used(saves=False) as box:
+        async with live.used(saves=False) as box, live.listing:
             return await box.files.list(path, depth=depth)
 
     @verb("read")
-    async def describe_all(self, caller: Caller, sandbox: str, path: str, *, depth: int) -> Sequence[Details]:
+    async def describe_all(self, caller: Caller, sandbox: str, path: str, *, depth: int) -> MutableSequence[Details]:
         """The entries of a folder, each as `describe` has it."""
         live = await self._lifecycle.find(caller, sandbox)
-        return await file_details.listing(live.box, path, depth)
+        async with live.listing:
+            return await file_details.listing(live.box, path, depth)
 
     @verb("read")
     async def disk(self, caller: Caller, sandbox: str) -> dict[str, int]:
@@ -156,7 +157,7 @@ class Files:
         ):
             async for chunk in chunks:
                 if chunk:
-                    meter.use(byte_count=len(chunk))
+                    meter.move(len(chunk))
                     await writing.write(chunk)
             entry = await writing.finish()
         live.happened("file.write", {"path": entry.path, "size": entry.size})

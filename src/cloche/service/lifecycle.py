@@ -7,13 +7,18 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from time import time
+from typing import Any
 
+from cloche.clock import steady
 from cloche.configuration import Configuration
 from cloche.errors import ClocheError, Gone, Refused
 from cloche.model.records import SandboxRecord
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, Ended
+from cloche.policy.shares import may_take
+from cloche.service import descriptors
 from cloche.service.audit import Audit
+from cloche.service.charges import Charges
 from cloche.service.live import LiveSandbox
 from cloche.service.runs import Runs
 from cloche.service.workspaces.workspaces import Workspaces
@@ -37,11 +42,17 @@ class Lifecycle:
         store: Store,
         journal: Journal,
         audit: Audit,
+        charges: Charges,
         runs: Runs,
         workspaces: Workspaces,
+        key_count: Callable[[], int | None],
     ) -> None:
         self._configuration, self._store, self._journal, self.audit = configuration, store, journal, audit
-        self._runs, self._workspaces = runs, workspaces
+        self.charges, self._runs, self._workspaces, self._key_count = charges, runs, workspaces, key_count
+        self._most = min(configuration.sandboxes, descriptors.most_sandboxes())
+        if self._most < configuration.sandboxes:
+            log.warning("descriptors suffice for %d sandboxes only: allow more, see `ulimit -Hn`", self._most)
+        self.retention = runs.retention
         self._live: dict[str, LiveSandbox] = {}
         self._leaving: dict[str, LiveSandbox] = {}
         self._being_made = 0
@@ -71,9 +82,19 @@ class Lifecycle:
             raise Refused("The sandbox is paused.", hint="Resume it: POST /v1/sandboxes/{id}/resume.")
         return live
 
+    async def find_for_work(self, caller: Caller, identity: str, action: str, **details: Any) -> LiveSandbox:
+        """The caller's living sandbox, for a verb that starts processes in it: checked and in the audit log."""
+        live = await self.find(caller, identity)
+        self.charges.account(caller).meter.check_day()
+        self.audit.note(caller, action, identity, details)
+        return live
+
     def get(self, identity: str) -> LiveSandbox | None:
         """The living sandbox with this id, of any owner."""
         return self._live.get(identity)
+
+    def all(self) -> list[LiveSandbox]:
+        return list(self._live.values())
 
     def owned_by(self, owner: str) -> list[LiveSandbox]:
         return [live for live in self._live.values() if live.owner == owner]
@@ -98,13 +119,28 @@ class Lifecycle:
 
     # --- beginning
 
-    def reserve(self) -> None:
-        """Take a place for a sandbox that is being made; `add` or `give_up` must follow."""
-        most = self._configuration.sandboxes
-        if len(self._live) + self._being_made >= most:
+    def reserve(self, own: int) -> None:
+        """Take a place for a key that has `own` sandboxes already; `add` or `give_up` must follow."""
+        most = self._most
+        free = most - len(self._live) - self._being_made
+        if free < 1:
             raise Busy(
                 f"There are {most} sandboxes on this server already.",
                 hint="End one, or try again later.",
+                retry_after=_FULL_S,
+            )
+        if descriptors.are_short():
+            raise Busy(
+                "The server has too few descriptors left for another sandbox.",
+                hint="End a sandbox that you no longer need, or try again later.",
+                retry_after=_FULL_S,
+            )
+        holding = len({live.record.key for live in self._live.values()})
+        if not may_take(own, free, most, self._key_count(), holding):
+            raise Busy(
+                f"This key has {own} of the {most} sandboxes that the server can have; the last free places are for "
+                "other keys.",
+                hint="End a sandbox that you no longer need, or try again later.",
                 retry_after=_FULL_S,
             )
         self._being_made += 1
@@ -126,7 +162,8 @@ class Lifecycle:
         await live.box.pause()
         if live.time_left_s:
             return  # another request was faster
-        now = time()
+        await live.charge()
+        now = steady()
         live.time_left_s = max((live.record.expires or now) - now, 1.0)
         live.record = replace(live.record, expires=now + self._configuration.max_ttl)
         self.note(live.record)
@@ -143,7 +180,7 @@ class Lifecycle:
     async def resume(self, live: LiveSandbox, ttl: float | None = None) -> None:
         """Continue, for the time that was left or for another."""
         await live.box.resume()
-        live.record = replace(live.record, expires=time() + (live.time_left_s if ttl is None else ttl))
+        live.record = replace(live.record, expires=steady() + (live.time_left_s if ttl is None else ttl))
         live.time_left_s = 0.0
         self.note(live.record)
         live.happened("sandbox.resumed", {})
@@ -172,8 +209,9 @@ class Lifecycle:
                 task.cancel()
         try:
             await live.box.close()
+            await live.charge()
         finally:
-            live.meter.end_sandbox()
+            live.account.meter.end_sandbox()
             live.record = replace(live.record, state="ended", ended=time(), reason=reason)
             self.note(live.record)
             try:
@@ -215,7 +253,7 @@ class Lifecycle:
 
     async def _inspect(self, live: LiveSandbox) -> None:
         try:
-            if live.record.expires is not None and time() > live.record.expires:
+            if live.record.expires is not None and steady() > live.record.expires:
                 if live.pauses and not live.box.paused and await self.pause_if_possible(live):
                     return
                 await live.save_if_possible()

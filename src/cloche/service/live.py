@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
+from cloche.engine.host_only import on_this_host
 from cloche.errors import ClocheError, Gone
 from cloche.model.limits import Limits
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
-from cloche.policy.meter import Meter
 from cloche.sandbox.attempts import AsyncAttempt
 from cloche.sandbox.sandbox import AsyncSandbox
+from cloche.service.charges import Account
 from cloche.service.commands import SandboxCommands
 from cloche.service.event_log import EventLog
 from cloche.service.events import LoggedEvent, Notice, OfCommand, OfRun, OutputPiece
+from cloche.service.retention import Retention
 from cloche.service.workspaces.save import WorkspaceSaver
 
+LISTINGS = 2  # of folders at once: each may take megabytes until it is sent
 FOLLOWED_S = 60.0  # the feed gets output while a client follows it, and for this long afterwards
 MAX_FEED = 4 << 20  # characters of recent events in a sandbox
+MAX_FEED_EVENT = 1 << 20  # characters of one of them
 
 
 class LiveSandbox:
     """A living sandbox with its record, its feed of events, its commands and its saved files."""
 
-    def __init__(self, box: AsyncSandbox, record: SandboxRecord, idle_timeout: float, meter: Meter) -> None:
-        self.box, self.record, self.idle_timeout, self.meter = box, record, idle_timeout, meter
+    def __init__(
+        self, box: AsyncSandbox, record: SandboxRecord, idle_timeout: float, account: Account, retention: Retention
+    ) -> None:
+        self.box, self.record, self.idle_timeout, self.account = box, record, idle_timeout, account
+        self.retention = retention
         self.id, self.owner = record.id, record.owner
-        self.feed = EventLog(MAX_FEED)
+        self.feed = EventLog(MAX_FEED, space=retention.live)
         self.commands = SandboxCommands(self)
+        self.listing = asyncio.Semaphore(LISTINGS)
         self.attempts: dict[str, AsyncAttempt] = {}
         self.pauses = False  # pause instead of ending when the time is up
         self.time_left_s = 0.0  # when it was paused
@@ -44,6 +53,10 @@ class LiveSandbox:
         self._followers = 0
         self._cpu_seen = 0.0
         self._measured = 0.0  # when the CPU time was last read
+        self._workers: Counter[Account] = Counter()  # the keys with runs or commands in it
+        self._cpu_charged = 0.0
+        self.is_cpu_counted: bool | None = None  # by its wall; None: not known yet
+        self.overdraft_s = 0.0  # CPU time that was charged to its own key when that key had none left
         self.gone = asyncio.Event()
         self.inspection: asyncio.Task[None] | None = None
 
@@ -64,6 +77,55 @@ class LiveSandbox:
     def end_use(self) -> None:
         self._uses -= 1
         self._idle_since = monotonic()
+
+    # --- CPU time
+
+    async def charge(self) -> None:
+        """Charge what the wall has counted since the last time, whatever used it.
+
+        The keys that have work running share it.  When there is none, the key that made the sandbox pays.
+        """
+        try:
+            counted = await on_this_host(self.box).cpu_time()
+        except ClocheError:
+            return  # it could not be built
+        if counted is None:
+            self.is_cpu_counted = bool(self.is_cpu_counted)
+            return
+        self.is_cpu_counted = True
+        used, self._cpu_charged = max(0.0, counted - self._cpu_charged), max(counted, self._cpu_charged)
+        if used:
+            payers = list(self._workers) or [self.account]
+            if self.account in payers:
+                is_spent = self.account.meter.is_cpu_spent
+                self.overdraft_s = self.overdraft_s + used / len(payers) if is_spent else 0.0
+            for payer in payers:
+                payer.charge(used / len(payers))
+
+    async def begin_work(self, account: Account) -> None:
+        """Let a key pay for the sandbox from now on.  `end_work` must follow."""
+        if account is not self.account:
+            await self.charge()  # the others pay for what came before
+        self._workers[account] += 1
+
+    async def settle(self, account: Account) -> None:
+        """Charge a key's work that ends now, if it matters that the key pays for it and pays at once.
+
+        Most keys have no such limit and pay a second later, so that their runs do not wait for the wall.
+        """
+        if account is not self.account or account.meter.limits_cpu:
+            await self.charge()
+
+    def end_work(self, account: Account) -> None:
+        self._workers[account] -= 1
+        if not self._workers[account]:
+            del self._workers[account]
+
+    def payers(self) -> set[Account]:
+        """The keys that pay for the sandbox."""
+        return {self.account, *self._workers}
+
+    # --- files and events
 
     async def save(self) -> None:
         """Save the files of a persistent sandbox.  Call it before a change is acknowledged: a crash may follow."""
@@ -101,11 +163,18 @@ class LiveSandbox:
         self.publish(Notice(kind, fields))
 
     def publish(self, event: LoggedEvent, size: int = 0) -> None:
-        """Add an event to the feed; output only while a client follows, or did until lately."""
+        """Add an event to the feed; output only while a client follows, or did until lately.
+
+        A large event leaves only a notice: the feed must not keep the results of runs that the server has forgotten.
+        """
         if isinstance(event, (OfRun, OfCommand)) and isinstance(event.event, OutputPiece):
             is_followed = self._followers or monotonic() < self._followed + FOLLOWED_S
             if not is_followed or not event.event.whole:
                 return
+        if size > MAX_FEED_EVENT and isinstance(event, OfRun):
+            event, size = Notice(event.kind, {"run_id": event.run_id, "cut": True}), 0
+        elif size > MAX_FEED_EVENT and isinstance(event, OfCommand):
+            event, size = Notice(event.kind, {"command_id": event.command_id, "cut": True}), 0
         self.feed.add(event, size)
 
     async def is_idle(self) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_bytes
-from time import time
 from typing import TYPE_CHECKING
 
+from cloche.clock import steady
 from cloche.errors import Gone, Refused
 from cloche.policy.caller import ANYBODY, Caller
 from cloche.policy.refusals import Busy, Ended
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cloche.model.files import Port
     from cloche.policy.keys import Keyring
     from cloche.policy.meter import Meter
+    from cloche.policy.readers import Readers
     from cloche.sandbox.ports import AsyncConnection
     from cloche.sandbox.sandbox import AsyncSandbox
     from cloche.service.lifecycle import Lifecycle
@@ -36,7 +37,7 @@ class NotListening(Gone):
 
 
 class MeteredConnection:
-    """A connection to a server inside a sandbox.  Its bytes count for the caller's day."""
+    """A connection to a server inside a sandbox.  Its bytes count for the caller's day, and end with it."""
 
     def __init__(self, connection: AsyncConnection, meter: Meter) -> None:
         self._connection, self._meter = connection, meter
@@ -44,12 +45,12 @@ class MeteredConnection:
     async def receive(self) -> bytes:
         """The next bytes; none at the end."""
         data = await self._connection.receive()
-        self._meter.use(byte_count=len(data))
+        self._meter.move(len(data))
         return data
 
     async def send(self, data: bytes) -> None:
         """Send all of it, as fast as the server reads."""
-        self._meter.use(byte_count=len(data))
+        self._meter.move(len(data))
         await self._connection.send(data)
 
     async def send_eof(self) -> None:
@@ -84,14 +85,14 @@ class Grant:
     def is_valid(self) -> bool:
         """A grant ends with its time, with its sandbox, and with the key that it was made with."""
         is_revoked = self.caller != ANYBODY and self._keyring.holder(self.caller.key_id) is None
-        return not _has_ended(self._live) and time() < self.expires and not is_revoked
+        return not _has_ended(self._live) and steady() < self.expires and not is_revoked
 
 
 class Ports:
     """Lists ports, connects to them, and grants visitors access to them."""
 
-    def __init__(self, lifecycle: Lifecycle, keyring: Keyring) -> None:
-        self._lifecycle, self._keyring = lifecycle, keyring
+    def __init__(self, lifecycle: Lifecycle, keyring: Keyring, readers: Readers) -> None:
+        self._lifecycle, self._keyring, self._readers = lifecycle, keyring, readers
         self._grants: dict[str, Grant] = {}
         self._open: Counter[str] = Counter()  # connections, by sandbox
 
@@ -126,11 +127,13 @@ class Ports:
             )
         meter = self._keyring.meter(caller)
         meter.check_day()
+        reader = self._readers.enter(caller.key_id)
         self._open[sandbox] += 1
         try:
             async with live.used() as box, await _connected(live, box, port) as connection:
                 yield MeteredConnection(connection, meter)
         finally:
+            reader.leave()
             self._open[sandbox] -= 1
             if not self._open[sandbox]:
                 del self._open[sandbox]
@@ -143,7 +146,7 @@ class Ports:
         if sum(grant.sandbox == sandbox for grant in self._grants.values()) >= MAX_GRANTS:
             raise Refused(f"This sandbox has {MAX_GRANTS} addresses already.", hint="Use one of them.")
         token = b32encode(token_bytes(_TOKEN_BYTES)).decode().lower()
-        until = None if ttl is None else time() + ttl
+        until = None if ttl is None else steady() + ttl
         grant = self._grants[token] = Grant(token, caller, port, until, live, self._keyring)
         return grant
 

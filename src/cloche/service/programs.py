@@ -7,17 +7,20 @@ from typing import Any
 
 from cloche.configuration import Configuration
 from cloche.engine.place import AsyncHostPlace
+from cloche.engine.sandbox import AsyncHostSandbox
+from cloche.io.tasks import off_loop
 from cloche.model.events import Event
 from cloche.model.files import Mount
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.isolation import check_isolation
 from cloche.policy.limits import limits_for
-from cloche.policy.mounts import allowed_mounts
+from cloche.policy.mounts import MountPolicy
 from cloche.sandbox.checks import checked_mounts
 from cloche.sandbox.one_shot import checked_job, execute
 from cloche.sandbox.processes import AsyncProcess
-from cloche.service.runs import Run, Runs
+from cloche.service.run import Run
+from cloche.service.runs import Runs
 from cloche.service.verbs import verb
 from cloche.walls import registry
 
@@ -25,10 +28,10 @@ from cloche.walls import registry
 class Programs:
     """Runs programs in fresh sandboxes."""
 
-    def __init__(self, configuration: Configuration, runs: Runs) -> None:
-        self._configuration, self._runs = configuration, runs
+    def __init__(self, configuration: Configuration, mounts: MountPolicy, runs: Runs) -> None:
+        self._configuration, self._mounts, self._runs = configuration, mounts, runs
 
-    @verb("run")
+    @verb("run", starts="program")
     async def run(
         self,
         caller: Caller,
@@ -53,24 +56,30 @@ class Programs:
         """
         allowed = limits_for({} if limits is None else limits, self._configuration)
         check_isolation(isolation)
-        job = checked_job(
-            code,
-            allowed,
-            language=language,
-            entry=entry,
-            stdin=stdin,
-            args=args,
-            env=env,
-            files=files,
-            check=check,
-            mounts=allowed_mounts(checked_mounts(mounts), self._configuration.mounts),
-            is_interactive=interactive,
+        folders = self._mounts.check(checked_mounts(mounts))
+        size = len(code or "") + sum(map(len, (files or {}).values()))
+        # To choose the language and the entry takes long for a long text.
+        job = await off_loop(
+            size,
+            lambda: checked_job(
+                code,
+                allowed,
+                language=language,
+                entry=entry,
+                stdin=stdin,
+                args=args,
+                env=env,
+                files=files,
+                check=check,
+                mounts=folders,
+                is_interactive=interactive,
+            ),
         )
         place = AsyncHostPlace(wall=registry.wall(isolation))
 
         async def work(run: Run) -> Result:
-            def started(process: AsyncProcess, _let_go: object) -> None:
-                run.stop = process.kill
+            def started(process: AsyncProcess, box: AsyncHostSandbox) -> None:
+                run.stop, run.measure = process.kill, box.cpu_time
                 if interactive:
                     run.control = process
 
@@ -78,7 +87,10 @@ class Programs:
                 run.publish(event)
                 await run.log.keep_pace()
 
-            return await execute(place, job, started, publish if listened else None)
+            result = await execute(place, job, started, publish if listened else None)
+            if run.measure is not None:
+                run.cpu_counted = await run.measure() or 0.0
+            return result
 
         text, language = job.program.code or "", job.program.language or ""
         moved = len(text) + len(stdin or b"") + sum(len(data) for _, data in job.files)

@@ -7,18 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 
+from cloche.clock import steady
 from cloche.configuration import Configuration
-from cloche.errors import InvalidRun
+from cloche.errors import InvalidRun, Refused
 from cloche.model.files import Mount
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Usage
 from cloche.policy import lifetimes, limits
+from cloche.policy.amounts import check_amount
 from cloche.policy.caller import ANYBODY, Caller
 from cloche.policy.isolation import check_isolation
 from cloche.policy.keys import Keyring
-from cloche.policy.mounts import allowed_mounts
+from cloche.policy.mounts import MountPolicy
 from cloche.sandbox.checkpoints import MAX_CHECKPOINTS
 from cloche.sandbox.checks import checked_mounts
 from cloche.sandbox.sandbox import AsyncSandbox
@@ -27,7 +29,7 @@ from cloche.service.events import ToolRequested
 from cloche.service.identity import new_id
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.live import LiveSandbox, SandboxView
-from cloche.service.runs import current
+from cloche.service.run import current
 from cloche.service.snapshots import Snapshots
 from cloche.service.verbs import verb
 from cloche.service.workspaces.save import WorkspaceSaver
@@ -35,7 +37,7 @@ from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
 from cloche.store.store import Store
 
-_MAX_REMEMBERED = 10_000  # idempotency keys
+_MAX_REMEMBERED = 1000  # idempotency keys of one caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,18 @@ class NewSandbox:
     snapshot: str | None = None  # whose files to begin with
 
 
+class Repetition(NamedTuple):
+    """How a request says that it may be a repetition: its idempotency key, and a digest of all that it asks for."""
+
+    key: str
+    digest: str
+
+
+class _Remembered(NamedTuple):
+    digest: str
+    made: asyncio.Future[str]  # the sandbox's id; empty if it could not be created
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
     """A sandbox, living or ended."""
@@ -74,6 +88,7 @@ class Sandboxes:
     def __init__(
         self,
         configuration: Configuration,
+        mounts: MountPolicy,
         store: Store,
         journal: Journal,
         keyring: Keyring,
@@ -81,48 +96,54 @@ class Sandboxes:
         workspaces: Workspaces,
         snapshots: Snapshots,
     ) -> None:
-        self._configuration, self._store, self._journal = configuration, store, journal
+        self._configuration, self._mounts = configuration, mounts
+        self._store, self._journal = store, journal
         self._keyring, self._lifecycle = keyring, lifecycle
         self._workspaces, self._snapshots = workspaces, snapshots
-        self._made: dict[tuple[str, str], asyncio.Future[str]] = {}  # by owner and idempotency key
+        self._made: dict[str, dict[str, _Remembered]] = {}  # by the caller's key and the idempotency key
 
     # --- making
 
     @verb("run")
-    async def create(self, caller: Caller, request: NewSandbox, idempotency_key: str | None = None) -> SandboxInfo:
-        """Make a sandbox.  A repeated request with the same idempotency key gets the same sandbox."""
-        if idempotency_key is None:
+    async def create(self, caller: Caller, request: NewSandbox, repetition: Repetition | None = None) -> SandboxInfo:
+        """Make a sandbox.  A repeated request gets the same sandbox; another request with its key is refused."""
+        if repetition is None:
             return await self._create(caller, request)
-        place = (caller.owner, idempotency_key)
-        while place in self._made:
-            made = await asyncio.shield(self._made[place])
-            if made:
-                return await self.info(caller, made)
+        remembered = self._made.setdefault(caller.key_id, {})
+        while (before := remembered.get(repetition.key)) is not None:
+            if before.digest != repetition.digest:
+                raise Refused(
+                    "This Idempotency-Key was used before, for a different request.",
+                    hint="Send the same request again, or use a new key for a new request.",
+                )
+            if identity := await asyncio.shield(before.made):
+                return await self.info(caller, identity)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._made[place] = future
-        while len(self._made) > _MAX_REMEMBERED:
-            self._made.pop(next(iter(self._made)))
+        remembered[repetition.key] = _Remembered(repetition.digest, future)
+        while len(remembered) > _MAX_REMEMBERED:
+            remembered.pop(next(iter(remembered)))
         try:
             info = await self._create(caller, request)
         except BaseException:
-            self._made.pop(place, None)
+            remembered.pop(repetition.key, None)
             future.set_result("")
             raise
         future.set_result(info.record.id)
         return info
 
     async def _create(self, caller: Caller, request: NewSandbox) -> SandboxInfo:
-        settings, now = self._configuration, time()
+        settings, now, begun = self._configuration, time(), steady()
         ttl = lifetimes.ttl_for(request.ttl, settings)
         idle_timeout = lifetimes.idle_timeout_for(request.idle_timeout, settings)
         metadata = _checked_metadata(request.metadata)
         identity = new_id("sbx", now)
         box = self._box(request, identity)
-        self._lifecycle.reserve()
-        meter = self._keyring.meter(caller)
-        record, saver, counted = None, None, False
+        account = self._lifecycle.charges.account(caller)
+        self._lifecycle.reserve(account.meter.sandboxes)
+        record, saver, live, counted = None, None, None, False
         try:
-            meter.begin_sandbox()
+            account.meter.check_day()
+            account.meter.begin_sandbox()
             counted = True
             saver = await self._workspace_saver(caller, box, identity, request)
             record = SandboxRecord(
@@ -134,11 +155,11 @@ class Sandboxes:
                 wall=box.wall,
                 limits=box.limits.as_dict(),
                 metadata=metadata,
-                expires=now + ttl,
+                expires=begun + ttl,
                 persistent=saver is not None,
                 workspace=None if saver is None else saver.workspace.id,
             )
-            live = LiveSandbox(box, record, idle_timeout, meter)
+            live = LiveSandbox(box, record, idle_timeout, account, self._lifecycle.retention)
             live.pauses = request.pauses
             self._journal.note(record)
             await box.open()
@@ -150,8 +171,10 @@ class Sandboxes:
         except BaseException:
             self._lifecycle.give_up()
             if counted:
-                meter.end_sandbox()
+                account.meter.end_sandbox()
             await box.close()
+            if live is not None:
+                await live.charge()
             if record is not None:
                 self._lifecycle.note(replace(record, state="ended", ended=time(), reason="it could not be started"))
             if saver is not None:
@@ -169,7 +192,7 @@ class Sandboxes:
         return AsyncSandbox(
             **bounded.by_name(),
             env={**request.env, **({} if request.env_for is None else request.env_for(identity))},
-            mounts=allowed_mounts(checked_mounts(request.mounts), self._configuration.mounts),
+            mounts=self._mounts.check(checked_mounts(request.mounts)),
             tools={name: _remote_tool(name) for name in request.tools},
             undo=request.undo,
             checkpoints=request.checkpoints,
@@ -205,6 +228,7 @@ class Sandboxes:
         self, caller: Caller, state: str | None, metadata: Mapping[str, str], limit: int, after: str | None
     ) -> tuple[Sequence[SandboxInfo], str | None]:
         """A page of sandboxes, newest first, and where the next page begins."""
+        check_amount("filters", len(metadata))
         await self._journal.flush()
         found, following = await self._store.sandboxes(
             caller.owner, state=state, metadata=metadata, limit=limit, after=after
@@ -247,7 +271,7 @@ class Sandboxes:
         if "metadata" in changes:
             record = replace(record, metadata=_checked_metadata(changes["metadata"]))
         if "ttl" in changes:
-            record = replace(record, expires=time() + lifetimes.longest_unless("ttl", changes["ttl"], settings))
+            record = replace(record, expires=steady() + lifetimes.longest_unless("ttl", changes["ttl"], settings))
         if "idle_timeout" in changes:
             live.idle_timeout = lifetimes.longest_unless("idle_timeout", changes["idle_timeout"], settings)
         live.record = record
@@ -269,6 +293,8 @@ class Sandboxes:
         """Let a paused sandbox continue, for the time that was left or for `ttl`.  A running one is fine."""
         live = await self._lifecycle.find(caller, identity, paused=True)
         if live.box.paused:
+            for account in (self._lifecycle.charges.account(caller), live.account):
+                account.meter.check_day()
             await self._lifecycle.resume(live, ttl)
 
     @verb("run")
@@ -299,8 +325,9 @@ def _info(live: LiveSandbox) -> SandboxInfo:
 def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     """A few short texts by short names."""
     given = metadata or {}
-    if not isinstance(given, Mapping) or len(given) > 50:
-        raise InvalidRun("metadata is an object of at most 50 texts.")
+    if not isinstance(given, Mapping):
+        raise InvalidRun("metadata is an object of texts.")
+    check_amount("metadata", len(given))
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str) or not 0 < len(name) <= 100 or len(value) > 1000:
             raise InvalidRun("metadata is an object of texts: names up to 100 characters, values up to 1,000.")

@@ -9,20 +9,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
+from cloche.clock import steady
 from cloche.configuration import Configuration
-from cloche.errors import ClocheError, Misconfigured
+from cloche.errors import ClocheError
 from cloche.model.records import audit_of
 from cloche.policy.keys import Keyring
+from cloche.policy.mounts import MountPolicy
+from cloche.policy.readers import Readers
 from cloche.sandbox.one_shot import run
 from cloche.service.admission import Admission
+from cloche.service.allocator import keep_trimmed
 from cloche.service.attempts import Attempts
 from cloche.service.audit import Audit
+from cloche.service.charges import Charges
 from cloche.service.commands import Commands
+from cloche.service.data_folder import DataFolder
 from cloche.service.files import Files
 from cloche.service.keys import Keys
 from cloche.service.lifecycle import Lifecycle
+from cloche.service.metering import Metering
 from cloche.service.ports import Ports
 from cloche.service.programs import Programs
+from cloche.service.retention import Retention
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
 from cloche.service.sessions import Sessions
@@ -46,27 +54,45 @@ class Service:
     def __init__(self, configuration: Configuration, store: Store) -> None:
         self.configuration, self._store = configuration, store
         folder = Path(configuration.data_dir)
+        self._folder = DataFolder(folder)
         self._journal = Journal(folder / "journal", store)
-        self.keyring = Keyring(store)
+        self.keyring = Keyring(store, now=steady)
+        self.readers = Readers(configuration.readers_per_key, configuration.readers_per_sandbox)
         self.admission = Admission(
-            configuration.runs_at_once, configuration.queue, configuration.queue_wait, configuration.memory_reserve
+            configuration.runs_at_once,
+            configuration.queue,
+            configuration.queue_wait,
+            configuration.memory_reserve,
+            keys=self._key_count,
         )
         self.audit = Audit(store, self._journal)
         self.keys = Keys(self.keyring, self.audit)
-        self.runs = Runs(store, self._journal, self.admission, self.keyring)
-        self.programs = Programs(configuration, self.runs)
+        self._charges = Charges(self._journal, self.keyring)
+        self.runs = Runs(store, self._journal, self.admission, self._charges, Retention())
+        mounts = MountPolicy(configuration.mounts, folder)
+        self.programs = Programs(configuration, mounts, self.runs)
         self.workspaces = Workspaces(folder / "workspaces")
-        self._lifecycle = Lifecycle(configuration, store, self._journal, self.audit, self.runs, self.workspaces)
+        self._lifecycle = Lifecycle(
+            configuration,
+            store,
+            self._journal,
+            self.audit,
+            self._charges,
+            self.runs,
+            self.workspaces,
+            self._key_count,
+        )
+        self._metering = Metering(self._lifecycle, self.runs, self._charges, self.audit)
         self.snapshots = Snapshots(folder / "snapshots", self._lifecycle)
         self.sandboxes = Sandboxes(
-            configuration, store, self._journal, self.keyring, self._lifecycle, self.workspaces, self.snapshots
+            configuration, mounts, store, self._journal, self.keyring, self._lifecycle, self.workspaces, self.snapshots
         )
         self.sessions = Sessions(configuration, self._lifecycle, self.runs)
         self.attempts = Attempts(configuration, self._lifecycle, self.runs)
         self.commands = Commands(configuration, self._lifecycle, self.runs)
         self.files = Files(self._lifecycle, self.keyring)
-        self.ports = Ports(self._lifecycle, self.keyring)
-        self.usage = UsageReports(store, self._journal, self._lifecycle)
+        self.ports = Ports(self._lifecycle, self.keyring, self.readers)
+        self.usage = UsageReports(store, self._journal, self._lifecycle, self._metering)
         self.shares = Shares(folder / "shares", configuration, self.audit)
         self.started = time()
         self.stopping = False
@@ -78,13 +104,7 @@ class Service:
     async def open(cls, configuration: Configuration) -> Service:
         """Open the data directory and continue where the last server stopped."""
         folder = Path(configuration.data_dir)
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as problem:
-            raise Misconfigured(
-                f"The data directory {folder} cannot be created: {problem.strerror}.",
-                hint="Let the server's user write there, or choose another directory: --data-dir or CLOCHE_DATA_DIR.",
-            ) from None
+        await DataFolder(folder).open()
         store = await Store.open(configuration.database_url or f"sqlite:///{folder / 'cloche.db'}")
         service = cls(configuration, store)
         try:
@@ -100,7 +120,8 @@ class Service:
             await store.close()
             raise
         service._lifecycle.start()
-        service._tasks = [asyncio.create_task(service._keep()), asyncio.create_task(service._try_out())]
+        parts = (service._keep(), service._try_out(), service._metering.watch(), keep_trimmed())
+        service._tasks = [asyncio.create_task(work) for work in parts]
         return service
 
     def refuse_new(self) -> None:
@@ -111,8 +132,13 @@ class Service:
     async def check_ready(self) -> None:
         """Raise the reason why the server cannot do its work, if there is one."""
         await self._store.ping()
+        await self._folder.check_room()
         if self._trouble is not None:
             raise self._trouble
+
+    def _key_count(self) -> int | None:
+        """How many keys share this server; None if it requires none."""
+        return self.keyring.count() if self.configuration.auth else None
 
     def sandbox_count(self) -> int:
         """How many sandboxes are alive, of all owners."""
@@ -123,6 +149,7 @@ class Service:
         self.refuse_new()
         await self.runs.stop(FINISH_S)
         await self._lifecycle.stop()
+        self._charges.record()
 
     async def close(self) -> None:
         """Drain, and record everything."""

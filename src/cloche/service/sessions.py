@@ -14,7 +14,8 @@ from cloche.model.result import Result
 from cloche.policy import limits
 from cloche.policy.caller import Caller
 from cloche.service import comparison
-from cloche.service.runs import Run, Runs
+from cloche.service.run import Run
+from cloche.service.runs import Runs
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Sessions:
     def __init__(self, configuration: Configuration, lifecycle: Lifecycle, runs: Runs) -> None:
         self._configuration, self._lifecycle, self._runs = configuration, lifecycle, runs
 
-    @verb("run")
+    @verb("run", starts="cell")
     async def run(
         self,
         caller: Caller,
@@ -122,17 +123,17 @@ class Sessions:
         live = await self._lifecycle.find(caller, sandbox)
         await live.box.interrupt(context)
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def restart(self, caller: Caller, sandbox: str, context: str | None = None) -> None:
         """End the kernel of one context, or of all: variables are lost, files stay."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(caller, sandbox, "session.restart", context=context)
         async with live.used() as box:
             await box.restart(context)
         live.happened("restart", {"context": context})
 
     # --- contexts
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def create_context(
         self,
         caller: Caller,
@@ -144,7 +145,7 @@ class Sessions:
         make_folder: bool = False,
     ) -> ContextInfo:
         """Make a context without variables.  With `make_folder`, its working directory is made where it is missing."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(caller, sandbox, "session.create_context", language=language)
         async with live.used() as box:
             if make_folder and cwd is not None:
                 try:
@@ -178,10 +179,10 @@ class Sessions:
 
     # --- undo
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def checkpoint(self, caller: Caller, sandbox: str, name: str = "") -> CheckpointInfo:
         """Remember variables and files as they are now."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(caller, sandbox, "session.checkpoint")
         async with live.used() as box:
             taken = await box.checkpoint(name)
         live.happened("checkpoint", {"checkpoint": taken.id, "name": taken.name})
@@ -199,16 +200,16 @@ class Sessions:
         async with live.used() as box:
             await box.checkpoints.remove(checkpoint)
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def restore(self, caller: Caller, sandbox: str, checkpoint: str) -> Restored:
         """Bring variables and files back to a checkpoint."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(caller, sandbox, "session.restore", checkpoint=checkpoint)
         async with live.used() as box:
             restored = await box.restore(checkpoint)
         live.happened("restore", {"checkpoint": checkpoint})
         return restored
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def fork(
         self,
         caller: Caller,
@@ -219,16 +220,18 @@ class Sessions:
         context: str | None = None,
     ) -> ContextInfo:
         """Make a context that continues from a checkpoint's variables, or from the live ones."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(
+            caller, sandbox, "session.fork", checkpoint=checkpoint, context=context
+        )
         async with live.used() as box:
             branch = await box.branch(checkpoint, files=files, context=context)
         live.happened("fork", {"context": branch.id})
         return _context(branch)
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def undo(self, caller: Caller, sandbox: str) -> Restored:
         """Go back to before the last run, in a sandbox that was made with `undo`."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(caller, sandbox, "session.undo")
         async with live.used() as box:
             restored = await box.undo()
         live.happened("undo", {})
@@ -240,12 +243,12 @@ class Sessions:
         live = await self._lifecycle.find(caller, sandbox)
         return live.box.history()
 
-    @verb("run")
+    @verb("run", starts="kernel")
     async def compare(
         self, caller: Caller, sandbox: str, before: str | None, after: str | None, context: str | None
     ) -> dict[str, Any]:
         """Which variables and files differ between two checkpoints; None is the present."""
-        live = await self._lifecycle.find(caller, sandbox)
+        live = await self._lifecycle.find_for_work(caller, sandbox, "session.compare", context=context)
         async with live.used() as box:
             return await comparison.compare(box, before, after, context)
 

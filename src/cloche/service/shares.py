@@ -15,6 +15,7 @@ from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from time import time
 
+from cloche.clock import earlier
 from cloche.configuration import Configuration
 from cloche.errors import Gone, InvalidRun, Refused
 from cloche.policy.caller import Caller
@@ -108,7 +109,7 @@ class Shares:
         raise Gone("There is no such share.", hint="GET /v1/shares lists your shares.")
 
     async def remove_old(self, age_s: float) -> None:
-        before = time() - age_s
+        before = earlier() - age_s
         for share in [one for one in self._by_token.values() if one.created < before]:
             await self._remove(share)
 

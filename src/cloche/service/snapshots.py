@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 from time import time
 
+from cloche.clock import earlier
 from cloche.errors import Gone, InvalidRun, Refused, SandboxFailed
 from cloche.policy.caller import Caller
 from cloche.sandbox.sandbox import AsyncSandbox
@@ -43,11 +44,12 @@ class Snapshots:
 
     def __init__(self, folder: Path, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
-        self._list = folder / "list"
+        self._folder, self._list = folder, folder / "list"
         self._workspaces = Workspaces(folder / "files")
         self._known: dict[str, Snapshot] = {}
 
     async def load(self) -> None:
+        await asyncio.to_thread(self._folder.mkdir, 0o700, True, True)
         await self._workspaces.load()
         for snapshot in await asyncio.to_thread(self._read):
             try:
@@ -117,7 +119,7 @@ class Snapshots:
         await self._write()
 
     async def remove_old(self, age_s: float) -> None:
-        before = time() - age_s
+        before = earlier() - age_s
         old = [known for known in self._known.values() if known.created < before]
         for snapshot in old:
             await self._remove(snapshot)

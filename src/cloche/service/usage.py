@@ -14,6 +14,7 @@ from cloche.store.store import Store
 
 if TYPE_CHECKING:
     from cloche.service.lifecycle import Lifecycle
+    from cloche.service.metering import Metering
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,13 @@ class OwnerUsage:
 class UsageReports:
     """Reads what was used from the store."""
 
-    def __init__(self, store: Store, journal: Journal, lifecycle: Lifecycle) -> None:
-        self._store, self._journal, self._lifecycle = store, journal, lifecycle
+    def __init__(self, store: Store, journal: Journal, lifecycle: Lifecycle, metering: Metering) -> None:
+        self._store, self._journal, self._lifecycle, self._metering = store, journal, lifecycle, metering
 
     @verb("read")
     async def of_owner(self, caller: Caller, days: int) -> OwnerUsage:
         """What the caller's owner has used on each of the last days."""
+        await self._metering.charge_owner(caller.owner)
         await self._journal.flush()
         used = await self._store.usage_by_day(caller.owner, days)
         return OwnerUsage(caller.owner, len(self._lifecycle.owned_by(caller.owner)), used)

@@ -18,15 +18,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 VERBS: dict[str, str] = {}  # the scope of each verb, by its name: "files.read"
+STARTS: dict[str, str] = {}  # the kind of process that a verb starts for its caller, by the verb's name
 
 
 def verb(
-    scope: str,
+    scope: str, starts: str = ""
 ) -> Callable[[Callable[Concatenate[Verbs, Caller, P], R]], Callable[Concatenate[Verbs, Caller, P], R]]:
-    """Declare a method as a verb that needs a scope."""
+    """Declare a method as a verb that needs a scope.
+
+    A verb that starts processes also declares their kind.  It refuses a caller who has used up the limits of the day,
+    and it writes an entry in the audit log.  The CPU time is charged with the sandbox (live.py), or with the run.
+    """
 
     def declare(method: Callable[Concatenate[Verbs, Caller, P], R]) -> Callable[Concatenate[Verbs, Caller, P], R]:
-        VERBS[f"{method.__module__.rpartition('.')[2]}.{method.__name__}"] = scope
+        name = f"{method.__module__.rpartition('.')[2]}.{method.__name__}"
+        VERBS[name] = scope
+        if starts:
+            STARTS[name] = starts
 
         @wraps(method)
         def checked(self: Verbs, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ from cloche.json_text import json_to_keep
 
 _CONNECT_S = 10.0
 _STATEMENT_S = 60.0  # longer than any statement of ours takes, so it only catches a server that vanished silently
+REQUEST_S = 10.0  # how long a request waits for a database that has stopped answering
 _BUSY_S = 10.0  # how long SQLite waits for another writer
 _FORMS = "Use sqlite:///path/to/file, or postgresql://user:password@host/database."
 _DRIVERS = {
@@ -68,19 +70,19 @@ class Database:
         return f"the PostgreSQL database {self.url.database or ''} at {place}"
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """Open a connection for queries."""
+    async def reading(self, within_s: float = REQUEST_S) -> AsyncIterator[AsyncConnection]:
+        """Open a connection for queries, which have to be answered in time."""
         try:
-            async with self._reader.connect() as connection:
+            async with asyncio.timeout(within_s), self._reader.connect() as connection:
                 yield connection
         except _FAILURES as problem:
             raise self._translated(problem) from problem
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
+    async def writing(self, within_s: float | None = None) -> AsyncIterator[AsyncConnection]:
         """Open a transaction, which is committed at the end of the block and rolled back by an exception."""
         try:
-            async with self.engine.begin() as connection:
+            async with asyncio.timeout(within_s), self.engine.begin() as connection:
                 yield connection
         except (*_FAILURES, *_UNFIT) as problem:
             raise self._translated(problem) from problem
@@ -90,11 +92,12 @@ class Database:
 
     def _translated(self, problem: BaseException) -> ClocheError:
         if _is_unfit(problem):
-            return Unstorable(f"{self.name} rejected the data: {self.reason(problem)}.")
-        return DatabaseAway(
-            f"{self.name} does not answer: {self.reason(problem)}.",
-            hint="The server keeps trying. Wait a moment, then try again.",
-        )
+            found: ClocheError = Unstorable("The database rejected the data.")
+        else:
+            hint = "The server keeps trying. Wait a moment, then try again."
+            found = DatabaseAway("The database does not answer.", hint)
+        found.details = f"{self.name}: {self.reason(problem)}."
+        return found
 
     def reason(self, problem: BaseException) -> str:
         """Return the message of an exception, on one line and without our password."""

@@ -30,6 +30,7 @@ MAX_BYTES = 2 << 30  # the most that may wait for a database that does not answe
 FLUSH_S = 30.0  # how long the database may take for everything, at the start and at the end
 REQUEST_FLUSH_S = 10.0  # the same while a request waits for it
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+AWAY_FLUSH_S = _LONGEST_PAUSE_S + 1  # the same when the database did not answer the last time: one more attempt
 
 _log = logging.getLogger("cloche.store")
 
@@ -110,7 +111,8 @@ class Journal:
         self._hurry.set()
         self._more.set()
         try:
-            async with asyncio.timeout(REQUEST_FLUSH_S if timeout is None else timeout):
+            usual = AWAY_FLUSH_S if self.is_away else REQUEST_FLUSH_S
+            async with asyncio.timeout(usual if timeout is None else timeout):
                 await arrived
         except TimeoutError:
             raise Late(

@@ -121,7 +121,9 @@ class Unrecorded(Unavailable):
 
 
 def _refused(path: Path, problem: OSError) -> Unrecorded:
-    why = "the disk is full" if problem.errno in _FULL else problem.strerror
-    return Unrecorded(
-        f"The journal in {path.parent} cannot be written: {why}.", hint="Free some space there, then try again."
+    why = "its disk is full" if problem.errno in _FULL else "its journal cannot be written"
+    found = Unrecorded(
+        f"The server cannot record what happens: {why}.", hint="Try again when the operator has mended it."
     )
+    found.details = f"The journal in {path.parent} cannot be written: {problem.strerror}."
+    return found

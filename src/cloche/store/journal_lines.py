@@ -10,10 +10,15 @@ from operator import attrgetter
 from typing import Any, get_args
 
 from cloche.json_text import json_to_keep
-from cloche.model.records import AuditRecord, Fact, RunRecord, SandboxRecord
+from cloche.model.records import AuditRecord, ChargeRecord, Fact, RunRecord, SandboxRecord
 from cloche.store.upserts import NAMES
 
-_KINDS: dict[str, type[Fact]] = {"run": RunRecord, "sandbox": SandboxRecord, "audit": AuditRecord}
+_KINDS: dict[str, type[Fact]] = {
+    "run": RunRecord,
+    "sandbox": SandboxRecord,
+    "charge": ChargeRecord,
+    "audit": AuditRecord,
+}
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 _VALUES = {kind: attrgetter(*NAMES[kind]) for kind in get_args(Fact)}
 _decode = json.JSONDecoder().decode

@@ -29,7 +29,8 @@ async def trim(database: Database, upserts: Upserts, max_runs: int, max_audit: i
         while await _remove_some(database, upserts, table, time, and_(old, may_go)):
             pass
     async with database.writing() as connection:
-        await connection.execute(delete(past).where(past.c.hour < int((before - _USAGE_S) // HOUR_S)))
+        for table in (past, tables.charges):
+            await connection.execute(delete(table).where(table.c.hour < int((before - _USAGE_S) // HOUR_S)))
 
 
 async def _old(database: Database, table: Table, time: Any, most: int, before: float) -> ColumnElement[bool]:
@@ -62,7 +63,7 @@ async def _remove_some(
 async def _remember_usage(connection: AsyncConnection, upserts: Upserts, names: Any) -> None:
     runs, past = tables.runs, tables.past_usage
     used = (
-        select(runs.c.owner, runs.c.hour, func.count(), func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
+        select(runs.c.owner, runs.c.hour, func.count(), func.sum(tables.own_cpu_time), func.sum(runs.c.bytes_moved))
         .where(runs.c.id.in_(names))
         .group_by(runs.c.owner, runs.c.hour)
     )

@@ -7,18 +7,28 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Select, Table, delete, func, literal_column, null, select, update
+from sqlalchemy import Column, Select, Table, delete, func, literal, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from cloche.model.records import AuditRecord, Fact, KeyRecord, RunRecord, SandboxRecord, UsageTotal, audit_of
+from cloche.model.records import (
+    AuditRecord,
+    ChargeRecord,
+    Fact,
+    KeyRecord,
+    RunRecord,
+    SandboxRecord,
+    UsageTotal,
+    audit_of,
+)
 from cloche.store import tables
-from cloche.store.database import Database
+from cloche.store.database import REQUEST_S, Database
 from cloche.store.migrate import migrate
 from cloche.store.pagination import cursor, page
 from cloche.store.retention import trim
-from cloche.store.upserts import ALIVE, HOUR_S, NAMES, RUNNING, Upserts, label, row, settled
+from cloche.store.upserts import ALIVE, HOUR_S, NAMES, RUNNING, Upserts, label, row, run_rows, settled
 
 _DAY_S = 24 * HOUR_S
+_PING_S = 3.0
 Record = TypeVar("Record", SandboxRecord, RunRecord, AuditRecord)
 
 
@@ -58,7 +68,7 @@ class Store:
 
     async def put_key(self, record: KeyRecord) -> None:
         """Add or change a key."""
-        async with self._database.writing() as connection:
+        async with self._database.writing(REQUEST_S) as connection:
             await connection.execute(self._upserts.key, row(record))
 
     # Sandboxes
@@ -117,12 +127,12 @@ class Store:
         return await self._page(RunRecord, query, table.c.started, table.c.id, limit, after)
 
     async def usage(self, owner: str, since: float) -> UsageTotal:
-        """Return what the owner's runs used that began since then."""
+        """Return what the owner's runs used that began since then, and the owner's sandboxes."""
         runs = await self._used(owner, since)
         return _total(runs.values())
 
     async def usage_by_day(self, owner: str, days: int) -> dict[str, UsageTotal]:
-        """Return what the owner's runs used on each of the last days (UTC, "2026-01-31"), up to today."""
+        """Return what the owner's runs and sandboxes used on each of the last days (UTC, "2026-01-31"), up to today."""
         today = int(time.time() // _DAY_S)
         first = today - days + 1
         hours = await self._used(owner, first * _DAY_S)
@@ -135,19 +145,29 @@ class Store:
         }
 
     async def usage_by_key(self, since: float) -> dict[str, tuple[float, int]]:
-        """Return CPU time and bytes of the runs that began since then, by key."""
-        runs = tables.runs
-        query = (
-            select(runs.c.key, func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
+        """Return the CPU time and the bytes of each key: of its runs that began since then, and of its sandboxes."""
+        runs, charges = tables.runs, tables.charges
+        of_runs = (
+            select(runs.c.key, func.sum(tables.own_cpu_time), func.sum(runs.c.bytes_moved))
             .where(runs.c.started >= since)
             .group_by(runs.c.key)
         )
+        of_sandboxes = (
+            select(charges.c.key, func.sum(charges.c.cpu_time), literal(0))
+            .where(charges.c.hour >= int(since // HOUR_S))
+            .group_by(charges.c.key)
+        )
+        used: dict[str, tuple[float, int]] = {}
         async with self._database.reading() as connection:
-            return {key: (float(cpu), int(moved)) for key, cpu, moved in await connection.execute(query)}
+            for query in (of_runs, of_sandboxes):
+                for key, cpu, moved in await connection.execute(query):
+                    before = used.get(key, (0.0, 0))
+                    used[key] = before[0] + float(cpu), before[1] + int(moved)
+        return used
 
     async def ping(self) -> None:
         """Raise if the database does not answer."""
-        async with self._database.reading() as connection:
+        async with self._database.reading(_PING_S) as connection:
             await connection.execute(select(1))
 
     # The audit log
@@ -167,23 +187,26 @@ class Store:
         """Store all these facts, or none.  Facts may be repeated; an outcome that is stored does not change."""
         runs: list[RunRecord] = []
         sandboxes: dict[str, list[SandboxRecord]] = {}
+        charges: dict[str, ChargeRecord] = {}
         audit: list[dict[str, Any]] = []
         for fact in facts:
             if isinstance(fact, RunRecord):
                 runs.append(fact)
-                if fact.ended is not None:
-                    audit.append(row(audit_of(fact)))
             elif isinstance(fact, SandboxRecord):
                 sandboxes.setdefault(fact.id, []).append(fact)
+            elif isinstance(fact, ChargeRecord):
+                charges[fact.id] = max(fact, charges.get(fact.id, fact), key=lambda charge: charge.cpu_time)
             else:
                 audit.append(row(fact))
         begun, ended = settled(runs)
+        audit += [row(audit_of(fact)) for fact in (*begun.values(), *ended.values())]
         changes = [row(fact) for name in sorted(sandboxes) for fact in sandboxes[name]]
         async with self._database.writing() as connection:
             for statement, rows in (
-                (self._upserts.run_started, begun),
-                (self._upserts.run_ended, ended),
+                (self._upserts.run_started, run_rows(begun)),
+                (self._upserts.run_ended, run_rows(ended)),
                 (self._upserts.sandbox, changes),
+                (self._upserts.charge, [row(charges[name]) for name in sorted(charges)]),
                 (self._upserts.audit, sorted(audit, key=lambda row: str(row["id"]))),
             ):
                 if rows:
@@ -232,18 +255,21 @@ class Store:
 
     async def _used(self, owner: str, since: float) -> dict[int, UsageTotal]:
         """Return usage by hour since the epoch."""
-        runs, past = tables.runs, tables.past_usage
+        runs, past, charges = tables.runs, tables.past_usage, tables.charges
         kept = (
-            select(runs.c.hour, func.count(), func.sum(runs.c.cpu_time), func.sum(runs.c.bytes_moved))
+            select(runs.c.hour, func.count(), func.sum(tables.own_cpu_time), func.sum(runs.c.bytes_moved))
             .where(runs.c.owner == owner, runs.c.started >= since)
             .group_by(runs.c.hour)
         )
         removed = select(past.c.hour, past.c.runs, past.c.cpu_time, past.c.bytes_moved).where(
             past.c.owner == owner, past.c.hour >= int(since // HOUR_S)
         )
+        of_sandboxes = select(charges.c.hour, literal(0), charges.c.cpu_time, literal(0)).where(
+            charges.c.owner == owner, charges.c.hour >= int(since // HOUR_S)
+        )
         hours: dict[int, list[UsageTotal]] = {}
         async with self._database.reading() as connection:
-            for query in (kept, removed):
+            for query in (kept, removed, of_sandboxes):
                 for hour, count, cpu_time, moved in await connection.execute(query):
                     hours.setdefault(hour, []).append(UsageTotal(int(count), float(cpu_time), int(moved)))
         return {hour: _total(used) for hour, used in hours.items()}

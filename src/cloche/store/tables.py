@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    case,
     text,
 )
 
@@ -128,6 +129,9 @@ runs = Table(
     Index("runs_running", "id", sqlite_where=text("state = 'running'"), postgresql_where=text("state = 'running'")),
 )
 
+# The CPU time to sum: a run in a sandbox that lives on is charged with the sandbox.
+own_cpu_time = case((runs.c.sandbox.is_(None), runs.c.cpu_time), else_=0.0)
+
 # The usage of runs that `trim` has removed, so that the usage of a past day does not shrink.
 past_usage = Table(
     "past_usage",
@@ -139,6 +143,20 @@ past_usage = Table(
     Column("bytes_moved", BigInteger, nullable=False),
     PrimaryKeyConstraint("owner", "hour", name="past_usage_pk"),
     Index("past_usage_by_age", "hour"),
+)
+
+# The CPU time of sandboxes that live on between runs.  Of their runs, only the number and the bytes are summed.
+charges = Table(
+    "charges",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("key", Words, nullable=False),
+    Column("hour", Integer, nullable=False),
+    Column("cpu_time", Double, nullable=False),
+    PrimaryKeyConstraint("id", name="charges_pk"),
+    Index("charges_of_owner", "owner", "hour"),
+    Index("charges_by_age", "hour"),
 )
 
 audit = Table(

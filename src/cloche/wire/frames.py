@@ -23,6 +23,7 @@ MAX_PAYLOAD = 1 << 20
 MAX_OPERATIONS = 4096  # open at the same time in one sandbox
 CHUNK = 128 << 10  # bytes of bulk data in one frame
 WINDOW = 2 << 20  # bytes of bulk data in transit in one direction of one operation
+READ_WINDOW = 512 << 10  # the same for a file that is read and from a server inside: there may be many at once
 LEAST = 512  # the minimum cost of a frame from the agent, so that the window also bounds the number of frames
 
 # From the engine
@@ -63,7 +64,25 @@ def header(operation: int, kind: int, size: int) -> bytes:
 
 def encode_json(operation: int, kind: int, value: Any) -> bytes:
     """Encode a frame whose payload is JSON; file names that are not UTF-8 travel as lone surrogates."""
+    if (least := _characters(value)) > MAX_PAYLOAD:  # before it is encoded, which would take long
+        header(operation, kind, least)
     return encode(operation, kind, dumps(value).encode())
+
+
+def _characters(value: Any) -> int:
+    """Count the characters of a value's texts, down to those in its lists and objects."""
+    if type(value) is str:
+        return len(value)
+    parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+    count = 0
+    for part in parts:
+        if type(part) is str:
+            count += len(part)
+        elif type(part) in (list, tuple):
+            count += sum([len(one) for one in part if type(one) is str])
+        elif type(part) is dict:
+            count += sum([len(one) for one in part.values() if type(one) is str])
+    return count
 
 
 def decode_json(payload: bytes) -> dict[str, Any]:

@@ -169,6 +169,9 @@ AGENT_AT = {
     "setpriority": (0,),
     "ioprio_set": (1,),
 }
+LEASES_AND_NOTICES = (1024, 1026, 1039, 1040)  # F_SETLEASE, F_NOTIFY, F_GETDELEG, F_SETDELEG
+KNOWN_FILE_COMMANDS = [*range(12), 15, 16, 17, 36, 37, 38, 1025, *range(1027, 1039)]
+assert not set(KNOWN_FILE_COMMANDS) & set(LEASES_AND_NOTICES)
 
 # Every call that depends on its arguments: some that pass, some that do not.
 PASSING: list[tuple[str, tuple[int, ...]]] = [
@@ -184,6 +187,7 @@ PASSING: list[tuple[str, tuple[int, ...]]] = [
     ("setsockopt", (3, 6, 1)),
     ("setsockopt", (3, 1, 31)),
     *(("ioctl", (0, command)) for command in (0x5401, 0x5413, 0x5411, 0x541B, 0x5421, 0x80045430, 0x5441)),
+    *(("fcntl", (0, command)) for command in KNOWN_FILE_COMMANDS),
     *(("mknod", (0, kind | 0o644)) for kind in (0, 0x8000, 0x1000, 0xC000)),
     *(("mknodat", (0, 0, kind | 0o644)) for kind in (0, 0x8000, 0x1000, 0xC000)),
     *(("personality", (value,)) for value in (0, 8, 0x20000, 0x20008, 0xFFFFFFFF, -1)),
@@ -208,6 +212,8 @@ FAILING: list[tuple[str, tuple[int, ...]]] = [
     *(("socketpair", (family, 1, 0)) for family in (2, 10, 16, *OTHER_FAMILIES)),
     ("setsockopt", (3, 6, 31)),
     *(("ioctl", (0, command)) for command in (0x5412, 0x541C, 0x5423)),
+    *(("fcntl", (0, command)) for command in range(1100) if command not in KNOWN_FILE_COMMANDS),
+    *(("fcntl", (0, command)) for command in (0x400 | 1 << 31, 0xFFFFFFFF, 1 << 16)),
     *(("mknod", (0, kind | 0o644)) for kind in (0x2000, 0x6000, 0x4000, 0xA000, 0xF000)),
     *(("mknodat", (0, 0, kind | 0o644)) for kind in (0x2000, 0x6000, 0x4000, 0xA000, 0xF000)),
     *(("personality", (value,)) for value in (0x40000, 0x400000, 0x100000, 1, 6, 0x20001)),
@@ -234,6 +240,25 @@ def test_what_depends_on_arguments_is_decided_by_what_the_kernel_will_use_of_the
             disguised = tuple(a | h for a, h in zip(arguments, high, strict=True))
             verdict = decide(program, ARCHITECTURES[machine], numbers[name], disguised)[0]
             assert verdict == expected, (name, disguised)
+
+
+@MACHINES
+def test_where_nobody_counts_shared_memory_there_is_only_what_processes_map(machine):
+    numbers, arch = syscalls.numbers(machine), ARCHITECTURES[machine]
+    usual, counted = filter.program(machine), filter.program(machine, shared_memory=False)
+    assert decide(usual, arch, numbers["memfd_create"])[0] == ALLOW
+    assert decide(counted, arch, numbers["memfd_create"])[0] == ENOSYS
+    for size, expected in (
+        (0, ALLOW),
+        (56, ALLOW),
+        (16 << 10, ALLOW),
+        (16385, EPERM),
+        (1 << 30, EPERM),
+        (1 << 32, EPERM),
+    ):
+        assert decide(usual, arch, numbers["shmget"], (0, size))[0] == ALLOW
+        assert decide(counted, arch, numbers["shmget"], (0, size))[0] == expected
+        assert decide(counted, arch, numbers["shmget"], (0, size | 7 << 32))[0] == EPERM
 
 
 @MACHINES

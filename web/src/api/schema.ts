@@ -656,13 +656,13 @@ export interface SandboxChanges {
   metadata?: Record<string, string> | null;
 }
 
-/** A share; `path` is its link, relative to the server's address. */
+/** A share; `path` is its link, relative to the server's address, for keys that may share. */
 export interface ShareAnswer {
   id: string;
   title: string;
   created: number;
   bytes: number;
-  path: string;
+  path: string | null;
 }
 
 /** Code and output to share. */

@@ -10,6 +10,7 @@ import { TextView } from "../parts/output/TextView";
 import { isDark, setTheme } from "../state/app";
 import { bytes, seconds } from "../state/format";
 import { thawed } from "../state/frozen";
+import { visible } from "../state/names";
 import { Bell, Wordmark } from "../ui/Bell";
 import { IconButton } from "../ui/Button";
 import { classes } from "../ui/classes";
@@ -143,10 +144,10 @@ function Code({ path, text }: { path: string; text: string }) {
 
 function FileView({ file }: { file: SharedFile }) {
   return (
-    <section aria-label={file.path} className="pane">
+    <section aria-label={visible(file.path)} className="pane">
       <h2 className="flex h-9 items-center gap-2 border-b border-line px-4 font-mono text-xs font-medium">
         <Code2 size={14} className="text-ink-faint" aria-hidden="true" />
-        <span className="truncate">{file.path}</span>
+        <span className="truncate">{visible(file.path)}</span>
       </h2>
       <Code path={file.path} text={file.text} />
     </section>

@@ -21,7 +21,7 @@ interface Sharing {
 const nothing: Sharing = { isOpen: false, phase: "idle", made: null, all: null, problem: null };
 export const sharing = createStore<Sharing>(nothing);
 
-export const addressOf = (share: ShareAnswer): string => new URL(share.path, location.href).href;
+export const addressOf = (share: ShareAnswer): string => new URL(share.path ?? "", location.href).href;
 
 export function openSharing(): void {
   sharing.set({ ...nothing, isOpen: true });

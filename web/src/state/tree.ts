@@ -4,6 +4,7 @@ import * as api from "../api/cloche";
 import type { EntryAnswer } from "../api/schema";
 import { complain } from "./toasts";
 import { keep, recall } from "./kept";
+import { visible } from "./names";
 import { left, opened, theSandbox } from "./sandbox";
 import { createStore, Signal } from "./store";
 
@@ -29,7 +30,9 @@ export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf
 export const baseOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 export const join = (folder: string, name: string): string => (folder === "/" ? `/${name}` : `${folder}/${name}`);
 /** The path relative to `/sandbox`, for people. */
-export const shown = (path: string): string => (path.startsWith(`${ROOT}/`) ? path.slice(ROOT.length + 1) : path);
+export const shown = (path: string): string => visible(path.startsWith(`${ROOT}/`) ? path.slice(ROOT.length + 1) : path);
+/** The name of a file or folder, for people. */
+export const nameOf = (path: string): string => visible(baseOf(path));
 export const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);
 
 /** Folders first, then by name, numbers as people count. */

@@ -6,7 +6,7 @@ from __future__ import annotations
 from time import monotonic
 
 from cloche.blocking.engine.link import Lost, Operation
-from cloche.errors import FileMissing, FileProblem, SandboxFailed
+from cloche.errors import FileMissing, FileProblem, InvalidRun, SandboxFailed
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 ANSWER_S = 60.0  # time for an agent to answer; files are in memory, so an agent that takes longer is stuck
 
 
-def ask(box: HostSandbox, request: dict[str, Any]) -> Operation:
+def ask(box: HostSandbox, request: dict[str, Any], window: int = frames.WINDOW) -> Operation:
     """Send a request and return its operation, which the caller must close."""
-    operation = box.link.open()
+    operation = box.link.open(window)
     try:
-        box.begin(frames.encode_json(operation.number, frames.CALL, request))
+        try:
+            frame = frames.encode_json(operation.number, frames.CALL, request)
+        except ValueError:
+            raise InvalidRun("The request is too long.", hint="Shorten its texts.") from None
+        box.begin(frame)
     except BaseException:
         box.link.close(operation)
         raise

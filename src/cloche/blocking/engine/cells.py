@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from mimetypes import guess_type
+from os import cpu_count
 from time import monotonic
 
 from cloche.blocking.engine.link import NONSENSE, Lost
 from cloche.blocking.engine.processes import GRACE_S
-from cloche.blocking.io.tasks import Tasks
+from cloche.blocking.io.tasks import Tasks, off_loop
 from cloche.blocking.sandbox.tools import calling, refusal
-from cloche.engine.cell_displays import CellDisplays
+from cloche.engine.cell_displays import CellDisplays, read_message
 from cloche.engine.cell_output import CellOutput
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
@@ -32,6 +33,7 @@ MAX_CALLS = 1000  # calls of tools per cell
 MAX_CALLING = 8 << 20  # bytes of the calls that wait for their answers
 MAX_RECORDED = 32 << 20  # bytes of calls and answers in the result
 _NEGLECT_S = 0.5
+_MAX_CLAIM = 1 << 50  # of a number that a kernel sends
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
 _INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel if the code does not yield
 
@@ -145,6 +147,8 @@ class HostCell:
         return not self.over and (self.abandoned or (late and not self._attended))
 
     def _next_event(self) -> CellEvent | None:
+        if self._displays.message is not None and (shown := self._show()) is not None:
+            return shown  # an earlier call was cancelled while the message was read
         while self.result is None:
             try:
                 kind, payload = self._box.link.receive(self._operation, self._deadline)
@@ -163,7 +167,8 @@ class HostCell:
         if kind in _STREAMS:
             return self._print(_STREAMS[kind], payload)
         if kind == frames.DATA:
-            return self._displays.take(payload)
+            self._displays.add(payload)
+            return self._show()
         if kind == frames.EVENT:
             self._call(payload)
         elif kind == frames.CREDIT:
@@ -186,6 +191,14 @@ class HostCell:
             self.interrupt("output")
         self._output.keep(stream, allowed)
         return Output(stream, allowed) if allowed else None
+
+    def _show(self) -> CellEvent | None:
+        """Read the kernel's message if it is complete.  It stays where it is if this is cancelled."""
+        message = self._displays.message
+        if message is None:
+            return None
+        read = off_loop(len(message), lambda: read_message(message))
+        return self._displays.take(read)
 
     def _call(self, payload: bytes) -> None:
         """Answer a call of one of the owner's tools."""
@@ -279,7 +292,7 @@ class HostCell:
         facts = CellFacts(
             language=str(self._request.get("language")),
             status=str(kernel.get("status", "")),
-            code=int(end["code"] if end is not None and died else kernel.get("code") or 0),
+            code=int(end["code"] if end is not None and died else _claimed(kernel, "code", 255)),
             died=died,
             lost=problem is not None,
             why="timeout" if why == "overdue" else self._why or why,
@@ -296,15 +309,15 @@ class HostCell:
         else:
             self._box.see_later()  # asking the wall here would make every turn of a session slower
         error = judge_cell(facts, self._limits)
-        out, err = self._output.bytes("stdout"), self._output.bytes("stderr")
-        count = kernel.get("count")
+        out, stdout, err, stderr = off_loop(self._output.size, self._output.in_both_forms)
         self.result = Result(
-            stdout=out.decode(errors="replace"),
-            stderr=err.decode(errors="replace"),
+            stdout=stdout,
+            stderr=stderr,
             exit_code=facts.exit_code(error),
             duration=duration,
-            cpu_time=float(kernel.get("cpu") or 0.0),
-            memory_peak=int(kernel.get("peak") or 0),
+            # Not more than the duration allows, but more than this cell's: it may have waited for earlier processes.
+            cpu_time=_claimed(kernel, "cpu", (monotonic() - self._box.began) * (cpu_count() or 1)),
+            memory_peak=int(_claimed(kernel, "peak", _MAX_CLAIM)),
             error=error,
             truncated=self._output.cut or self._displays.cut,
             stdout_bytes=out,
@@ -313,7 +326,7 @@ class HostCell:
             results=tuple(self._displays.displays),
             logs=self._output.logs(),
             artifacts=_artifacts((end or {}).get("artifacts")),
-            execution_count=count if isinstance(count, int) else None,
+            execution_count=int(_claimed(kernel, "count", _MAX_CLAIM)) or None,
             tool_calls=tuple(self._calls),
             restarted=died or self.lost_before,
         )
@@ -344,6 +357,12 @@ class HostCell:
         error = Error(kind, message, hint)
         self.result = Result("", "", 127, monotonic() - self._begin, 0.0, 0, error, wall=self._box.wall)
         return Failed(error)
+
+
+def _claimed(kernel: dict[str, Any], name: str, highest: float) -> float:
+    """Return a number that the kernel sent, at most this large: the cell may have sent it itself."""
+    value: Any = kernel.get(name)
+    return float(min(max(value, 0), highest)) if type(value) in (int, float) and value == value else 0.0
 
 
 def _artifacts(files: Any) -> tuple[Artifact, ...]:

@@ -9,6 +9,7 @@ from time import monotonic
 from cloche.blocking.engine import agent_requests
 from cloche.blocking.engine.link import NONSENSE, Lost, Operation
 from cloche.blocking.engine.transfers import HostReader, HostWriter, entry
+from cloche.blocking.io.tasks import pause
 from cloche.model.files import Change, Entry, Listing
 from cloche.wire import frames
 
@@ -157,6 +158,7 @@ class HostWatcher:
                 fields = agent_requests.decoded(payload)
                 self._waiting.extend(_changes(fields.get("changes")))
                 is_all = bool(fields.get("all"))
+                pause(0)  # the next report may be here already, and others wait for the loop
             else:
                 self._open, is_all = False, True
         changes = [*self._waiting]

@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.blocking.engine.sandbox import HostSandbox
 
-MAX_TEXT = 1 << 20  # bytes of an entry, and of all other files together, that are read for its language
+MAX_TEXT = 1 << 20  # bytes of all other files together that are read for its language
+MAX_CODE = 256 << 10  # characters of an entry that its language looks at: some need a second for a million
 MAX_TEXTS = 200  # files that are read for its language
 _DEPTH = 6  # folders below the root whose files are part of a project
 
@@ -29,6 +30,9 @@ def project_of(
     """Return the project around an entry: the files that the caller names, or the files in the sandbox."""
     entry = entry if entry.startswith("/") else f"{HOME}/{entry}"
     folder = entry.rpartition("/")[0]
+    is_given = text is not None
+    if text is not None and len(text) > MAX_CODE:
+        text = None
     if snippet and files is None:
         own = frozenset((entry.rpartition("/")[2],))
         return Project(entry, text, folder, own, True, check, box.limits.cpu, box.limits.memory_bytes)
@@ -38,11 +42,12 @@ def project_of(
     else:
         known = {path if path.startswith("/") else f"{HOME}/{path}" for path in files}
         root = _nearest(language, folder, known)
-    if text is None and (box.files.stat(entry)).size <= MAX_TEXT:
+    if not is_given and (box.files.stat(entry)).size <= MAX_CODE:
         text = (box.files.read(entry)).decode("utf-8", "surrogateescape")
     inside = frozenset(path.removeprefix(f"{root}/") for path in known | {entry} if path.startswith(f"{root}/"))
-    known_texts = {} if text is None else {entry.removeprefix(f"{root}/"): text}  # code may not be in its file yet
-    texts = _texts(box, root, language, inside, known_texts)
+    own_name = entry.removeprefix(f"{root}/")
+    known_texts = {} if text is None else {own_name: text}  # code may not be in its file yet
+    texts = _texts(box, root, language, inside if text is not None else inside - {own_name}, known_texts)
     return Project(entry, text, root, inside, snippet, check, box.limits.cpu, box.limits.memory_bytes, texts)
 
 

@@ -31,7 +31,7 @@ class HostPorts:
 
     def connect(self, port: int) -> HostTunnel:
         """Connect to a server inside, and return the connection, which the caller must close."""
-        operation = agent_requests.ask(self._box, {"method": "connect", "port": port})
+        operation = agent_requests.ask(self._box, {"method": "connect", "port": port}, frames.READ_WINDOW)
         try:
             kind, _ = agent_requests.answer(self._box, operation, f"port {port}")
             if kind != frames.STARTED:

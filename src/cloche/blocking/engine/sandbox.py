@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from _weakref import ref
+from time import monotonic
 
 from cloche.blocking.engine.link import Link, Lost
 from cloche.blocking.io.tasks import Lock
@@ -44,6 +45,7 @@ class HostSandbox:
         self.limits = order.limits
         self._order, self.env, self._wall = order, env, wall
         self.wall = wall.name
+        self.began = monotonic()
         self._opening = Lock()
         self._hold: Hold | None = None
         self.link = Link()  # connected once the sandbox is created
@@ -161,7 +163,7 @@ class HostSandbox:
         return Usage(
             memory=spent.memory or 0,
             memory_peak=spent.memory_peak or 0,
-            cpu_time=spent.cpu_time or 0.0,
+            cpu_time=_cpu_time(spent) or 0.0,
             disk=disk["total"] - disk["free"],
             processes=max((spent.processes or 1) - 1, 0),
         )
@@ -210,6 +212,16 @@ class HostSandbox:
             return self._hold.end()
         return self._hold.usage()
 
+    def cpu_time(self) -> float | None:
+        """Return the CPU seconds that everything in the sandbox has used, as its wall counts them, also after its end.
+
+        The agent is not asked.  None where the wall does not count them, or was lost.
+        """
+        if self._hold is None:
+            return 0.0
+        spent = self._hold.usage()
+        return _cpu_time(spent)
+
     def end(self) -> None:
         """Let the wall kill the sandbox; its usage can still be read."""
         self.spent(final=True)
@@ -232,6 +244,10 @@ class HostSandbox:
         """Return the sandbox's limits, with other time limits where they are given."""
         limits = self.limits if timeout is None else self.limits.replace(timeout_s=timeout)
         return limits if build_timeout is None else limits.replace(build_timeout_s=build_timeout)
+
+
+def _cpu_time(spent: Spent) -> float | None:
+    return spent.cpu_estimate if spent.cpu_time is None else spent.cpu_time
 
 
 # An owner that drops a sandbox closes its leash, and that ends the sandbox.  A `__del__` cannot do this: a sandbox is

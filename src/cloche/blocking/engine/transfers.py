@@ -30,7 +30,7 @@ class HostReader:
     def begin(self) -> int:
         """Open the file and return its size."""
         if self._operation is None:
-            self._operation = agent_requests.ask(self._box, self._request)
+            self._operation = agent_requests.ask(self._box, self._request, frames.READ_WINDOW)
         _, payload = self._next(self._operation)
         try:
             return max(int(agent_requests.decoded(payload)["size"]), 0)

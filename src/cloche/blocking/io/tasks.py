@@ -77,6 +77,11 @@ def call_function(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
     return asyncio.run(awaited())
 
 
+def off_loop(_size: int, work: Callable[[], T], _large: int = 0) -> T:
+    """Do work; there is no loop that could serve others."""
+    return work()
+
+
 def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
     """Do these jobs side by side; their values."""
     from concurrent.futures import ThreadPoolExecutor

@@ -135,8 +135,8 @@ def execute(
 ) -> Result:
     """Carry out a job.
 
-    `started` is called with the process, so that the caller can kill it or write to it, and with a function that ends
-    the sandbox; `on_event` is awaited with each event.  With `waits`, the sandbox is removed when this returns.
+    `started` is called with the process, so that the caller can kill it or write to it, and with its sandbox;
+    `on_event` is awaited with each event.  With `waits`, the sandbox is removed when this returns.
     """
     is_watched = started is not None or on_event is not None
     if place.takes_whole_jobs and not is_watched:
@@ -150,7 +150,7 @@ def execute(
         whole = None if job.is_interactive else job.stdin
         process = Process(box.programs.start_program(job.program, whole))
         if started is not None:
-            started(process, box.let_go)
+            started(process, box)
         if job.is_interactive and job.stdin is not None:
             process.write(job.stdin)
         while (event := process.next_event()) is not None:

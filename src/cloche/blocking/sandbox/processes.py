@@ -137,6 +137,11 @@ class Process:
         """End the program without waiting, because its result is not wanted any more."""
         self._backend.give_up()
 
+    def _forget(self) -> None:
+        """Give up the result, which nobody wants any more."""
+        self._missed.clear()
+        self._backend.result = None
+
     def __iter__(self) -> Process:
         return self
 

@@ -176,6 +176,7 @@ def _spent(usage: dict[str, Any]) -> Spent:
         memory=usage.get("memory"),
         memory_peak=usage.get("memory_peak"),
         cpu_time=usage.get("cpu_s"),
+        cpu_estimate=usage.get("cpu_estimate_s"),
         processes=usage.get("processes"),
         oom_kills=usage.get("oom_kills") or 0,
         processes_refused=usage.get("processes_refused") or 0,

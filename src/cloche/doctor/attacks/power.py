@@ -128,6 +128,7 @@ attempt("another processor", os.sched_setaffinity, 1, {0})
 attempt_call("prlimit64", 1, 7, struct.pack("QQ", 4, 4), None, what="fewer descriptors")
 attempt_call("prlimit64", 1, 0, struct.pack("QQ", 1, 1), None, what="less processor time")
 attempt("chosen first when memory runs out", write_open, "/proc/1/oom_score_adj")
+attempt("chosen before this program", write_open, "/proc/self/oom_score_adj")
 """
 
 _AGENT_KILLED = """

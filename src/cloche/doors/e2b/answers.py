@@ -6,13 +6,24 @@ They bypass Starlette's response classes, since these requests are many and smal
 from __future__ import annotations
 
 import math
-from json import loads
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from cloche.doors.faults import for_client
 from cloche.doors.http.problems import RequestRefused
-from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
+from cloche.doors.json_input import joined, read_json
+from cloche.errors import (
+    ClocheError,
+    FileMissing,
+    FileProblem,
+    Gone,
+    InvalidRun,
+    Misconfigured,
+    Refused,
+    SandboxFailed,
+    Unavailable,
+)
 from cloche.json_text import to_json
 from cloche.policy.refusals import Busy, Forbidden, TooMany, Unauthorized
 
@@ -23,6 +34,9 @@ _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (Forbidden, 403),
     (TooMany, 429),
     (Busy, 503),
+    (Unavailable, 503),
+    (SandboxFailed, 503),
+    (Misconfigured, 503),
     (InvalidRun, 400),
     (FileMissing, 404),
     (FileProblem, 400),
@@ -51,6 +65,7 @@ class BrokenOff(Exception):
 
 def refusal(problem: ClocheError) -> Refusal:
     """Translate a problem to the status for which the clients have an exception."""
+    problem = for_client(problem)
     status = next((number for kind, number in _STATUS if isinstance(problem, kind)), 500)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if isinstance(problem, RequestRefused):
@@ -94,7 +109,7 @@ async def body(receive: Receive) -> bytes:
     while message["type"] == "http.request":
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
-            return b"".join(parts)
+            return await joined(parts)
         message = await receive()
     raise BrokenOff
 
@@ -103,8 +118,8 @@ async def json_body(receive: Receive) -> dict[str, Any]:
     """Receive a body that is a JSON object; an empty body is an empty object."""
     data = await body(receive)
     try:
-        fields = loads(data) if data else {}
-    except (ValueError, RecursionError):
+        fields = await read_json(data) if data else {}
+    except ValueError:
         raise Refusal(400, "The request is not JSON.") from None
     if not isinstance(fields, dict):
         raise Refusal(400, "The request is not a JSON object.")

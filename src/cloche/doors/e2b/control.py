@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
-from time import time
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from starlette.types import Receive, Scope, Send
 
+from cloche.clock import steady
 from cloche.doors.e2b.answers import Refusal, answer
 from cloche.doors.e2b.metrics import Measures
 from cloche.doors.e2b.network import checked_network
@@ -27,11 +27,13 @@ from cloche.doors.e2b.requests import (
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits, to_e2b
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates
+from cloche.doors.http.dependencies import digest_of
 from cloche.doors.routing.access import Access
 from cloche.errors import Gone, Refused
+from cloche.policy.amounts import check_amount
 from cloche.policy.caller import Caller
 from cloche.policy.limits import reduced
-from cloche.service.sandboxes import NewSandbox
+from cloche.service.sandboxes import NewSandbox, Repetition
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
 
@@ -39,6 +41,7 @@ TIMEOUT_S = 300.0  # default lifetime of a sandbox
 _VERSIONS = frozenset(("v2", "v3"))
 _FIXED = frozenset(("metrics", "aliases", "tags"))  # second segments of a path that are not names
 _MIB = 1 << 20
+_LONGEST_KEY = 255  # characters of an idempotency key, as at E2B
 # The limits of a sandbox, reduced to the operator's maximum; None stands for that maximum.
 _MACHINE = {"timeout": None, "memory": 1 << 30, "cpu": 2.0, "disk": 1 << 30, "processes": 256, "output": None}
 
@@ -124,6 +127,7 @@ class Control:
             template=self._templates.find(template) if snapshot is None else template,
             timeout_s=ttl,
             auto_resume=bool(resume.get("enabled")),
+            is_from_e2b=True,
             is_secured=body.get("secure") is not False,
             is_public=network.get("allowPublicTraffic") is not False,
             mask_host=str(network.get("maskRequestHost") or ""),
@@ -138,10 +142,16 @@ class Control:
             pauses=bool(body.get("autoPause")),
             snapshot=None if snapshot is None else snapshot.id,
         )
-        return Reply(201, self._made(request, await self._make(request, wanted, traits)))
+        repetition = None
+        if key := request.header(b"idempotency-key"):
+            if len(key) > _LONGEST_KEY:
+                raise Refusal(400, f"An Idempotency-Key has at most {_LONGEST_KEY} characters.")
+            repetition = Repetition(key, digest_of("POST", request.scope["path"], body))
+        return Reply(201, self._made(request, await self._make(request, wanted, traits, repetition)))
 
-    async def _make(self, request: ControlRequest, wanted: NewSandbox, traits: Traits) -> E2bSandbox:
-        key = request.header(b"idempotency-key")
+    async def _make(
+        self, request: ControlRequest, wanted: NewSandbox, traits: Traits, repetition: Repetition | None = None
+    ) -> E2bSandbox:
         env = {"HOME": HOME, **wanted.env, "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
         machine = replace(
             wanted,
@@ -150,10 +160,9 @@ class Control:
             env_for=lambda identity: {"E2B_SANDBOX_ID": to_e2b(identity)},
             idle_timeout=self._service.configuration.max_ttl,  # an unused E2B sandbox lives as long as a used one
         )
-        made = await self._service.sandboxes.create(request.caller, machine, f"e2b:{key}" if key else None)
-        is_new = not self._directory.knows(made.record.id)
+        made = await self._service.sandboxes.create(request.caller, machine, repetition)
         sandbox = await self._directory.find(request.caller, made.record.id)
-        if is_new:  # not a repeated request
+        if not sandbox.traits.is_from_e2b:  # not a repeated request
             sandbox.traits = traits
         return sandbox
 
@@ -167,7 +176,8 @@ class Control:
             pauses=source.view.pauses,
             snapshot=snapshot.id,
         )
-        return self._made(request, await self._make(request, wanted, replace(source.traits, timeout_s=ttl)))
+        traits = replace(source.traits, timeout_s=ttl, is_from_e2b=True)
+        return self._made(request, await self._make(request, wanted, traits))
 
     def _time_left(self, body: dict[str, Any]) -> float:
         ttl, most = seconds(body, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
@@ -195,6 +205,7 @@ class Control:
     async def _list(self, request: ControlRequest) -> Reply:
         query = request.query
         metadata = dict(parse_qsl(query.get("metadata", ""), keep_blank_values=True))
+        check_amount("filters", len(metadata))
         metadata = {unquote(name): unquote(value) for name, value in metadata.items()}
         states = set(filter(None, query.get("state", "").split(","))) or {"running", "paused"}
         template = query.get("template")
@@ -262,7 +273,7 @@ class Control:
                 await self._service.sandboxes.resume(request.caller, sandbox.view.id, ttl)
                 if body.get("memory") is False or sandbox.traits.forgets:
                     await sandbox.forget(request.caller)
-        if not was_paused and time() + ttl > sandbox.ends:
+        if not was_paused and steady() + ttl > sandbox.ends:
             await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": ttl})
         return Reply(201 if was_paused else 200, self._made(request, sandbox))
 
@@ -293,7 +304,7 @@ class Control:
     async def _refresh(self, request: ControlRequest) -> Reply:
         sandbox, body = await self._running(request), await request.body()
         ttl = self._time_left({"timeout": body.get("duration")})
-        if time() + ttl > sandbox.ends:
+        if steady() + ttl > sandbox.ends:
             await self._service.sandboxes.change(request.caller, sandbox.view.id, {"ttl": ttl})
         return Reply()
 

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from cloche.doors.e2b import envd
-from cloche.doors.e2b.answers import BrokenOff, Refusal, header, refusal, refuse
+from cloche.doors.e2b import envd, tokens
+from cloche.doors.e2b.answers import BrokenOff, Refusal, refusal, refuse
 from cloche.doors.e2b.control import Control
 from cloche.doors.e2b.interpreter import Interpreter
 from cloche.doors.e2b.requests import Route
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
+from cloche.doors.faults import unexpected
 from cloche.doors.gate.admission import RequestAdmission
 from cloche.doors.gate.declarations import Declared
 from cloche.doors.gate.identity import Identity
-from cloche.doors.http.problems import RequestRefused
 from cloche.doors.ports import PortDoor, PortTarget
 from cloche.doors.routing.access import UNKNOWN, Access, BodyKind
 from cloche.errors import ClocheError
 from cloche.policy.caller import SCOPES, Caller
 from cloche.service.service import Service
-
-log = logging.getLogger("cloche.e2b")
 
 ENVD, INTERPRETER = 49983, 49999
 # Port 0 stands for the server itself, which has its own host names.
@@ -36,8 +33,9 @@ _CONTROL = frozenset(
     ("sandboxes", "v2", "v3", "templates", "snapshots", "volumes", "volumecontent", "secrets", "teams")
 )
 _AGENT = frozenset(("process.Process", "filesystem.Filesystem", "files", "health"))
-_OURS = frozenset((b"e2b-sandbox-id", b"e2b-sandbox-port", b"e2b-traffic-access-token"))
-_IN_SANDBOX = Access("sandbox")  # for addresses in a sandbox that do not exist
+_OURS = frozenset((b"e2b-sandbox-id", b"e2b-sandbox-port", tokens.TRAFFIC_TOKEN))
+_NOWHERE = Access("sandbox")  # for addresses of envd that do not exist
+_NOWHERE_PUBLIC = Access("public")  # the same for the interpreter, whose addresses are no secret
 _SLASHES = re.compile("^/{2,}")
 
 
@@ -47,6 +45,11 @@ class E2bTarget(NamedTuple):
     sandbox: str = ""
     port: int = 0
     token: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether Cloche answers the request, and no server in the sandbox."""
+        return self.port in (ENVD, INTERPRETER)
 
 
 class E2bDoor:
@@ -95,7 +98,7 @@ class E2bDoor:
         for (method, *segments), found in self._interpreter.routes.items():
             path = "/".join(("", *(part or "{context}" for part in segments)))
             yield Declared(f"E2B, port {INTERPRETER}", method, path, found.access)
-        yield Declared("E2B, other ports", "any", "PORT-SANDBOX.localhost", Access("port", "stream"))
+        yield Declared("E2B, other ports", "any", "PORT-SANDBOX.localhost", Access("port", "stream", stream="port"))
 
     # --- answers
 
@@ -117,11 +120,11 @@ class E2bDoor:
             if begun:
                 return  # the client sees that the answer is incomplete
             found = problem if isinstance(problem, Refusal) else refusal(problem)
-        except Exception:
-            log.exception("a request of an E2B client failed with an unexpected exception")
+        except Exception as problem:
+            fault = unexpected(problem)
             if begun:
                 return
-            found = Refusal(500, "The server failed to answer this request; its log has the details.")
+            found = refusal(fault)
         else:
             return
         if scope["type"] == "http":
@@ -133,7 +136,7 @@ class E2bDoor:
         if visit.port:
             directory = self._directory
             sandbox = directory.with_token(visit.token) if visit.token else await directory.living(visit.sandbox)
-            if sandbox is None or not await self._control.wake(sandbox):
+            if sandbox is None:
                 raise _not_found(visit.sandbox)
             await self._reach(scope, receive, send, sandbox, visit.port)
             return
@@ -150,25 +153,41 @@ class E2bDoor:
         await self._control.answer(scope, body, send, caller, operation, name)
 
     async def _reach(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
+        """Check the token, and only then let the request wake the sandbox or count for its owner."""
         if port == ENVD:
-            if scope["type"] == "http":
-                scope["route"] = Route(f"e2b:{ENVD}")
-                await self._ask_envd(scope, receive, send, sandbox)
-            return
-        if sandbox.traffic_token is not None and header(scope, b"e2b-traffic-access-token") != sandbox.traffic_token:
-            raise Refusal(403, "Sandbox is secured with traffic access token. Token header is missing or wrong.")
-        if port == INTERPRETER and scope["type"] == "http":
-            scope["route"] = Route(f"e2b:{INTERPRETER}")
-            route, name = self._interpreter.find(scope)
-            body = self._admit(scope, receive, sandbox, _IN_SANDBOX if route is None else route.access)
-            await self._interpreter.answer(scope, body, send, sandbox, route, name)
-            return
-        await self._proxy(scope, receive, send, sandbox, port)
+            await self._ask_envd(scope, receive, send, sandbox)
+        elif port == INTERPRETER and scope["type"] == "http":
+            await self._ask_interpreter(scope, receive, send, sandbox)
+        else:
+            tokens.check_port(scope, sandbox)
+            await self._wake(sandbox)
+            await self._proxy(scope, receive, send, sandbox, port)
 
     async def _ask_envd(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+        if scope["type"] != "http":
+            raise Refusal(404, "There is no WebSocket at this address.")
+        scope["route"] = Route(f"e2b:{ENVD}")
         route = envd.find(scope)
-        body = self._admit(scope, receive, sandbox, _IN_SANDBOX if route is None else route.access)
-        await envd.envd(scope, body, send, sandbox, route)
+        access = _NOWHERE if route is None else route.access
+        tokens.check_agent(scope, sandbox, access, is_signed=route is not None and route.is_signed)
+        await self._wake(sandbox)
+        body = self._admit(scope, receive, sandbox, access)
+        with self._reading(scope, sandbox, access):
+            await envd.envd(scope, body, send, sandbox, route)
+
+    async def _ask_interpreter(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+        scope["route"] = Route(f"e2b:{INTERPRETER}")
+        route, name = self._interpreter.find(scope)
+        access = _NOWHERE_PUBLIC if route is None else route.access
+        tokens.check_interpreter(scope, sandbox, access)
+        await self._wake(sandbox)
+        body = self._admit(scope, receive, sandbox, access)
+        with self._reading(scope, sandbox, access):
+            await self._interpreter.answer(scope, body, send, sandbox, route, name)
+
+    async def _wake(self, sandbox: E2bSandbox) -> None:
+        if not await self._control.wake(sandbox):
+            raise _not_found(sandbox.id)
 
     async def _proxy(self, scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, port: int) -> None:
         """Pass the request on to a server in the sandbox."""
@@ -189,21 +208,12 @@ class E2bDoor:
 
     async def _signed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a signed address of a file; only its signature says which sandbox it belongs to."""
-        text: str = scope["query_string"].decode("latin-1")
-        query = parse_qs(text, keep_blank_values=True, errors="surrogateescape")
-
-        def value(name: str) -> str:
-            return query.get(name, [""])[0]
-
-        operation = "read" if scope["method"] in ("GET", "HEAD") else "write"
-        sandbox = self._directory.signed(
-            value("path"), operation, value("username"), value("signature_expiration"), value("signature")
-        )
-        if sandbox is None:
-            raise Refusal(401, "invalid signature")
-        if not await self._control.wake(sandbox):
-            raise _not_found(sandbox.id)
-        await self._ask_envd(scope, receive, send, sandbox)
+        query = tokens.signed_query(scope)
+        for sandbox in self._directory.there():
+            if tokens.has_signature(scope, sandbox, query):
+                await self._ask_envd(scope, receive, send, sandbox)
+                return
+        raise Refusal(401, "invalid signature")
 
     # --- admission
 
@@ -211,11 +221,25 @@ class E2bDoor:
         """Admit a request in the name of the key that made the sandbox, and limit the size of its body."""
         if access.scope in SCOPES:
             self._admit_key(scope, access)  # a route that declares no access
+        elif access.scope == "public":
+            pass
         elif sandbox.caller is None:
             raise Refusal(401, "The key that made this sandbox was revoked.")
         else:
             self._admission.admit(scope, sandbox.caller, "run")
         return self._bounded(scope, receive, access.body)
+
+    @contextmanager
+    def _reading(self, scope: Scope, sandbox: E2bSandbox, access: Access) -> Iterator[None]:
+        """Hold a place for the answer if it is a stream: in E2B's API, each address has one kind of answer."""
+        if access.stream == "none":
+            yield
+            return
+        reader = self._admission.enter(scope, sandbox.view.id, access.stream)
+        try:
+            yield
+        finally:
+            reader.leave()
 
     def _admit_key(self, scope: Scope, access: Access) -> Caller:
         caller = self._identity.by_header(Headers(scope=scope))
@@ -229,7 +253,7 @@ class E2bDoor:
         async def translated() -> Message:
             try:
                 return await bounded()
-            except RequestRefused as problem:
+            except ClocheError as problem:
                 # Not as a ClocheError, which envd would send inside an answer with the HTTP status 200.
                 raise refusal(problem) from None
 

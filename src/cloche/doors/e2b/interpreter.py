@@ -10,13 +10,13 @@ from urllib.parse import unquote
 from starlette.types import Receive, Scope, Send
 
 from cloche import languages
-from cloche.doors.e2b.answers import Refusal, answer, header, json_body, line, refusal
+from cloche.doors.e2b.answers import Refusal, answer, json_body, line, refusal
 from cloche.doors.e2b.results import ExecutionLines
 from cloche.doors.e2b.sandboxes import HOME, E2bSandbox
 from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.errors import ClocheError, Gone, InvalidRun
 from cloche.service.event_log import LogEntry
-from cloche.service.runs import Run
+from cloche.service.run import Run
 from cloche.service.service import Service
 from cloche.service.sessions import ContextInfo
 
@@ -51,12 +51,12 @@ class Interpreter:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.routes: dict[tuple[str, ...], InterpreterRoute] = {  # an empty segment stands for a context's name
-            ("POST", "execute"): InterpreterRoute(self._execute, Access("sandbox", "json")),
+            ("POST", "execute"): InterpreterRoute(self._execute, Access("sandbox", "json", stream="run")),
             ("GET", "health"): InterpreterRoute(self._health, Access("public")),
-            ("GET", "contexts"): InterpreterRoute(self._list, Access("sandbox")),
-            ("POST", "contexts"): InterpreterRoute(self._create, Access("sandbox", "json")),
-            ("POST", "contexts", "", "restart"): InterpreterRoute(self._restart, Access("sandbox", "none")),
-            ("DELETE", "contexts", ""): InterpreterRoute(self._remove, Access("sandbox", "none")),
+            ("GET", "contexts"): InterpreterRoute(self._list, Access("traffic")),
+            ("POST", "contexts"): InterpreterRoute(self._create, Access("traffic", "json")),
+            ("POST", "contexts", "", "restart"): InterpreterRoute(self._restart, Access("traffic", "none")),
+            ("DELETE", "contexts", ""): InterpreterRoute(self._remove, Access("traffic", "none")),
         }
 
     def find(self, scope: Scope) -> tuple[InterpreterRoute | None, str]:
@@ -106,9 +106,7 @@ class Interpreter:
         await answer(call.send, 200, {**_context_json(context), "cwd": cwd})
 
     async def _execute(self, call: InterpreterCall) -> None:
-        scope, receive, send, sandbox, _ = call
-        if sandbox.traits.is_secured and not sandbox.is_token(header(scope, b"x-access-token")):
-            raise Refusal(401, "To run code, send the sandbox's access token in the header X-Access-Token.")
+        _, receive, send, sandbox, _ = call
         request = await json_body(receive)
         code, context, language = request.get("code"), request.get("context_id"), request.get("language")
         if not isinstance(code, str):
@@ -155,10 +153,10 @@ async def _stream(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -
         async for batch in run.log.batches(0, _KEEPALIVE_S):
             if sandbox.is_over:
                 return  # without an end: the client then checks whether the sandbox is still there
-            body = lines.of(batch) if batch else line({"type": "keepalive"})
-            if lines.is_unfinished:
-                body += await _rest(run, lines, batch)
-            if body and not leaving.done():
+            for body in lines.of(batch) if batch else (line({"type": "keepalive"}),):
+                if body and not leaving.done():
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+            if lines.is_unfinished and (body := await _rest(run, lines, batch)) and not leaving.done():
                 await send({"type": "http.response.body", "body": body, "more_body": True})
     finally:
         leaving.cancel()
@@ -189,7 +187,7 @@ def _language(name: Any) -> str:
         language = None
     if language is None or language.kernel is None:
         known = ", ".join(each.name for each in languages.everything() if each.kernel is not None)
-        raise Refusal(500, f"The language {name!r:.100} is unknown; known languages: {known}.")
+        raise Refusal(400, f"The language {name!r:.100} is unknown; known languages: {known}.")
     return language.name
 
 

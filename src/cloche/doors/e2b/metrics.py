@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from math import ceil
-from time import time
 from typing import Any
 
+from cloche.clock import steady
 from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply, moment
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
 from cloche.doors.routing.access import Access
@@ -49,7 +49,7 @@ class Measures:
 
 
 async def _measure(sandbox: E2bSandbox, caller: Caller) -> None:
-    now, record = time(), sandbox.view.record
+    now, record = steady(), sandbox.view.record
     _, before, cpu_before = sandbox.measured[-1] if sandbox.measured else ({}, record.created, 0.0)
     if sandbox.view.paused or (sandbox.measured and now - before < _APART_S):
         return

@@ -17,6 +17,7 @@ from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.policy.caller import Caller
 
 _PAGE = 100
+_LONGEST_S = 10**12  # an integer of any length need not fit a float; the server's own bounds are far below
 _ID = re.compile(r"[a-z]+_?[0-9a-f]{47}")
 
 
@@ -112,6 +113,6 @@ def seconds(body: dict[str, Any], name: str, default: float) -> float:
     value = body.get(name)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LONGEST_S:
         raise Refusal(400, f"{name} is a number of seconds.")
     return float(value)

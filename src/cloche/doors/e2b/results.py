@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from cloche.doors.e2b.answers import line
+from cloche.doors.faults import for_client
+from cloche.doors.json_pieces import json_pieces
 from cloche.errors import ClocheError
+from cloche.json_text import to_json
 from cloche.model.events import Failed, Shown
 from cloche.model.kinds import kind_of
 from cloche.model.result import CHART, TABLE, Display, Error
-from cloche.service.event_log import LogEntry
+from cloche.service.event_log import PIECE, LogEntry
 from cloche.service.events import NoResult, OutputPiece
 
 # The field in which clients look for each form; other forms go into `extra`, under their MIME types.
@@ -29,7 +32,9 @@ _FIELDS = {
     CHART: "chart",
 }
 _PICTURES = ("png", "jpeg", "pdf")
+_LONG = 64 << 10  # characters of a line that are not kept until it is complete
 _PATIENCE = 4
+_LARGE = 2 << 20  # characters
 _AXES = ("x_label", "y_label", "x_unit", "y_unit")
 _SCALES = ("x_ticks", "x_tick_labels", "x_scale", "y_ticks", "y_tick_labels", "y_scale")
 
@@ -51,9 +56,19 @@ class ExecutionLines:
         self._waited += 1
         return self._waited <= _PATIENCE
 
-    def of(self, entries: Iterable[LogEntry]) -> bytes:
-        """Return the lines for some events, without an incomplete line of output at their end."""
-        return b"".join(map(self._lines, entries))
+    def of(self, entries: Iterable[LogEntry]) -> Iterator[bytes]:
+        """Return the lines for some events in pieces, without an incomplete line of output at their end."""
+        parts: list[bytes] = []
+        for entry in entries:
+            parts.append(self._lines(entry))
+            if isinstance(entry.event, Shown):
+                for piece in _display(entry):
+                    parts.append(piece.encode())
+                    if len(piece) >= PIECE // 2:
+                        yield b"".join(parts)
+                        parts = []
+                parts.append(b"\n")
+        yield b"".join(parts)
 
     def rest(self) -> bytes:
         """Return the incomplete line of output, and forget it."""
@@ -68,14 +83,24 @@ class ExecutionLines:
         if isinstance(event, OutputPiece):
             before = self.rest() if event.kind != self._stream else b""
             self._stream, self._text = event.kind, self._text + event.whole.decode(errors="replace")
-            return before + self.rest() if self._text.endswith("\n") else before
+            return before + self.rest() if self._text.endswith("\n") or len(self._text) > _LONG else before
         if isinstance(event, Shown):
-            return self.rest() + line(result(event.result))
+            return self.rest()  # `of` writes the display, which may be large
         if isinstance(event, Failed):
             return self.rest() + line(error(event.error))
         if isinstance(event, NoResult):
             return self.rest() + line(error(event.problem))
         return b""
+
+
+def _display(entry: LogEntry) -> Iterator[str]:
+    """The display of an event, at once unless it is very large."""
+    assert isinstance(entry.event, Shown)
+    fields = result(entry.event.result)
+    if entry.size > _LARGE:
+        yield from json_pieces(fields)
+    else:
+        yield to_json(fields)
 
 
 def result(shown: Display) -> dict[str, Any]:
@@ -133,5 +158,7 @@ def error(problem: Error | ClocheError) -> dict[str, Any]:
         traceback = problem.traceback or ""
         return {"type": "error", "name": problem.name, "value": problem.message, "traceback": traceback}
     kind = problem.kind if isinstance(problem, Error) else problem.code
+    if isinstance(problem, ClocheError):
+        problem = for_client(problem)
     value = f"{problem.message} {problem.hint}".strip()
     return {"type": "error", "name": kind_of(kind).e2b, "value": value, "traceback": value}

@@ -8,9 +8,9 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
-from time import time
 from typing import Any
 
+from cloche.clock import steady
 from cloche.errors import Gone
 from cloche.policy.caller import Caller
 from cloche.service.live import SandboxView
@@ -39,8 +39,9 @@ class Traits:
     timeout_s: float = 300.0  # as requested when the sandbox was created
     auto_resume: bool = False  # on the next request
     forgets: bool = False  # loses its memory when it is paused
+    is_from_e2b: bool = False  # it was created through E2B's API
     is_secured: bool = True  # running code requires the access token, which clients before version 2 do not send
-    is_public: bool = True  # everyone who knows its name may use its ports
+    is_public: bool = False  # everyone who knows its name may use its ports
     mask_host: str = ""  # the Host header that a server inside sees
     internet: bool | None = None
     network: dict[str, Any] = field(default_factory=dict)
@@ -76,17 +77,17 @@ class E2bSandbox:
 
     @property
     def traffic_token(self) -> str | None:
-        """The token that requests to the ports must carry, unless the ports are public."""
-        return None if self.traits.is_public else self._traffic_token
+        """The token that requests to ports or contexts must carry; None if the sandbox is open to everyone."""
+        return None if self.traits.is_public and not self.traits.is_secured else self._traffic_token
 
     @property
     def ends(self) -> float:
-        return self.view.record.expires or time()
+        return self.view.record.expires or steady()
 
     @property
     def is_over(self) -> bool:
         """Whether the sandbox has ended, or its time is up."""
-        return self.view.ended or time() >= self.ends
+        return self.view.ended or steady() >= self.ends
 
     @property
     def is_there(self) -> bool:
@@ -106,6 +107,10 @@ class E2bSandbox:
     def is_token(self, token: str) -> bool:
         """Return whether this is the access token.  It is void once the key was revoked."""
         return hmac.compare_digest(token.encode(), self.token.encode()) and self.caller is not None
+
+    def is_traffic_token(self, token: str) -> bool:
+        """Return whether this is the traffic token.  It is void once the key was revoked."""
+        return hmac.compare_digest(token.encode(), self._traffic_token.encode()) and self.caller is not None
 
     def signature(self, path: str, operation: str, user: str, expiration: str) -> str:
         """Return the signature for the signed address of a file; `operation` is "read" or "write"."""
@@ -135,10 +140,6 @@ class Directory:
             known = self._known[view.id] = E2bSandbox(self._service, view, token, traffic)
         return known
 
-    def knows(self, identity: str) -> bool:
-        """Return whether an E2B client has used this sandbox before."""
-        return identity in self._known
-
     async def living(self, name: str) -> E2bSandbox | None:
         """Find a sandbox by its name, whoever owns it: its token decides who may use it."""
         identity = from_e2b(name)
@@ -154,7 +155,7 @@ class Directory:
 
     def with_token(self, token: str) -> E2bSandbox | None:
         """Find a sandbox by its access token.  Only sandboxes that E2B clients know have given out a token."""
-        return next((sandbox for sandbox in self._there() if sandbox.is_token(token)), None)
+        return next((sandbox for sandbox in self.there() if sandbox.is_token(token)), None)
 
     async def find(self, caller: Caller, name: str) -> E2bSandbox:
         """Find a sandbox of the caller; raises Gone."""
@@ -171,15 +172,8 @@ class Directory:
         found = [self.of(view) for view in self._service.sandboxes.living(caller)]
         return [sandbox for sandbox in found if sandbox.is_there]
 
-    def signed(self, path: str, operation: str, user: str, expiration: str, signature: str) -> E2bSandbox | None:
-        """Find the sandbox of a signed address.  The address does not name it; only the signature identifies it."""
-        expected = signature.encode()
-        for sandbox in self._there():
-            if hmac.compare_digest(sandbox.signature(path, operation, user, expiration).encode(), expected):
-                return sandbox
-        return None
-
-    def _there(self) -> list[E2bSandbox]:
+    def there(self) -> list[E2bSandbox]:
+        """List the sandboxes of all owners that clients can find."""
         return [sandbox for sandbox in self._known.values() if sandbox.is_there]
 
     def _token(self, kind: str, identity: str) -> str:

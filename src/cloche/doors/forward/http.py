@@ -16,6 +16,7 @@ from cloche.service.ports import MeteredConnection
 
 ANSWER_S = 30.0  # for a server to begin its answer, once it has the request
 MAX_HEAD = 64 << 10  # bytes of an answer's headers
+_AT_ONCE = 50  # events of an answer that are read before others have their turn
 _LAST_STATUS = 599
 _WITHOUT_BODY = (204, 304)
 
@@ -31,6 +32,7 @@ class Exchange:
         self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
         self._late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._alarm: asyncio.TimerHandle | None = None
+        self._events = 0
         self._begun = False
 
     async def carry_out(self, target: bytes, headers: Headers) -> None:
@@ -165,6 +167,9 @@ class Exchange:
         return event
 
     async def _next(self) -> Any:
+        self._events += 1
+        if not self._events % _AT_ONCE:
+            await asyncio.sleep(0)  # a server may send a thousand events in one piece
         while (event := self._h11.next_event()) is h11.NEED_DATA:
             try:
                 data = await self._connection.receive()

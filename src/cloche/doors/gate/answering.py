@@ -31,6 +31,17 @@ PREFLIGHT = {
 _EXPOSED = "Cloche-Run, ETag, Content-Range, Content-Disposition, Retry-After, Mcp-Session-Id"
 
 
+class Sending:
+    """Wraps `send` and notes whether the answer has begun, or the WebSocket was accepted."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.begun = send, False
+
+    async def __call__(self, message: Message) -> None:
+        self.begun = True
+        await self._send(message)
+
+
 class Answering:
     """Wraps `send` for one request."""
 

@@ -1,4 +1,7 @@
-"""Bounds the body of a request, by the kind of body that its route declares (routing/access.py)."""
+"""Bounds the body of a request, by the kind of body that its route declares (routing/access.py).
+
+JSON is also bounded in the number of its values and in its depth, while it arrives (json_input.py).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
 from cloche.doors.http.problems import RequestRefused
+from cloche.doors.json_input import JsonMeter
 from cloche.doors.routing.access import BodyKind
 
 MAX_UNREAD = 16 << 10  # bytes that a client may send to a route that reads no body; some send an empty object
@@ -17,7 +21,7 @@ def bounded(
     """`receive`, which raises once the body is larger than its route takes; a declared size is checked at once."""
     if scope["type"] != "http" or kind == "stream":
         return receive
-    if kind != "encoded" and headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+    if kind != "encoded" and any(each.lower() not in ("", "identity") for each in headers.getlist("content-encoding")):
         raise RequestRefused(
             415, "invalid", "This server does not take compressed bodies.", "Send the body uncompressed."
         )
@@ -25,15 +29,19 @@ def bounded(
     declared = headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
+    meter = JsonMeter() if _is_json(kind, headers) else None
     received = 0
 
     async def receive_bounded() -> Message:
         nonlocal received
         message = await receive()
         if message["type"] == "http.request":
-            received += len(message.get("body", b""))
+            piece = message.get("body", b"")
+            received += len(piece)
             if received > limit:
                 raise _too_large(limit)
+            if meter is not None and piece:
+                meter.feed(piece)
         return message
 
     return receive_bounded
@@ -42,9 +50,16 @@ def bounded(
 def _limit(kind: BodyKind, headers: Headers, max_body: int, max_upload: int) -> int:
     if kind == "none":
         return min(MAX_UNREAD, max_body)
-    if kind == "json" or (kind == "input" and headers.get("content-type", "").startswith("application/json")):
-        return max_body
-    return max_upload
+    return max_body if kind == "envelopes" or _is_json(kind, headers) else max_upload
+
+
+def _is_json(kind: BodyKind, headers: Headers) -> bool:
+    return kind == "json" or (kind == "input" and is_json(headers))
+
+
+def is_json(headers: Headers) -> bool:
+    """Whether the request declares its body as JSON."""
+    return headers.get("content-type", "").lower().startswith("application/json")
 
 
 def _too_large(limit: int) -> RequestRefused:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
-from time import time
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
+
+from cloche.clock import steady
 
 COOKIE = "cloche_session"
 SESSION_S = 30 * 86400.0
@@ -23,7 +24,7 @@ class BrowserSessions:
     def begin(self, key_id: str, response: Response, *, secure: bool) -> None:
         """Open a session for this key and set its cookie."""
         token = token_urlsafe(32)
-        self._sessions[token] = (key_id, time() + SESSION_S)
+        self._sessions[token] = (key_id, steady() + SESSION_S)
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
         response.set_cookie(COOKIE, token, int(SESSION_S), path="/", secure=secure, httponly=True, samesite="strict")
@@ -31,7 +32,7 @@ class BrowserSessions:
     def key_id(self, headers: Headers) -> str:
         """The id of the key that the request's cookie stands for, or nothing."""
         key_id, until = self._sessions.get(_cookie(headers), ("", 0.0))
-        return key_id if time() < until else ""
+        return key_id if steady() < until else ""
 
 
 def _cookie(headers: Headers) -> str:

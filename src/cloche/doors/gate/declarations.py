@@ -22,8 +22,8 @@ class Declared(NamedTuple):
 
 PORT_HOSTS = (
     # Told apart by the name of the host, so they have no path of ours.
-    Declared("ports", "any", "TOKEN.localhost", Access("port", "stream")),
-    Declared("ports", "WebSocket", "TOKEN.localhost", Access("port")),
+    Declared("ports", "any", "TOKEN.localhost", Access("port", "stream", stream="port")),
+    Declared("ports", "WebSocket", "TOKEN.localhost", Access("port", stream="port")),
 )
 
 

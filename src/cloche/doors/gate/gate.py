@@ -13,8 +13,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cloche.doors import sharing
+from cloche.doors.faults import unexpected
 from cloche.doors.gate.admission import RequestAdmission
-from cloche.doors.gate.answering import PREFLIGHT, Answering
+from cloche.doors.gate.answering import PREFLIGHT, Answering, Sending
 from cloche.doors.gate.declarations import PORT_HOSTS, Declared, declarations
 from cloche.doors.gate.identity import Identity
 from cloche.doors.gate.origins import Origins, host_of
@@ -24,7 +25,9 @@ from cloche.doors.metrics import Metrics
 from cloche.doors.ports import PortDoor
 from cloche.doors.routing.access import UNKNOWN, Access
 from cloche.doors.routing.table import RouteTable
+from cloche.doors.visitors import show_key
 from cloche.errors import ClocheError
+from cloche.policy.readers import Reader
 from cloche.service.service import Service
 
 if TYPE_CHECKING:
@@ -47,12 +50,22 @@ class Gate:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        sent = Sending(send)
+        try:
+            await self._admit_and_answer(scope, receive, sent)
+        except Exception as problem:  # no door expected it
+            fault = unexpected(problem)
+            if not sent.begun:
+                await problem_response(fault)(scope, receive, sent)
+
+    async def _admit_and_answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         host, name = host_of(headers)
-        if name not in self._origins.names and await self._reach_by_host(scope, receive, send, name):
-            return
         answering = Answering(send, self._metrics, scope)
+        reader: Reader | None = None
         try:
+            if name not in self._origins.names and await self._reach_by_host(scope, receive, send, host, name):
+                return
             self._origins.check_host(name)
             visit = self._e2b.visit(scope)
             access = UNKNOWN if visit is not None else self._routes.resolve(scope)
@@ -72,20 +85,29 @@ class Gate:
                 return
             self._admit(scope, headers, access)
             bounded = self._admission.bounded(scope, headers, receive, access.body)
+            reader = self._admission.reader(
+                scope, headers, access
+            )  # last, because nothing fails between this and `leave`
         except ClocheError as problem:
             # A WebSocket that is refused before it is accepted gets an HTTP answer to its handshake.
             await problem_response(problem)(scope, receive, answering)
             return
-        await self._app(scope, bounded, answering)
+        try:
+            await self._app(scope, bounded, answering)
+        finally:
+            if reader is not None:
+                reader.leave()
 
     def declarations(self) -> list[Declared]:
         """Every route behind the gate."""
         return [*declarations(self._routes), *PORT_HOSTS, *self._e2b.declarations()]
 
-    async def _reach_by_host(self, scope: Scope, receive: Receive, send: Send, name: str) -> bool:
+    async def _reach_by_host(self, scope: Scope, receive: Receive, send: Send, host: str, name: str) -> bool:
         """Pass on a request whose host name stands for a port of a sandbox."""
         visit = self._e2b.visit_by_host(name, self._origins.names_with_ports)
         if visit is not None:
+            if visit.is_ours:  # a server in a sandbox decides itself which pages may use it
+                self._origins.check(scope, Headers(scope=scope), host, UNKNOWN)
             await self._e2b(scope, receive, send, visit)
             return True
         if token := self._origins.port_token(name):
@@ -95,11 +117,19 @@ class Gate:
 
     def _admit(self, scope: Scope, headers: Headers, access: Access) -> None:
         match access.scope:
-            case "public" | "port":
+            case "port":
                 pass  # a port's token is looked up by the route
+            case "public":
+                self._recognize(scope, headers)
             case "share":
+                self._recognize(scope, headers)
                 sharing.check(scope, headers, self._sharing)
             case "page":
                 self._admission.admit(scope, self._identity.caller(scope, headers), "read")
             case needed:
                 self._admission.admit(scope, self._identity.caller(scope, headers), needed)
+
+    def _recognize(self, scope: Scope, headers: Headers) -> None:
+        """A caller that shows a key where none is needed is no stranger: load balancers and clients ask for health."""
+        if ("authorization" in headers or "x-api-key" in headers) and (caller := self._identity.by_header(headers)):
+            show_key(scope, caller.key_id)

@@ -63,5 +63,5 @@ def build(service: Service, metrics: Metrics, ports: PortDoor, mcp: McpDoor) -> 
     ):
         part.operations.install(app)
     app.router.routes.extend((*websocket.routes, *terminal.routes, *live.routes, *ports_http.routes))
-    app.router.routes.append(ApplicationRoute(PATH, mcp, scope="run", body="json", name="mcp"))
+    app.router.routes.append(ApplicationRoute(PATH, mcp, scope="run", body="json", name="mcp", stream="reader"))
     return app

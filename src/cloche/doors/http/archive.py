@@ -10,13 +10,16 @@ import stat
 import tarfile
 import time
 import zipfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from asyncio import to_thread
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from posixpath import normpath, relpath
 
 from cloche.model.files import Entry
 
-Contents = Callable[[Entry], AsyncIterator[bytes]]  # reads a file of the folder
+# Opens a file of the folder; None if that is impossible.
+Contents = Callable[[Entry], Awaitable[AsyncIterator[bytes] | None]]
 
+_ZEROS = 64 << 10  # bytes that are written at a time in place of missing ones
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file
 
 
@@ -40,7 +43,7 @@ class _Outbox(io.RawIOBase):
 
 
 async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -> AsyncIterator[bytes]:
-    """A zip file of a folder.  Links are left out: a zip file has no good form for them."""
+    """A zip file of a folder, without the files that cannot be read, and without links: they have no good form."""
     outbox = _Outbox()
     with zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for entry in entries:
@@ -50,16 +53,19 @@ async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -
                 archive.writestr(info, b"")
             elif entry.kind == "file":
                 info.compress_type = zipfile.ZIP_DEFLATED
+                file = await contents(entry)
+                if file is None:
+                    continue
                 with archive.open(info, "w", force_zip64=entry.size > 1 << 30) as member:
-                    async for chunk in contents(entry):
-                        member.write(chunk)
+                    async for chunk in file:
+                        await to_thread(member.write, chunk)
                         yield outbox.take()
             yield outbox.take()
     yield outbox.take()
 
 
 async def tar(root: str, entries: Iterable[Entry], contents: Contents, *, compressed: bool) -> AsyncIterator[bytes]:
-    """A tar file of a folder."""
+    """A tar file of a folder, without the files that cannot be read."""
     outbox = _Outbox()
     mode = "w|gz" if compressed else "w|"
     with tarfile.open(fileobj=outbox, mode=mode, format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]
@@ -74,14 +80,21 @@ async def tar(root: str, entries: Iterable[Entry], contents: Contents, *, compre
                 info.size = entry.size
             else:
                 continue
-            archive.addfile(info)
-            if entry.kind == "file":
+            if entry.kind != "file":
+                archive.addfile(info)
+            elif (file := await contents(entry)) is not None:
+                archive.addfile(info)
                 left = entry.size  # as promised in the header, whatever became of the file since
-                async for chunk in contents(entry):
-                    archive.fileobj.write(chunk[:left])
+                async for chunk in file:
+                    await to_thread(archive.fileobj.write, chunk[:left])
                     left -= len(chunk[:left])
                     yield outbox.take()
-                archive.fileobj.write(bytes(left + -entry.size % tarfile.BLOCKSIZE))
+                # A file of many gigabytes takes no space if it is sparse, and the sandbox may shrink it at any time.
+                left += -entry.size % tarfile.BLOCKSIZE
+                while left:
+                    await to_thread(archive.fileobj.write, bytes(min(left, _ZEROS)))
+                    left -= min(left, _ZEROS)
+                    yield outbox.take()
                 archive.offset += entry.size + -entry.size % tarfile.BLOCKSIZE
             yield outbox.take()
     yield outbox.take()

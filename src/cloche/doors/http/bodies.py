@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from json import loads
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
 
+from cloche.doors.json_input import read_json
 from cloche.errors import InvalidRun
+from cloche.io.tasks import off_loop
 from cloche.model.files import Mount
 from cloche.model.isolation import ISOLATIONS
 from cloche.model.limits import BY_NAME, LIMITS
@@ -26,6 +36,32 @@ def _any_text(value: Any) -> Any:
 
 # File names need not be UTF-8: bytes that are not arrive as lone surrogates, which pydantic's own `str` refuses.
 Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
+
+
+def _by_name(value: Any) -> Any:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if not isinstance(one, str):
+                raise ValueError(f"{name[:100]!r} has to have a text as its value")
+    return value
+
+
+def _words(value: Any) -> Any:
+    if isinstance(value, list) and not all(isinstance(word, str) for word in value):
+        raise ValueError("Input should be a text, or a list of texts")
+    return value
+
+
+def _file_contents(value: Any) -> Any:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if not isinstance(one, str) and not (isinstance(one, dict) and isinstance(one.get("base64"), str)):
+                raise ValueError(f'{name[:100]!r} has to be a text, or {{"base64": a text}}')
+    return value
+
+
+# Objects are checked up to the first mistake: pydantic would describe all of them.
+Texts = Annotated[dict[str, str], BeforeValidator(_by_name)]
 
 
 ToolName = Annotated[str, Field(max_length=200)]
@@ -83,7 +119,7 @@ class LimitsBody(LimitFields):
 class WhereBody(LimitsBody):
     """The fields of every request that makes a sandbox."""
 
-    env: dict[str, str] | None = None
+    env: Texts | None = None
     mounts: dict[str, str] | list[MountBody] | None = None
     network: bool = Field(False, description="only false for now: a sandbox has its own loopback and nothing else")
     isolation: Isolation = Field("auto", description="`e2b`: on a service that the operator has configured")
@@ -114,11 +150,13 @@ class RunBody(WhereBody, ViewBody):
 
     language: str | None = Field("python", description="null: detected from the code, or from the name of the entry")
     code: Text | None = None
-    files: dict[str, str | Base64] | None = Field(None, description="contents by path, relative to /sandbox")
+    files: Annotated[dict[str, str | Base64] | None, BeforeValidator(_file_contents)] = Field(
+        None, description="contents by path, relative to /sandbox"
+    )
     entry: str | None = Field(None, description="the file to run; with `code`, the path of that code among the files")
     stdin: Text | None = None
     stdin_base64: str | None = None
-    args: list[str] = []
+    args: Annotated[list[str], FailFast()] = []
     check: Literal["report", "block", "off"] = Field("report", description="what to do when types are wrong")
     interactive: bool = Field(False, description="keep standard input open for POST /v1/runs/{run}/input")
 
@@ -131,7 +169,7 @@ class CellBody(ViewBody):
     context: str | None = None
     stdin: Text | None = None
     stdin_base64: str | None = None
-    env: dict[str, str] | None = None
+    env: Texts | None = None
     timeout: float | None = None
     interactive: bool = False
     keep: int | None = Field(
@@ -142,7 +180,7 @@ class CellBody(ViewBody):
 class SandboxBody(WhereBody):
     """A sandbox that stays alive between requests."""
 
-    metadata: dict[str, str] | None = None
+    metadata: Texts | None = None
     ttl: float | None = Field(None, description="seconds until the sandbox ends; PATCH extends it")
     idle_timeout: float | None = Field(None, description="seconds without work after which the sandbox ends")
     tools: list[ToolName] | None = Field(
@@ -159,7 +197,7 @@ class SandboxChanges(Body):
 
     ttl: float | None = None
     idle_timeout: float | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Texts | None = None
 
 
 class ContextChoice(Body):
@@ -173,7 +211,7 @@ class ContextBody(Body):
 
     language: str = "python"
     cwd: Text | None = None
-    env: dict[str, str] | None = None
+    env: Texts | None = None
 
 
 class CheckpointBody(Body):
@@ -201,7 +239,7 @@ class AttemptBody(Body):
 class BestBody(Body):
     """Candidates of which the best is kept."""
 
-    candidates: list[Text]
+    candidates: Annotated[list[Text], FailFast()]
     score: str | None = Field(None, description="a Python expression; null: the caller answers `score` events")
     context: str | None = None
     timeout: float | None = None
@@ -210,15 +248,15 @@ class BestBody(Body):
 class CommandBody(Body):
     """A command (a shell line or a list of words), or a program in some language."""
 
-    command: Text | list[Text] | None = None
+    command: Annotated[Text | list[Text] | None, BeforeValidator(_words)] = None
     code: Text | None = None
     entry: Text | None = Field(None, description="the file to run; with `code`, the path of that code")
     language: str | None = Field(None, description="by default detected from the name of the entry, else Python")
-    args: list[str] = []
+    args: Annotated[list[str], FailFast()] = []
     build_timeout: float | None = Field(None, description=BY_NAME["build_timeout"].help)
     check: Literal["report", "block", "off"] = "report"
     cwd: Text | None = None
-    env: dict[str, str] | None = None
+    env: Texts | None = None
     stdin: bool | Text = True
     stdin_base64: str | None = None
     timeout: float | None = None
@@ -234,8 +272,8 @@ class InputBody(Body):
     data_base64: str | None = None
     eof: bool = False
 
-    def bytes(self) -> bytes:
-        return given_bytes("data", self.data, self.data_base64) or b""
+    async def bytes(self) -> bytes:
+        return await given_bytes("data", self.data, self.data_base64) or b""
 
 
 class SignalBody(Body):
@@ -255,7 +293,7 @@ class AnswerBody(Body):
     """The answer to a call: a value, or an error."""
 
     value: Any = None
-    error: dict[str, str] | None = None
+    error: Texts | None = None
 
 
 class RenameBody(Body):
@@ -281,7 +319,7 @@ class KeyBody(Body):
 
     owner: str
     name: str
-    scopes: list[str] = ["run"]
+    scopes: Annotated[list[str], FailFast()] = ["run"]
     policy: dict[str, Any] | None = Field(None, description="what the key may use, by section: `limits`")
     limits: dict[str, float] | None = Field(None, description="short for the section `limits` of the policy")
 
@@ -289,33 +327,33 @@ class KeyBody(Body):
 Known = TypeVar("Known", bound=Body)
 
 
-def checked(kind: type[Known], data: bytes) -> Known:
+async def checked(kind: type[Known], data: bytes) -> Known:
     """Parse the body of a route that also takes bodies that are not JSON."""
     try:
-        return kind.model_validate(loads(data))
+        return kind.model_validate(await read_json(data))
     except ValidationError as problem:
         raise RequestValidationError(problem.errors()) from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise InvalidRun("The body is not JSON.") from None
 
 
-def given_bytes(name: str, text: str | None, base64: str | None) -> bytes | None:
+async def given_bytes(name: str, text: str | None, base64: str | None) -> bytes | None:
     """Return the bytes of a field that comes as text or as base64."""
     if text is not None and base64 is not None:
         raise InvalidRun(f"Give {name} or {name}_base64, not both.")
     if base64 is not None:
-        return from_base64(f"{name}_base64", base64)
+        return await from_base64(f"{name}_base64", base64)
     if text is None:
         return None
     try:
-        return text.encode("utf-8", "surrogateescape")
+        return await off_loop(len(text), lambda: text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
         raise InvalidRun(f"{name} contains half of a surrogate pair, which cannot be encoded.") from None
 
 
-def from_base64(name: str, text: str) -> bytes:
+async def from_base64(name: str, text: str) -> bytes:
     """Decode a field that comes as base64."""
     try:
-        return b64decode(text, validate=True)
+        return await off_loop(len(text), lambda: b64decode(text, validate=True))
     except (NotBase64, ValueError):
         raise InvalidRun(f"{name} is not base64.") from None

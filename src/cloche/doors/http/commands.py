@@ -8,15 +8,18 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cloche.doors.gate.bodies import is_json
 from cloche.doors.http.answers import CommandAnswer, Page, ResultAnswer
 from cloche.doors.http.bodies import CommandBody, InputBody, ResizeBody, SignalBody, checked, from_base64, given_bytes
 from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, page
 from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.runs import EVENTS, result_response
-from cloche.doors.http.streams import accepted, of_log, outcome, position
+from cloche.doors.http.streams import LargeAnswer, accepted, of_log, outcome, position
+from cloche.doors.json_pieces import ResultView, json_pieces
 from cloche.doors.routing.routes import Operations
 from cloche.results.fields import result_fields
 from cloche.service.commands import CommandRequest, StartedCommand
+from cloche.service.event_log import PIECE, size_of
 
 operations = Operations("/v1/sandboxes/{sandbox_id}/commands", responses=ERROR_RESPONSES, tag="commands")
 
@@ -47,7 +50,7 @@ async def start(
         cwd=body.cwd,
         env=body.env,
         takes_input=body.stdin is not False,
-        data=_input(body),
+        data=await _input(body),
         timeout=body.timeout,
         build_timeout=body.build_timeout,
         pty=body.pty,
@@ -56,8 +59,7 @@ async def start(
     if not body.wait:
         return Json(_json(await service.commands.start(caller, sandbox_id, wanted)), 201)
     run = await accepted(request, service, service.commands.run(caller, sandbox_id, wanted))
-    await outcome(request, run, run.cancel)
-    return result_response(run)
+    return result_response(run, await outcome(request, run, run.cancel))
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[CommandAnswer]}})
@@ -72,10 +74,17 @@ async def listed(
 async def one(sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller) -> Response:
     """A command, and its result when it has ended."""
     found = await service.commands.follow(caller, sandbox_id, command)
-    return Json({**_json(found), "result": None if found.result is None else result_fields(found.result)})
+    result = found.result
+    if result is None:
+        return Json({**_json(found), "result": None})
+    size = size_of(result)
+    if size <= PIECE:
+        return Json({**_json(found), "result": result_fields(result)})
+    pieces = json_pieces({**_json(found), "result": ResultView(result)}, found.log)
+    return LargeAnswer(pieces, size, Json.media_type)
 
 
-@operations.get("/{command}/events", scope="read", responses=EVENTS)
+@operations.get("/{command}/events", scope="read", stream="reader", responses=EVENTS)
 async def events(
     request: Request,
     sandbox_id: SandboxId,
@@ -96,9 +105,9 @@ async def write(
     """Write to the command's standard input: JSON, or the bytes themselves as the body."""
     found = await service.commands.find(caller, sandbox_id, command)
     async with found.in_use():
-        if request.headers.get("content-type", "").startswith("application/json"):
-            body = checked(InputBody, await request.body())
-            await found.write(body.bytes())
+        if is_json(request.headers):
+            body = await checked(InputBody, await request.body())
+            await found.write(await body.bytes())
             eof = eof or body.eof
         else:
             async for chunk in request.stream():
@@ -133,10 +142,10 @@ async def kill(sandbox_id: SandboxId, command: Id, service: TheService, caller: 
     return Response(status_code=204)
 
 
-def _input(body: CommandBody) -> bytes | None:
+async def _input(body: CommandBody) -> bytes | None:
     if body.stdin_base64 is not None:
-        return from_base64("stdin_base64", body.stdin_base64)
-    return given_bytes("stdin", body.stdin, None) if isinstance(body.stdin, str) else None
+        return await from_base64("stdin_base64", body.stdin_base64)
+    return await given_bytes("stdin", body.stdin, None) if isinstance(body.stdin, str) else None
 
 
 def _json(command: StartedCommand) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from json import dumps
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -11,8 +13,11 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from cloche.doors.gate.identity import caller_of
-from cloche.json_text import to_json
+from cloche.io.tasks import LARGE, off_loop
+from cloche.json_text import long_json, to_json
+from cloche.model.result import Result
 from cloche.policy.caller import Caller
+from cloche.service.event_log import characters_of
 from cloche.service.service import Service
 
 
@@ -47,6 +52,18 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         return to_json(content).encode()
+
+
+async def long_answer(result: Result, fields: Callable[[], dict[str, Any]], status: int = 200) -> Response:
+    """An answer that contains a result; long output is encoded in a thread."""
+    size = characters_of(result, LARGE)
+    body = await off_loop(size, lambda: (long_json if size > LARGE else to_json)(fields()).encode())
+    return Response(body, status, media_type=Json.media_type)
+
+
+def digest_of(method: str, path: str, body: Any) -> str:
+    """A digest of all that a request asks for, whatever its spelling."""
+    return sha256(dumps([method, path, body], sort_keys=True).encode()).hexdigest()
 
 
 def page(items: Sequence[Any], limit: int, after: str | None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic import ValidationError
-from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -18,7 +17,9 @@ from starlette.types import Message, Receive, Scope, Send
 from cloche.doors.http import runs, sessions
 from cloche.doors.http.bodies import CellBody, RunBody
 from cloche.doors.http.problems import problem_response, unexpected
+from cloche.doors.json_input import LARGE_JSON, joined, parsed_json
 from cloche.errors import ClocheError
+from cloche.io.tasks import off_loop
 
 
 class FastPath:
@@ -34,14 +35,13 @@ class FastPath:
             return
         try:
             body = await _read(receive)
+            if body is None:
+                return  # the client has left
+            checked = await _checked(form, body)
         except ClocheError as problem:
             await problem_response(problem)(scope, receive, send)
             return
-        if body is None:
-            return  # the client has left
-        try:
-            checked = form.model_validate(from_json(body, cache_strings="keys"))
-        except (ValueError, RecursionError, ValidationError):
+        if checked is None:
             await self._app(scope, _replayed(body, receive), send)
             return
         scope["app"] = self._app
@@ -82,7 +82,15 @@ async def _read(receive: Receive) -> bytes | None:
             return None
         parts.append(message.get("body", b""))
         if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return await joined(parts)
+
+
+async def _checked(form: type[RunBody | CellBody], body: bytes) -> RunBody | CellBody | None:
+    """The body in its form; None if it has another, or is not JSON."""
+    try:
+        return await off_loop(len(body), lambda: form.model_validate(parsed_json(body)), LARGE_JSON)
+    except (ValueError, ValidationError):
+        return None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -6,10 +6,11 @@ import re
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import Query
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from cloche.doors.http.answers import Created, DiskAnswer, EntryAnswer, Page
 from cloche.doors.http.archive import tar, zip_archive
@@ -18,11 +19,14 @@ from cloche.doors.http.dependencies import Json, SandboxId, TheCaller, TheServic
 from cloche.doors.http.multipart import parts
 from cloche.doors.http.problems import ERROR_RESPONSES, RangeNotSatisfiable
 from cloche.doors.http.runs import EVENTS
-from cloche.doors.http.streams import EventStream, event
+from cloche.doors.http.streams import EventStream, LongAnswer, event
 from cloche.doors.routing.routes import Operations
-from cloche.errors import ClocheError
+from cloche.errors import FileMissing, FileProblem
+from cloche.io.tasks import off_loop
+from cloche.json_text import to_json
 from cloche.model.files import Entry
 from cloche.policy.caller import Caller
+from cloche.results.cleaning import without_unseen
 from cloche.results.fields import plain
 from cloche.service.files import OpenFile
 from cloche.service.service import Service
@@ -47,12 +51,14 @@ _MULTIPART = {
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _PATH = {"name": "path", "in": "query", "schema": {"type": "string", "default": "."}, "description": "in the sandbox"}
 _HEARTBEAT_S = 15.0
+_ENTRY = 128  # bytes of an entry in a list, about
 _ANY = 1 << 30  # bytes of a file whose size the kernel does not know
 
 
 @operations.get(
     "/files/{path:file}",
     scope="read",
+    stream="file",
     responses={200: {"content": _BYTES}, 206: {"content": _BYTES, "description": "a part of it"}, 304: {}},
 )
 @operations.head("/files/{path:file}", scope="read")
@@ -64,12 +70,12 @@ async def read(request: Request, sandbox_id: SandboxId, service: TheService, cal
     size = entry.size if is_plain else await _size(service, caller, sandbox_id, name)
     # The entry of a link does not tell when its target was changed, so a link has no tag.
     tag = f'"{size:x}-{int(entry.modified * 1e6):x}"' if is_plain else ""
-    headers = {**INERT, "Accept-Ranges": "bytes", **({"ETag": tag} if tag else {})}
+    headers = {**INERT, **_download_name(name), "Accept-Ranges": "bytes", **({"ETag": tag} if tag else {})}
     if tag and _is_known(request, tag):
         return Response(status_code=304, headers=headers)
     if not size and entry.path.startswith(("/proc/", "/sys/")):
         file = await service.files.open(caller, sandbox_id, name)
-        return StreamingResponse(_contents(file, _ANY), 200, headers, media_type="application/octet-stream")
+        return LongAnswer(_contents(file, _ANY), 200, headers, media_type="application/octet-stream")
     start, length, status = _range(request, size, tag)
     if status == 206:
         headers["Content-Range"] = f"bytes {start}-{start + length - 1}/{size}"
@@ -78,7 +84,16 @@ async def read(request: Request, sandbox_id: SandboxId, service: TheService, cal
         return Response(status_code=status, headers=headers, media_type="application/octet-stream")
     # Opened before the answer begins: a file that cannot be read is an error, not an answer that breaks off.
     file = await service.files.open(caller, sandbox_id, name, offset=start, length=length)
-    return StreamingResponse(_contents(file, length), status, headers, media_type="application/octet-stream")
+    return LongAnswer(_contents(file, length), status, headers, media_type="application/octet-stream")
+
+
+def _download_name(path: str) -> dict[str, str]:
+    """Name the download if the address would give it a name with characters that disguise it."""
+    name = path.rpartition("/")[2]
+    safe = without_unseen(name)
+    if safe == name:
+        return {}
+    return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(safe)}"}
 
 
 async def _contents(file: OpenFile, length: int) -> AsyncIterator[bytes]:
@@ -172,7 +187,14 @@ async def listed(
 ) -> Response:
     """The entries of a folder, and of the folders below it to a depth."""
     found = await service.files.list(caller, sandbox_id, path_in_query(request), depth=depth)
-    return Json({**page([plain(entry) for entry in found], limit, after), "truncated": found.truncated})
+    shown = page(found, limit, after)
+
+    def encoded() -> bytes:
+        items = [plain(entry) for entry in shown["items"]]
+        return to_json({**shown, "items": items, "truncated": found.truncated}).encode()
+
+    body = await off_loop(len(shown["items"]) * _ENTRY, encoded)
+    return Response(body, media_type=Json.media_type)
 
 
 @operations.get("/stat", scope="read", responses={200: {"model": EntryAnswer}}, openapi_extra={"parameters": [_PATH]})
@@ -220,6 +242,7 @@ async def upload(request: Request, sandbox_id: SandboxId, service: TheService, c
 @operations.get(
     "/archive",
     scope="read",
+    stream="archive",
     responses={200: {"content": {"application/zip": {}, "application/x-tar": {}, "application/gzip": {}}}},
     openapi_extra={"parameters": [_PATH]},
 )
@@ -239,22 +262,21 @@ async def archive(
     if found.truncated:
         headers["X-Cloche-Truncated"] = "true"
 
-    async def contents(entry: Entry) -> AsyncIterator[bytes]:
+    async def contents(entry: Entry) -> AsyncIterator[bytes] | None:
         try:
             file = await service.files.open(caller, sandbox_id, entry.path, length=entry.size)
-            async for chunk in _contents(file, entry.size):
-                yield chunk
-        except ClocheError:
-            return  # the file was removed meanwhile
+        except (FileProblem, FileMissing):
+            return None  # it was removed meanwhile, or may not be read
+        return _contents(file, entry.size)
 
     if format == "zip":
-        return StreamingResponse(zip_archive(root, found, contents), 200, headers, media_type="application/zip")
+        return LongAnswer(zip_archive(root, found, contents), 200, headers, media_type="application/zip")
     kind = "application/gzip" if format == "tar.gz" else "application/x-tar"
     lines = tar(root, found, contents, compressed=format == "tar.gz")
-    return StreamingResponse(lines, 200, headers, media_type=kind)
+    return LongAnswer(lines, 200, headers, media_type=kind)
 
 
-@operations.get("/watch", scope="read", responses=EVENTS, openapi_extra={"parameters": [_PATH]})
+@operations.get("/watch", scope="read", stream="reader", responses=EVENTS, openapi_extra={"parameters": [_PATH]})
 async def watch(
     request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, recursive: bool = False
 ) -> Response:

@@ -93,7 +93,7 @@ class _Proxied:
 
 def _place(scope: Scope, port: Any) -> PortTarget:
     text = str(port)
-    if not text.isdecimal() or len(text) > 5 or not 1 <= int(text) <= 65535:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 5 or not 1 <= int(text) <= 65535:
         raise InvalidRun("A port is a number from 1 to 65535.")
     return PortTarget(caller_of(scope), scope["path_params"]["sandbox_id"], int(text))
 
@@ -118,9 +118,9 @@ _by_token = _ByToken()
 _BY_TOKEN = ("/ports/{token}", "/ports/{token}/{path:file}")
 _PROXIED = "/v1/sandboxes/{sandbox_id}/ports/{port}/{path:path}"
 routes = [
-    ApplicationRoute(_PROXIED, _Proxied(), scope="run", body="stream", name="proxied"),
-    SocketRoute(_PROXIED, _Proxied(), scope="run", name="proxied_websocket"),
-    SocketRoute("/v1/sandboxes/{sandbox_id}/tunnel", Door(_tunnel), scope="run", name="tunnel"),
-    *(ApplicationRoute(path, _by_token, scope="port", body="stream", name="port") for path in _BY_TOKEN),
-    *(SocketRoute(path, _by_token, scope="port", name="port_websocket") for path in _BY_TOKEN),
+    ApplicationRoute(_PROXIED, _Proxied(), scope="run", body="stream", name="proxied", stream="port"),
+    SocketRoute(_PROXIED, _Proxied(), scope="run", name="proxied_websocket", stream="port"),
+    SocketRoute("/v1/sandboxes/{sandbox_id}/tunnel", Door(_tunnel), scope="run", name="tunnel", stream="port"),
+    *(ApplicationRoute(path, _by_token, scope="port", body="stream", name="port", stream="port") for path in _BY_TOKEN),
+    *(SocketRoute(path, _by_token, scope="port", name="port_websocket", stream="port") for path in _BY_TOKEN),
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import logging
 import math
 from json import dumps
 from typing import Any
@@ -14,6 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, Response
 
+from cloche.doors import faults
+from cloche.doors.faults import for_client
 from cloche.doors.http.answers import ProblemAnswer
 from cloche.errors import (
     ClocheError,
@@ -27,8 +28,6 @@ from cloche.errors import (
     Unavailable,
 )
 from cloche.policy.refusals import Busy, Ended, Forbidden, TooMany, Unauthorized
-
-log = logging.getLogger("cloche.http")
 
 _AWAY_S = "5"  # when to try again while the server cannot record what happens
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -72,6 +71,7 @@ class RangeNotSatisfiable(RequestRefused):
 
 
 def problem_response(problem: ClocheError) -> Response:
+    problem = for_client(problem)
     status = 500
     headers: dict[str, str] = {}
     details: dict[str, Any] = {}
@@ -123,10 +123,7 @@ _KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 41
 
 async def unexpected(_: Request, problem: Exception) -> Response:
     """The response to an exception that nobody expected."""
-    log.error("a request failed with an unexpected exception", exc_info=problem)
-    return error_response(
-        500, "failed", "The server failed to answer this request.", "Try again; the server's log has the details."
-    )
+    return problem_response(faults.unexpected(problem))
 
 
 def install(app: FastAPI) -> None:

@@ -11,14 +11,26 @@ from starlette.responses import PlainTextResponse, Response
 
 from cloche.doors.http.answers import ModelAnswer, Page, ResultAnswer, RunAnswer
 from cloche.doors.http.bodies import AnswerBody, Base64, InputBody, RunBody, ViewBody, from_base64, given_bytes
-from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, service_and_caller
+from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, long_answer, service_and_caller
 from cloche.doors.http.problems import ERROR_RESPONSES, RequestRefused
-from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, outcome, position, wants_events
+from cloche.doors.http.streams import (
+    JSON_OR_STREAMED,
+    STREAMED,
+    LargeAnswer,
+    accepted,
+    of_log,
+    outcome,
+    position,
+    wants_events,
+)
 from cloche.doors.routing.routes import Operations
-from cloche.doors.shapes import model_json, result_json
+from cloche.doors.shapes import model_json, result_pieces
+from cloche.io.tasks import LARGE, off_loop
 from cloche.model.records import RunRecord
 from cloche.model.result import Result
-from cloche.service.runs import Run
+from cloche.service.event_log import characters_of, size_of
+from cloche.service.events import RunEnded
+from cloche.service.run import Run
 
 operations = Operations(responses=ERROR_RESPONSES, tag="runs")
 
@@ -33,19 +45,19 @@ View = Annotated[
 RunId = Annotated[str, Path(max_length=200)]
 
 
-@operations.post("/v1/run", scope="run", body="json", responses=RESULT)
+@operations.post("/v1/run", scope="run", body="json", stream="run", responses=RESULT)
 async def run(request: Request, body: RunBody, view: View = None) -> Response:
     """Run a program in a new sandbox.  A client that accepts server-sent events receives the run's events."""
     # Not by FastAPI's dependencies: they take longer than the rest of this function.
     service, caller = service_and_caller(request)
     body.check_network()
     events = wants_events(request)
-    files = {path: _contents(path, data) for path, data in (body.files or {}).items()}
+    files = {path: await _contents(path, data) for path, data in (body.files or {}).items()}
     starting = service.programs.run(
         caller,
         body.code,
         language=body.language,
-        stdin=given_bytes("stdin", body.stdin, body.stdin_base64),
+        stdin=await given_bytes("stdin", body.stdin, body.stdin_base64),
         args=body.args,
         env=body.env,
         files=files,
@@ -83,7 +95,7 @@ async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response
     return Json(record_json(await service.runs.record(caller, run_id)))
 
 
-@operations.get("/v1/runs/{run_id}/events", scope="read", responses=EVENTS)
+@operations.get("/v1/runs/{run_id}/events", scope="read", stream="reader", responses=EVENTS)
 async def events(
     request: Request,
     run_id: RunId,
@@ -112,7 +124,7 @@ async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Respo
 @operations.post("/v1/runs/{run_id}/input", scope="run", body="json", status_code=204)
 async def write(run_id: RunId, body: InputBody, service: TheService, caller: TheCaller) -> Response:
     """Send input to a run that was started with `interactive`."""
-    await service.runs.write(caller, run_id, body.bytes(), eof=body.eof)
+    await service.runs.write(caller, run_id, await body.bytes(), eof=body.eof)
     return Response(status_code=204)
 
 
@@ -133,16 +145,19 @@ async def answer(request: Request, run: Run, body: ViewBody, view: str | None, e
     """Wait for a run and return its result in the requested form; `ends`: cancel the run if its client leaves."""
     result: Result = await (outcome(request, run, run.cancel) if ends else run.outcome())
     if (body.view or view) != "model":
-        return result_response(run)
+        return result_response(run, result)
     if "text/plain" in request.headers.get("accept", ""):
-        return PlainTextResponse(result.for_model(body.budget or 2000))
-    return Json(model_json(result, run.id, body.budget or 2000))
+        size = characters_of(result, LARGE)
+        return PlainTextResponse(await off_loop(size, lambda: result.for_model(body.budget or 2000)))
+    return await long_answer(result, lambda: model_json(result, run.id, body.budget or 2000))
 
 
-def result_response(run: Run) -> Response:
+def result_response(run: Run, result: Result) -> Response:
     """Return the whole result of a run that has ended."""
-    assert run.ended is not None
-    return Response(result_json(run.log, run.ended), media_type=Json.media_type)
+    ended = run.ended or RunEnded(run.id, run.record.context, result)
+    if ended.recorded:
+        return Response(ended.recorded, media_type=Json.media_type)
+    return LargeAnswer(result_pieces(run.log, ended), size_of(result), Json.media_type)
 
 
 def record_json(record: RunRecord) -> dict[str, Any]:
@@ -151,5 +166,5 @@ def record_json(record: RunRecord) -> dict[str, Any]:
     return fields
 
 
-def _contents(path: str, data: str | Base64) -> str | bytes:
-    return data if isinstance(data, str) else from_base64(path, data.base64)
+async def _contents(path: str, data: str | Base64) -> str | bytes:
+    return data if isinstance(data, str) else await from_base64(path, data.base64)

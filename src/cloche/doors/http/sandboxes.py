@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from cloche.doors.http.answers import Page, SandboxAnswer, UsageAnswer
 from cloche.doors.http.bodies import SandboxBody, SandboxChanges
-from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService
+from cloche.doors.http.dependencies import After, Json, Limit, SandboxId, TheCaller, TheService, digest_of
 from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_log, position, wants_events
@@ -21,7 +21,7 @@ from cloche.errors import ClocheError
 from cloche.model.limits import Limits
 from cloche.model.result import Usage
 from cloche.results.fields import plain
-from cloche.service.sandboxes import NewSandbox, SandboxInfo
+from cloche.service.sandboxes import NewSandbox, Repetition, SandboxInfo
 
 operations = Operations("/v1/sandboxes", responses=ERROR_RESPONSES, tag="sandboxes")
 
@@ -36,7 +36,7 @@ async def create(
     caller: TheCaller,
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
 ) -> Response:
-    """Create a sandbox.  A second request with the same Idempotency-Key returns the same sandbox."""
+    """Create a sandbox.  The same request with the same Idempotency-Key returns the same sandbox."""
     body.check_network()
     request = NewSandbox(
         limits=body.limits(),
@@ -52,7 +52,10 @@ async def create(
         persistent=body.persistent,
         workspace=body.workspace,
     )
-    return Json(_json(await service.sandboxes.create(caller, request, idempotency_key)), 201)
+    repetition = None
+    if idempotency_key is not None:
+        repetition = Repetition(idempotency_key, digest_of("POST", "/v1/sandboxes", body.model_dump(mode="json")))
+    return Json(_json(await service.sandboxes.create(caller, request, repetition)), 201)
 
 
 @operations.get("", scope="read", responses={200: {"model": Page[SandboxAnswer]}})
@@ -108,6 +111,7 @@ async def resume(sandbox_id: SandboxId, service: TheService, caller: TheCaller) 
 @operations.get(
     "/{sandbox_id}/usage",
     scope="read",
+    stream="reader",
     responses={200: {"model": UsageAnswer, "content": JSON_OR_STREAMED}},
 )
 async def usage(
@@ -136,7 +140,7 @@ async def usage(
     return EventStream(lines())
 
 
-@operations.get("/{sandbox_id}/events", scope="read", responses=EVENTS)
+@operations.get("/{sandbox_id}/events", scope="read", stream="reader", responses=EVENTS)
 async def events(
     request: Request,
     sandbox_id: SandboxId,

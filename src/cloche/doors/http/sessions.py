@@ -36,6 +36,7 @@ from cloche.doors.http.dependencies import (
     SandboxId,
     TheCaller,
     TheService,
+    long_answer,
     page,
     service_and_caller,
 )
@@ -52,11 +53,11 @@ operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ERROR_RESPONSES,
 Name = Annotated[str, Path(max_length=300)]
 
 
-@operations.post("/run", scope="run", body="json", responses=RESULT)
+@operations.post("/run", scope="run", body="json", stream="run", responses=RESULT)
 async def run(request: Request, sandbox_id: str, body: CellBody, view: View = None) -> Response:
     """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
     service, caller = service_and_caller(request)
-    stdin = given_bytes("stdin", body.stdin, body.stdin_base64)
+    stdin = await given_bytes("stdin", body.stdin, body.stdin_base64)
     events = wants_events(request)
     starting = service.sessions.run(
         caller,
@@ -204,6 +205,7 @@ async def history(
     "/attempts",
     scope="run",
     body="json",
+    stream="run",
     status_code=201,
     responses={201: {"model": AttemptAnswer}, 200: {"content": STREAMED, "description": "the same as events"}},
 )
@@ -215,13 +217,14 @@ async def attempt(
     if wants_events(request):
         return of_log(run.log, run_id=run.id)
     await run.outcome()
-    return Json(attempt_json(tried[0]), 201)
+    return await long_answer(tried[0].result, lambda: attempt_json(tried[0]), 201)
 
 
 @operations.post("/attempts/{attempt}/keep", scope="run", body="none", responses={200: {"model": ResultAnswer}})
 async def keep(sandbox_id: SandboxId, attempt: Name, service: TheService, caller: TheCaller) -> Response:
     """Let the session continue from an attempt."""
-    return Json(result_fields(await service.attempts.keep(caller, sandbox_id, attempt)))
+    result = await service.attempts.keep(caller, sandbox_id, attempt)
+    return await long_answer(result, lambda: result_fields(result))
 
 
 @operations.post("/attempts/{attempt}/discard", scope="run", body="none", status_code=204)
@@ -235,6 +238,7 @@ async def discard(sandbox_id: SandboxId, attempt: Name, service: TheService, cal
     "/best_of",
     scope="run",
     body="json",
+    stream="run",
     responses={200: {"model": BestAnswer, "content": JSON_OR_STREAMED}},
 )
 async def best_of(

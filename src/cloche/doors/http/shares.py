@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from asyncio import to_thread
 from typing import Annotated, Any, Literal
 
 from fastapi import Path
@@ -18,6 +19,7 @@ from cloche.doors.routing.routes import Operations
 from cloche.doors.sharing import SHARED
 from cloche.errors import Gone
 from cloche.json_text import to_json
+from cloche.policy.caller import Caller
 from cloche.service.shares import Share
 
 operations = Operations(responses=ERROR_RESPONSES, tag="shares")
@@ -75,13 +77,13 @@ class ShareBody(BaseModel):
 
 
 class ShareAnswer(BaseModel):
-    """A share; `path` is its link, relative to the server's address."""
+    """A share; `path` is its link, relative to the server's address, for keys that may share."""
 
     id: str
     title: str
     created: float
     bytes: int
-    path: str
+    path: str | None
 
 
 class SharedDocument(ShareBody):
@@ -93,14 +95,15 @@ class SharedDocument(ShareBody):
 @operations.post("/v1/shares", scope="run", body="json", status_code=201, responses={201: {"model": ShareAnswer}})
 async def share(body: ShareBody, service: TheService, caller: TheCaller) -> Response:
     """Share a copy of code and its output; everybody with the link can read it, and do nothing else."""
-    made = await service.shares.create(caller, body.title, to_json(body.model_dump()).encode())
-    return Json(_json(made), 201)
+    document = await to_thread(lambda: to_json(body.model_dump()).encode())
+    made = await service.shares.create(caller, body.title, document)
+    return Json(_json(made, caller), 201)
 
 
 @operations.get("/v1/shares", scope="read", responses={200: {"model": Page[ShareAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """List the caller's shares, newest first."""
-    return Json(page([_json(one) for one in service.shares.list(caller)], limit, after))
+    return Json(page([_json(one, caller) for one in service.shares.list(caller)], limit, after))
 
 
 @operations.delete("/v1/shares/{share_id}", scope="run", body="none", status_code=204)
@@ -139,6 +142,8 @@ async def document(token: Token, service: TheService) -> Response:
     return Response(answer, headers={"X-Robots-Tag": "noindex"}, media_type="application/json")
 
 
-def _json(share: Share) -> dict[str, Any]:
+def _json(share: Share, caller: Caller) -> dict[str, Any]:
+    # The link is a public address, so a key that may only read does not get it.
+    path = f"{SHARED}{share.token}" if caller.may("run") else None
     fields = {name: getattr(share, name) for name in ShareAnswer.model_fields if name != "path"}
-    return {**fields, "path": f"{SHARED}{share.token}"}
+    return {**fields, "path": path}

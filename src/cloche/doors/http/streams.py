@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from cloche.doors.gate.answering import Sending
+from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.problems import RequestRefused
-from cloche.doors.shapes import event_json
-from cloche.errors import InvalidRun
+from cloche.doors.shapes import event_pieces, wrapped
+from cloche.doors.unread import UNREAD, Unsent, moving
+from cloche.errors import ClocheError, InvalidRun
 from cloche.json_text import to_json
 from cloche.model.result import Result
-from cloche.service.event_log import EventLog
-from cloche.service.runs import Run
+from cloche.service.event_log import PIECE, EventLog, LogEntry
+from cloche.service.run import Run
 from cloche.service.service import Service
 
 T = TypeVar("T")
@@ -50,7 +54,38 @@ def position(request: Request, after: int | None) -> int:
     return int(text)
 
 
-class EventStream(StreamingResponse):
+class LargeAnswer(StreamingResponse):
+    """An answer that is written while it is sent; `size` is about the number of bytes that are kept meanwhile."""
+
+    def __init__(self, pieces: Iterator[str], size: int, media_type: str | None) -> None:
+        super().__init__(self._encoded(pieces), media_type=media_type)
+        self._size = size
+        self._unsent: Unsent | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with UNREAD.hold(self._size, scope["state"]["abort"]) as self._unsent:
+            await super().__call__(scope, receive, send)
+
+    async def _encoded(self, pieces: Iterator[str]) -> AsyncIterator[bytes]:
+        assert self._unsent is not None
+        for piece in moving(pieces, self._unsent):
+            yield piece.encode()
+
+
+class LongAnswer(StreamingResponse):
+    """An answer that is made while it is sent.  A problem on the way cuts it off: nobody takes a part for the whole."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = Sending(send)
+        try:
+            await super().__call__(scope, receive, sending)
+        except ClocheError:
+            if not sending.begun:
+                raise
+            scope["state"]["abort"]()
+
+
+class EventStream(LongAnswer):
     """Server-sent events; `on_leave` is called after the last event, or when the client leaves earlier."""
 
     def __init__(
@@ -58,15 +93,31 @@ class EventStream(StreamingResponse):
     ) -> None:
         # The run's id is in a header: a client that leaves before the first event can still cancel or follow the run.
         headers = {**HEADERS, "Cloche-Run": run_id} if run_id else HEADERS
-        super().__init__(lines, media_type=MEDIA_TYPE, headers=headers)
+        super().__init__(self._noted(lines), media_type=MEDIA_TYPE, headers=headers)
         self._on_leave = on_leave
+        self._is_within = False  # an event was begun and not completed
+        self.abort: Callable[[], None] = _nothing  # ends the connection
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert "reader" in scope["state"], "the route does not declare its `stream`, so that nothing bounds its readers"
+        self.abort = scope["state"]["abort"]
+        scope["state"]["last_words"] = self._last_words
         try:
             await super().__call__(scope, receive, send)
         finally:
             if self._on_leave is not None:
                 await asyncio.shield(self._on_leave())
+
+    async def _noted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for piece in lines:
+            is_whole = piece.endswith(b"\n\n")
+            yield piece  # if the connection refuses the piece, the state is that of the piece before
+            self._is_within = not is_whole
+
+    def _last_words(self, problem: ClocheError) -> bytes:
+        """The event that says why the stream ends; nothing within another event, which stays incomplete."""
+        error = {"kind": "limit", "message": problem.message, "hint": problem.hint}
+        return b"" if self._is_within else f"event: refused\ndata: {to_json({'error': error})}\n\n".encode()
 
 
 def of_log(
@@ -79,19 +130,33 @@ def of_log(
         async for batch in log.batches(after, HEARTBEAT_S):
             if not batch:
                 yield b": \n\n"
-            elif found := [_lines(one.number, one.kind, text) for one in batch if (text := event_json(log, one))]:
-                yield "".join(found).encode()
+            for text in _texts(log, batch, answer):
+                yield text.encode()
 
-    return EventStream(lines(), on_leave, run_id)
+    answer = EventStream(lines(), on_leave, run_id)
+    return answer
+
+
+def _texts(log: EventLog, batch: list[LogEntry], answer: EventStream) -> Iterator[str]:
+    """Some events as server-sent events: small ones together, a large one piece by piece."""
+    lines = (
+        wrapped(f"id: {entry.number}\nevent: {entry.kind}\ndata: ", event_pieces(log, entry), "\n\n") for entry in batch
+    )
+    if sum(entry.size for entry in batch) <= 2 * PIECE:
+        yield "".join(chain.from_iterable(lines))
+        return
+    # Alone in its batch.  The log may forget it while the client reads, but then it is still kept here.
+    with UNREAD.hold(batch[0].size, answer.abort) as unsent:
+        yield from moving(chain.from_iterable(lines), unsent)
+
+
+def _nothing() -> None:
+    pass
 
 
 def event(number: int, kind: str, fields: dict[str, Any]) -> bytes:
     """Encode an event that is in no log."""
-    return _lines(number, kind, to_json(fields)).encode()
-
-
-def _lines(number: int, kind: str, data: str) -> str:
-    return f"id: {number}\nevent: {kind}\ndata: {data}\n\n"
+    return f"id: {number}\nevent: {kind}\ndata: {to_json(fields)}\n\n".encode()
 
 
 async def unless_left(request: Request, waiting: Awaitable[Any], on_leave: Callable[[], Awaitable[None]]) -> Any:
@@ -119,7 +184,7 @@ async def outcome(request: Request, run: Run, on_leave: Callable[[], Awaitable[N
 
 async def accepted(request: Request, service: Service, starting: Coroutine[Any, Any, T]) -> T:
     """Wait until a run is admitted; a client that leaves earlier gives up its place in the queue."""
-    if not service.runs.is_full():
+    if not service.runs.is_full(caller_of(request.scope)):
         return await starting
     task = asyncio.ensure_future(starting)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from asyncio import to_thread
+from threading import Lock
 from typing import Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import FastAPI, Path, Query
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from cloche import __version__, environment, languages, settings
+from cloche.doors.faults import for_client
 from cloche.doors.http import documentation
 from cloche.doors.http.answers import (
     AuditAnswer,
@@ -26,10 +28,12 @@ from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
+from cloche.json_text import to_json
 from cloche.languages.availability import Availability, check_languages
 from cloche.model.records import KeyRecord
 
 operations = Operations(responses=ERROR_RESPONSES, tag="server")
+_describing = Lock()
 
 _HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
 <body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
@@ -50,12 +54,19 @@ async def home(request: Request) -> Response:
 
 @operations.get("/docs", scope="read", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    return HTMLResponse(documentation.page(request.app.openapi()), headers=_PAGE)
+    text = await to_thread(lambda: documentation.page(_description(request.app)))
+    return HTMLResponse(text, headers=_PAGE)
 
 
 @operations.get("/openapi.json", scope="read", include_in_schema=False)
 async def openapi(request: Request) -> Response:
-    return JSONResponse(request.app.openapi())
+    return Response(await to_thread(lambda: to_json(_description(request.app)).encode()), media_type=Json.media_type)
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
+    # It takes a second to make, once, and two threads must not make it at the same time.
+    with _describing:
+        return app.openapi()
 
 
 @operations.get("/v1/health", scope="public", responses={200: {"model": StatusAnswer}})
@@ -68,7 +79,7 @@ async def health() -> Response:
 @operations.get("/v1/ready", scope="public", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/ready", scope="public")
 async def ready(service: TheService) -> Response:
-    """Check that the server accepts work: sandboxes can start, the database answers, and it is not stopping."""
+    """Check that the server accepts work: sandboxes start, the database answers, and the disk has room."""
     if service.stopping:
         return error_response(
             503,
@@ -80,7 +91,8 @@ async def ready(service: TheService) -> Response:
         )
     try:
         await service.check_ready()
-    except ClocheError as problem:
+    except ClocheError as found:
+        problem = for_client(found)
         return error_response(503, "misconfigured", problem.message, problem.hint, None, {"Retry-After": "5"})
     return Json({"status": "ok"})
 

@@ -17,16 +17,18 @@ from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.file_uris import uri_of
 from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, text_block
 from cloche.doors.shapes import images
+from cloche.io.tasks import LARGE, off_loop
 from cloche.model.kinds import KINDS
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
+from cloche.service.event_log import characters_of
 from cloche.service.events import OutputPiece
-from cloche.service.runs import Run
+from cloche.service.run import Run
 
 BUDGET = 4000  # tokens of the text for the model
 MAX_TEXT = 20_000  # characters of each stream in the structured answer; some clients show that to models, too
 MAX_IMAGES = 8
-MAX_IMAGE = 4 << 20  # characters of base64; models take no larger ones
+MAX_IMAGE = 4 << 20  # characters of base64 of all images; models take no larger ones
 _MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 _LOOK_S = 0.25  # between two reports of output, at least
 _TICK_S = 5.0  # between two reports that the code still runs, while it prints nothing
@@ -109,7 +111,7 @@ async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResul
         with anyio.CancelScope(shield=True):
             await run.cancel()  # no client waits for the run any more
         raise
-    return _answer(result, run.id, session, note)
+    return await off_loop(characters_of(result, LARGE), lambda: _answer(result, run.id, session, note))
 
 
 async def _follow(run: Run, progress: Progress) -> None:
@@ -120,6 +122,7 @@ async def _follow(run: Run, progress: Progress) -> None:
         async for batch in batches:
             pieces = (entry.event.whole for entry in batch if isinstance(entry.event, OutputPiece))
             printed += "".join(piece.decode(errors="replace") for piece in pieces)
+            printed = printed[-4 * _MAX_MESSAGE :]
             now = monotonic()
             if now - reported >= (_LOOK_S if printed else _TICK_S):
                 await progress(now - began, _last_lines(printed) or f"Running for {now - began:.0f} s.")
@@ -176,13 +179,16 @@ def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallT
 def _pictures(result: Result) -> tuple[list[types.ImageContent], int]:
     """Return the valid pictures and the number of others: an invalid picture would end the model's conversation."""
     found = images(result)
-    good = [picture for picture in found if _is_picture(picture)][:MAX_IMAGES]
+    good: list[dict[str, str]] = []
+    room = MAX_IMAGE
+    for picture in found:
+        if len(good) < MAX_IMAGES and len(picture["data"]) <= room and _is_picture(picture):
+            room -= len(picture["data"])
+            good.append(picture)
     return [types.ImageContent(data=one["data"], mime_type=one["mime"]) for one in good], len(found) - len(good)
 
 
 def _is_picture(picture: dict[str, str]) -> bool:
-    if len(picture["data"]) > MAX_IMAGE:
-        return False
     try:
         return b64decode(picture["data"], validate=True).startswith(_MAGIC[picture["mime"]])
     except (NotBase64, ValueError):

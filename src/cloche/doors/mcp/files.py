@@ -16,6 +16,7 @@ from cloche.doors.mcp.file_uris import is_text, kind_of, uri_of
 from cloche.doors.mcp.sessions import SessionArguments
 from cloche.doors.mcp.tool import Answer, Tool, success
 from cloche.errors import InvalidRun
+from cloche.io.tasks import off_loop
 from cloche.model.files import Entry
 from cloche.results.cleaning import clean
 from cloche.results.values import size as size_text
@@ -23,6 +24,7 @@ from cloche.results.values import size as size_text
 MAX_LISTED = 500
 USUAL_READ = 50_000  # bytes
 MAX_READ = 1 << 20
+_AT_ONCE = 256 << 10  # bytes of one answer, which is encoded on the event loop, and may be six times as long
 MAX_PICTURE = 3 << 20
 _PICTURES = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
@@ -108,7 +110,8 @@ async def read(visit: Visit, arguments: ReadArguments) -> types.CallToolResult:
     session, _ = await visit.sandbox(arguments.session)
     kind = kind_of(arguments.path)
     wants_picture = kind in _PICTURES and arguments.offset == 0
-    length = MAX_PICTURE + 1 if wants_picture else arguments.length
+    most = min(arguments.length, _AT_ONCE)
+    length = MAX_PICTURE + 1 if wants_picture else most
     opened = await visit.service.files.open(
         visit.caller, session, arguments.path, offset=arguments.offset, length=length
     )
@@ -119,7 +122,7 @@ async def read(visit: Visit, arguments: ReadArguments) -> types.CallToolResult:
         answer = _read_answer(session, arguments, kind, whole, len(data), "image", "")
         picture = types.ImageContent(data=b64encode(data).decode(), mime_type=kind)
         return success(f"{clean(arguments.path)}: {kind}, {size_text(whole)}", answer, [picture])
-    data = data[: arguments.length]
+    data = data[:most]
     text = _text(data)
     if text is None:
         answer = _read_answer(session, arguments, kind, whole, len(data), "base64", b64encode(data).decode())
@@ -164,7 +167,8 @@ def _continuation(answer: ReadAnswer) -> str:
 
 async def write(visit: Visit, arguments: WriteArguments) -> types.CallToolResult:
     """Write a file completely, or not at all."""
-    data = _contents(arguments)
+    size = len(arguments.content or arguments.content_base64 or "")
+    data = await off_loop(size, lambda: _contents(arguments))
     session, note = await visit.sandbox(arguments.session, makes=True)
     entry = await visit.service.files.write(
         visit.caller, session, arguments.path, _whole(data), append=arguments.append

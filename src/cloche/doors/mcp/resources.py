@@ -7,6 +7,7 @@ from base64 import b64encode
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from cloche.doors.faults import for_client
 from cloche.doors.mcp.conversation import Visit
 from cloche.doors.mcp.file_uris import TEMPLATE, file_at, is_text, kind_of, uri_of
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
@@ -16,7 +17,7 @@ OUTPUT = "/sandbox/output"
 MAX_SESSIONS = 50
 MAX_LISTED = 1000
 MAX_DEPTH = 10
-MAX_READ = 16 << 20
+MAX_READ = 1 << 20
 
 TEMPLATES = [
     types.ResourceTemplate(
@@ -61,7 +62,9 @@ async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.Blo
             data = await file.read()
     except ClocheError as problem:
         code = types.INVALID_PARAMS if isinstance(problem, ValueError | Gone | FileMissing) else types.INTERNAL_ERROR
-        raise MCPError(code, clean(str(problem)), {"uri": uri, "kind": problem.code}) from None
+        shown = for_client(problem)
+        text = clean(f"{shown.message} {shown.hint}".rstrip())
+        raise MCPError(code, text, {"uri": uri, "kind": shown.code}) from None
     if len(data) > MAX_READ:
         raise MCPError(
             types.INTERNAL_ERROR,

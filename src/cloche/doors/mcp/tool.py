@@ -10,11 +10,14 @@ from typing import Any
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cloche.doors.faults import for_client, unexpected
 from cloche.doors.mcp.conversation import Visit
 from cloche.errors import ClocheError
 from cloche.results.cleaning import clean
 
 log = logging.getLogger("cloche.mcp")
+
+_MAX_MESSAGE = 10_000  # characters of an error, which may repeat an argument of the client
 
 
 class ToolArguments(BaseModel):
@@ -71,14 +74,15 @@ class Tool:
             return failure(
                 "invalid", f"The arguments of {self.name} are invalid. {_complaint(problem)}", "Correct them."
             )
-        except ClocheError as problem:
-            hint = problem.hint
-            if (after := getattr(problem, "retry_after", None)) is not None:
+        except ClocheError as found:
+            shown = for_client(found)
+            hint = shown.hint
+            if (after := getattr(shown, "retry_after", None)) is not None:
                 hint = f"{hint} Try again in {after:.0f} seconds.".lstrip()
-            return failure(problem.code, problem.message, hint)
-        except Exception:
-            log.exception("the tool %s failed with an unexpected exception", self.name)
-            return failure("failed", "The server failed to do this; its log has the details.", "Try again.")
+            return failure(shown.code, shown.message, hint)
+        except Exception as found:
+            fault = unexpected(found)
+            return failure(fault.code, fault.message, fault.hint)
 
 
 def success(text: str, answer: Answer, more: Sequence[types.ContentBlock] = ()) -> types.CallToolResult:
@@ -88,6 +92,7 @@ def success(text: str, answer: Answer, more: Sequence[types.ContentBlock] = ()) 
 
 def failure(kind: str, message: str, hint: str) -> types.CallToolResult:
     """Return an answer that explains why a tool did nothing, and what to do next."""
+    message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
     text = f"[error] {kind}: {clean(message)}" + (f"\n{clean(hint)}" if hint else "")
     return types.CallToolResult(content=[text_block(text)], is_error=True)
 
@@ -99,7 +104,7 @@ def text_block(text: str) -> types.TextContent:
 def _complaint(problem: ValidationError) -> str:
     complaints = []
     for error in problem.errors(include_url=False, include_context=False, include_input=False)[:5]:
-        place = ".".join(map(str, error["loc"]))
+        place = ".".join(str(part)[:1000] for part in error["loc"])
         complaints.append(f"{place}: {error['msg']}" if place else error["msg"])
     return "; ".join(complaints) + "."
 

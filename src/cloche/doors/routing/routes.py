@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, _endpoint_context_cache
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from cloche.doors.routing.access import UNDECLARED, Access, AccessScope, BodyKind
+from cloche.doors.json_input import joined, read_json
+from cloche.doors.routing.access import UNDECLARED, Access, AccessScope, BodyKind, StreamKind
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -26,26 +28,57 @@ class _AnyPath(PathConvertor):
 register_url_convertor("file", _AnyPath())
 
 
+class _JsonRequest(Request):
+    """A request whose JSON is read like that of all other doors."""
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            self._body = await joined([piece async for piece in self.stream()])
+        return self._body
+
+    async def json(self) -> Any:
+        return await read_json(await self.body())
+
+
 class OperationRoute(APIRoute):
     """One operation of the HTTP interface."""
 
     access: Access = UNDECLARED
 
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        respond = super().get_route_handler()
+        # With the first request, FastAPI would parse the module's source to find out where the function begins.
+        code, name = self.endpoint.__code__, self.endpoint.__name__
+        _endpoint_context_cache[id(self.endpoint)] = {
+            "file": code.co_filename,
+            "line": code.co_firstlineno,
+            "function": name,
+        }
+
+        async def respond_to(request: Request) -> Response:
+            return await respond(_JsonRequest(request.scope, request.receive))
+
+        return respond_to
+
 
 class ApplicationRoute(Route):
     """An ASGI application that answers every method at its address."""
 
-    def __init__(self, path: str, app: ASGIApp, *, scope: AccessScope, body: BodyKind, name: str) -> None:
+    def __init__(
+        self, path: str, app: ASGIApp, *, scope: AccessScope, body: BodyKind, name: str, stream: StreamKind = "none"
+    ) -> None:
         super().__init__(path, app, include_in_schema=False, name=name)
-        self.access = Access(scope, body)
+        self.access = Access(scope, body, stream=stream)
 
 
 class SocketRoute(WebSocketRoute):
     """A WebSocket; its messages have a limit of their own (server.py)."""
 
-    def __init__(self, path: str, app: ASGIApp, *, scope: AccessScope, name: str) -> None:
+    def __init__(
+        self, path: str, app: ASGIApp, *, scope: AccessScope, name: str, stream: StreamKind = "reader"
+    ) -> None:
         super().__init__(path, app, name=name)
-        self.access = Access(scope)
+        self.access = Access(scope, stream=stream)
 
 
 class Operations:
@@ -109,9 +142,10 @@ class Operations:
         scope: AccessScope | None = None,
         body: BodyKind = "none",
         linked: bool = False,
+        stream: StreamKind = "none",
         **options: Any,  # FastAPI's: status_code, responses, openapi_extra …
     ) -> Callable[[Endpoint], Endpoint]:
-        access = UNDECLARED if scope is None else Access(scope, body, linked)
+        access = UNDECLARED if scope is None else Access(scope, body, linked, stream)
 
         def register(endpoint: Endpoint) -> Endpoint:
             self._declared.append((method, path, endpoint, access, options))

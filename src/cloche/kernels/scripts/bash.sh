@@ -49,13 +49,13 @@ __cloche_leave() {
 __cloche_drop_locals() {
     builtin local __cloche_name __cloche_value
     builtin local -a __cloche_names # read by mapfile, because word splitting would depend on IFS
-    builtin mapfile -t __cloche_names <<<"$__cloche_locals"
+    builtin mapfile -t __cloche_names <"$__cloche_folder/locals"
     for __cloche_name in "${__cloche_names[@]}"; do
         [[ ! $__cloche_name =~ ^declare\ -[^\ ]+\ ([A-Za-z0-9_]+)(=|$) ]] || builtin unset -v "${BASH_REMATCH[1]}"
     done
     # Those were the locals of the innermost function.  Bash lists none of its callers'; but a local variable hides
     # a change of the global one.  (Arrays and integers are left as they are.)
-    builtin mapfile -t __cloche_names < <(\builtin compgen -A variable)
+    __cloche_read_names compgen -A variable
     for __cloche_name in "${__cloche_names[@]}"; do
         __cloche_is_ours "$__cloche_name" && builtin continue
         [[ -v $__cloche_name && ${!__cloche_name@a} == ?(x) ]] || builtin continue
@@ -155,6 +155,13 @@ __cloche_restore() {
     __cloche_replaced=()
 }
 
+# Reads the lines that a builtin prints into __cloche_names.  A substitution would need a process, and a shell that ends
+# because it cannot have one must keep its state, too.
+__cloche_read_names() {
+    builtin "$@" >|"$__cloche_folder/names"
+    builtin mapfile -t __cloche_names <"$__cloche_folder/names"
+}
+
 # Says whether the variable belongs to the kernel or to the shell itself.
 __cloche_is_ours() {
     case $1 in
@@ -168,23 +175,23 @@ __cloche_is_ours() {
 __cloche_save() {
     builtin local __cloche_name
     builtin local -a __cloche_names
-    builtin mapfile -t __cloche_names < <(\builtin compgen -A variable)
+    __cloche_read_names compgen -A variable
     for __cloche_name in "${__cloche_names[@]}"; do
         __cloche_is_ours "$__cloche_name" || builtin declare -p "$__cloche_name" 2>/dev/null
     done
-    builtin mapfile -t __cloche_names < <(\builtin compgen -A function)
+    __cloche_read_names compgen -A function
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
             __cloche_* | trap | kill) ;;
             *) builtin declare -f -- "$__cloche_name" ;;
         esac
     done
-    builtin mapfile -t __cloche_names < <(\builtin declare -Fx)
+    __cloche_read_names declare -Fx
     for __cloche_name in "${__cloche_names[@]}"; do
         builtin echo "builtin export -f -- ${__cloche_name##* }"
     done
     builtin shopt -p
-    builtin mapfile -t __cloche_names < <(\builtin set +o)
+    __cloche_read_names set +o
     for __cloche_name in "${__cloche_names[@]}"; do
         case $__cloche_name in
             *errexit | *nounset | *xtrace | *verbose | *posix) ;;
@@ -200,7 +207,8 @@ __cloche_save() {
 # The trap's text is parsed when it runs, with the cell's aliases.  Its output goes to /dev/null because of xtrace.  A
 # child that is killed before its exec (`sleep 9 & kill $!`) comes here, too, and must not replace the shell.
 builtin trap "{ __cloche_status=\$? __cloche_flags=\$-; \\builtin set +euvx
-[[ \${BASHPID-\$\$} == \$\$ ]] || \\builtin exit \$__cloche_status; __cloche_locals=\$(\\builtin local); } 2>/dev/null
+[[ \${BASHPID-\$\$} == \$\$ ]] || \\builtin exit \$__cloche_status
+\\builtin local >|${__cloche_folder@Q}/locals; } 2>/dev/null
 __cloche_folder=${__cloche_folder@Q}
 \\__cloche_leave" EXIT
 builtin trap __cloche_interrupted INT

@@ -39,6 +39,10 @@ let lastCall = 0;
 let count = 0; // number of cells so far
 
 class Cell {
+  // Declared, so that a setter of this name on Object.prototype does not swallow the value.
+  operation; number; code; typed; name; input; environment; replaced; script; converted; displays;
+  failed; settled; leaving; ended; cpu;
+
   constructor(operation, order) {
     this.operation = operation;
     this.number = ++count;

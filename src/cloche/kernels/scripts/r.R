@@ -124,4 +124,4 @@ local({
     cat(number, "\n", file = reports, sep = "")
     flush(reports)
   }
-})
+}, new.env(parent = .BaseNamespaceEnv)) # whatever functions a cell defines, these find those of base

@@ -11,6 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from time import time
 
+from cloche.clock import earlier
 from cloche.errors import Gone, Refused, SandboxFailed
 from cloche.policy.caller import Caller
 from cloche.service.identity import new_id
@@ -127,7 +128,7 @@ class Workspaces:
 
     async def remove_old(self, age_s: float) -> None:
         """Remove workspaces that were neither opened nor changed for this long."""
-        before = time() - age_s
+        before = earlier() - age_s
         for workspace in list(self._by_id.values()):
             about = workspace.about
             if workspace.sandbox is None and max(about.saved, about.opened) < before:

@@ -38,6 +38,7 @@ from cloche.walls.jail.group import Group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 __all__ = ["Cgroups", "Group", "detect"]
@@ -71,7 +72,7 @@ class Cgroups:
         """The controllers that can be limited here, with their versions."""
         return {controller: version for _, version, controllers in self.places for controller in controllers}
 
-    def create(self) -> Group:
+    def create(self, kind: Callable[[str, list[tuple[int, int, list[str]]]], Group] = Group) -> Group:
         """Make an empty group without limits."""
         self._made += 1
         full = f"{PREFIX}{self.owner}-{self._made}-{self.namespace}"
@@ -80,7 +81,7 @@ class Cgroups:
             for place, _, _ in self.places:
                 os.mkdir(full, 0o755, dir_fd=place)
                 made.append(place)
-            return Group(full, self.places)
+            return kind(full, self.places)
         except OSError:
             for place in made:
                 os.rmdir(full, dir_fd=place)

@@ -4,6 +4,10 @@ An order has the same names everywhere.  The engine makes an `Order` (model/orde
 data that `marshal` can carry, an `OrderData`.  A claim is that data with two descriptors attached: the agent's end of a
 stream, and the nursery's end of a leash.  From the order in a claim and its own configuration the nursery makes a
 `Plan` (plan.py), which a new sandbox follows step by step.
+
+Every sandbox is a fork of the nursery and can read the nursery's memory, so an order contains nothing that a caller has
+named.  The paths of mounted folders wait in a third descriptor, which only the new sandbox reads; everything else that
+a caller sends travels in the stream.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from cloche.walls import leash_messages, sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, TypedDict
 
     from cloche.model.limits import Limits
@@ -34,23 +39,25 @@ if TYPE_CHECKING:
         cpu: float  # cores
         disk: int
         processes: int
-        mounts: list[MountData]
+        mounts: str  # "": none; "read": read-only; "write": one of them is writable
         lifetime_s: float | None
         first_command: CommandData | None
         standing: bool  # sent ahead of time: nobody wants the sandbox yet (standing_claims.py)
 
 
 MAX_CLAIM = 64 << 10  # bytes of a claim's message
+MAX_MOUNTS = 64 << 10  # bytes of the description of all mounts
 
 
-def order_data(limits: Limits, mounts: list[MountData]) -> OrderData:
+def order_data(limits: Limits, mounts: Sequence[MountData] = ()) -> OrderData:
     """An order as plain data, without a lifetime or a first command."""
+    writable = any(mount["writable"] for mount in mounts)
     return {
         "memory": limits.memory_bytes,
         "cpu": limits.cpu,
         "disk": limits.disk_bytes,
         "processes": limits.processes,
-        "mounts": mounts,
+        "mounts": "write" if writable else "read" if mounts else "",
         "lifetime_s": None,
         "first_command": None,
         "standing": False,
@@ -60,8 +67,9 @@ def order_data(limits: Limits, mounts: list[MountData]) -> OrderData:
 class Claim:
     """A claim that a nursery has received."""
 
-    def __init__(self, order: OrderData, stream: int, leash: sockets.Socket) -> None:
+    def __init__(self, order: OrderData, stream: int, leash: sockets.Socket, mounts: int = -1) -> None:
         self.order, self.stream, self.leash = order, stream, leash
+        self.mounts = mounts  # a descriptor from which the sandbox reads its mounts
         self.first_command = "" if order["first_command"] is None else repr(order["first_command"])
         self.deadline: float | None = None
         self.told_end = False
@@ -69,8 +77,15 @@ class Claim:
     def tell(self, **message: Any) -> None:
         leash_messages.tell(self.leash, **message)
 
+    def close_mounts(self) -> None:
+        """Close the descriptor of the mounts, once a sandbox has it."""
+        if self.mounts >= 0:
+            os.close(self.mounts)
+            self.mounts = -1
+
     def drop(self) -> None:
         """Close the leash, and the agent's end of the stream if no sandbox has got it."""
         self.leash.close()
+        self.close_mounts()
         if self.stream >= 0:
             os.close(self.stream)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import marshal
 import os
 from _struct import pack
 
 from cloche.agent import signals
 from cloche.walls import sockets
 from cloche.walls.jail import linux, networks, root
+from cloche.walls.jail.claim import MAX_MOUNTS
 from cloche.walls.jail.seal import seal
 
 TYPE_CHECKING = False
@@ -37,15 +39,23 @@ _MASKED_FILES = (
     "sched_debug",
 )
 _MASKED_FOLDERS = ("acpi", "asound", "scsi", "driver", "fs", "bus", "irq", "tty", "sysvipc", "pressure")
+_TERMINALS = 64  # the kernel has about 3,000 for all sandboxes of all users together
 _USER_LIMITS = {"max_inotify_instances": 32, "max_inotify_watches": 16384}
+_IS_ANOTHER = (
+    "a folder to mount is not the one that was checked, or a file system was mounted there after Cloche had started"
+)
+_NO_MAPPING = (
+    "the file system of a folder to mount cannot show its files to another user: "
+    "use a folder on ext4, XFS or Btrfs, or start Cloche as the owner of the folder instead of root"
+)
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
-def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
+def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int, int]:
     """Follow the plan (plan.py).  The nursery writes the user map when it gets the message for it.
 
-    Returns the descriptor on which refused system calls are reported (refused_calls.py), and the folder in which
-    checkpoints keep files.
+    Returns the descriptor on which refused system calls are reported (refused_calls.py), the folder in which
+    checkpoints keep files, and the agent's oom_score_adj (agent/oom_score.py).
     """
     without = plan["without"]
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
@@ -55,24 +65,23 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
     linux.unshare(linux.NEWNS | linux.NEWIPC | linux.NEWUTS | (linux.NEWNET if fresh else 0))
     if plan["network"] is not None:
         linux.setns(plan["network"], linux.NEWNET)
-    host_folders = _open_host_folders(plan)  # while the host's mounts can still be reached
-    masked = "masks" not in without
-    _mount_proc(masked, plan["privileged"])
+    mounts = _read_mounts(plan["mounts"])
+    host_folders = _open_host_folders(plan, mounts)  # while the host's mounts can still be reached
+    proc, oom_score = _mount_proc("masks" not in without, "proc" not in without, plan["privileged"])
     if plan["network"] is not None and "unused network" not in without:
         fresh = networks.state("/proc/self/net") != plan["unused_network"]
         if fresh:
             linux.unshare(linux.NEWNET)
     workspace, store = _mount_workspace(plan, uid)
-    linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
-    _mount_host_folders(host_folders, uid)
+    terminals = "" if "terminals" in without else f",max={_TERMINALS}"
+    options = f"newinstance,ptmxmode=0666,mode=620{terminals}"
+    linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, options)
+    _mount_host_folders(host_folders, uid, proc)
     linux.mount(root.WORKSPACE, root.HOME, flags=linux.MS_BIND | linux.MS_REC)
     if fresh:
         _raise_loopback()
     linux.sethostname("cloche")
     os.chdir("/")  # so that the working directory is no way out
-    user_limits = os.open("/proc/sys/user", os.O_PATH | os.O_CLOEXEC)  # used below, when /proc/sys is read-only
-    if masked:
-        _make_read_only("/proc/sys")
     if "dumpable" not in without:
         # The kernel protects the agent's memory, because it is not dumpable.  But run by an ordinary user, the agent's
         # files in /proc belong to that user, and so to every program in the sandbox.
@@ -86,15 +95,15 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int]:
     if nursery.recv(1) != b"M":  # mapped, and in its control group
         os._exit(1)
     if "uid" not in without:
-        _limit_namespace(user_limits)
-    os.close(user_limits)
+        _limit_namespace(proc)
+    os.close(proc)
     if "cgroup namespace" not in without:
         linux.unshare(linux.NEWCGROUP)  # after it is in its group, which becomes the root of what it sees
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     os.umask(0o022)
     _furnish()
-    return seal(plan, store), store
+    return seal(plan, store, mounts), store, oom_score
 
 
 _masks: list[tuple[str, str]] = []  # the cover, and the path that it covers
@@ -106,7 +115,8 @@ def find_masks(there: list[str]) -> None:
     _masks.extend(("/run/empty", f"/proc/{name}") for name in _MASKED_FOLDERS if name in there)
 
 
-def _mount_proc(masked: bool, privileged: bool) -> None:
+def _mount_proc(masked: bool, read_only: bool, privileged: bool) -> tuple[int, int]:
+    """Mount the sandbox's own /proc; return a descriptor that can still write to it, and the agent's oom_score_adj."""
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
     if privileged:
         linux.mount("proc", "/proc", "proc", flags)
@@ -116,22 +126,21 @@ def _mount_proc(masked: bool, privileged: bool) -> None:
         linux.mount("proc", "/run/proc", "proc", flags)
         linux.umount("/proc")
         linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)
-    if not masked:
-        return
-    for cover, path in _masks:
+    writable = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
+    oom_score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+    if masked and read_only:
+        # A second mount on top of the first one is read-only: programs cannot change settings of the kernel, and cannot
+        # lower their oom_score_adj.  Where an ordinary user runs the sandbox, no permission would prevent the latter.
+        linux.mount("proc", "/proc", "proc", flags | linux.MS_RDONLY)
+    for cover, path in _masks if masked else ():
         linux.mount(cover, path, flags=linux.MS_BIND)
+    return writable, oom_score
 
 
-def _make_read_only(path: str) -> None:
-    linux.mount(path, path, flags=linux.MS_BIND)
-    flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-    linux.mount("none", path, flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | flags)
-
-
-def _limit_namespace(limits: int) -> None:
+def _limit_namespace(proc: int) -> None:
     """Limit what the kernel counts per user: all sandboxes of an ordinary user share that user's quota."""
     for name, value in _USER_LIMITS.items():
-        file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=limits)
+        file = os.open(f"sys/user/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
         try:
             os.write(file, b"%d" % value)
         finally:
@@ -178,13 +187,21 @@ def _furnish() -> None:
     root.furnish_tmp()
 
 
-def _open_host_folders(plan: Plan) -> list[tuple[int, MountData]]:
-    if not plan["mounts"]:
+def _read_mounts(source: int) -> list[MountData]:
+    """Read the caller's mounts here, not in the nursery, from whose memory other callers' sandboxes are forked."""
+    if source < 0:
+        return []
+    mounts: list[MountData] = marshal.loads(os.read(source, MAX_MOUNTS))
+    return mounts
+
+
+def _open_host_folders(plan: Plan, mounts: list[MountData]) -> list[tuple[int, MountData]]:
+    if not mounts:
         return []
     here = os.open("self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC, dir_fd=plan["host_proc"])
     linux.setns(plan["host_mounts"], linux.NEWNS)
     try:
-        return [(_open_host_folder(mount), mount) for mount in plan["mounts"]]
+        return [(_open_host_folder(mount), mount) for mount in mounts]
     finally:
         linux.setns(here, linux.NEWNS)
         os.close(here)
@@ -196,11 +213,11 @@ def _open_host_folder(mount: MountData) -> int:
     found = os.fstat(fd)
     if (found.st_dev, found.st_ino) != tuple(mount["identity"]):
         os.close(fd)
-        raise OSError(errno.ESTALE, f"{mount['source']} is not the folder that was checked")
+        raise OSError(errno.ESTALE, _IS_ANOTHER)
     return fd
 
 
-def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int) -> None:
+def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int, proc: int) -> None:
     for fd, mount in folders:
         flags = linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATTR_NODEV
         if not mount["writable"]:
@@ -208,13 +225,13 @@ def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int) -> None:
         linux.mount_setattr(fd, flags)
         owner = os.fstat(fd).st_uid
         if uid and owner != uid:
-            _map_owner(fd, owner, uid)
+            _map_owner(fd, owner, uid, proc)
         _make_way(mount["target"], os.path.isdir(f"/proc/self/fd/{fd}"), uid)
         linux.move_mount(fd, mount["target"])
         os.close(fd)
 
 
-def _map_owner(fd: int, owner: int, uid: int) -> None:
+def _map_owner(fd: int, owner: int, uid: int, proc: int) -> None:
     """Let the uid of a sandbox that root runs act as the owner of a mounted folder, in that folder only."""
     reading, writing = os.pipe()
     helper = os.fork()
@@ -226,11 +243,16 @@ def _map_owner(fd: int, owner: int, uid: int) -> None:
     try:
         os.read(reading, 1)
         for kind in ("uid", "gid"):
-            with open(f"/proc/{helper}/{kind}_map", "w") as file:
-                file.write(f"{owner} {uid} 1")
+            file = os.open(f"{helper}/{kind}_map", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
+            os.write(file, f"{owner} {uid} 1".encode())
+            os.close(file)
         namespace = os.open(f"/proc/{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         try:
             linux.mount_setattr(fd, linux.MOUNT_ATTR_IDMAP, namespace)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise OSError(errno.EINVAL, _NO_MAPPING) from None
         finally:
             os.close(namespace)
     finally:

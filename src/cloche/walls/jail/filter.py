@@ -20,14 +20,15 @@ from cloche.walls.jail.seccomp import ASK, NEW_LISTENER, load
 __all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "asking", "for_sandboxes", "load", "program", "refused"]
 
 
-def for_sandboxes(without: list[str]) -> tuple[bytes, bytes]:
+def for_sandboxes(without: list[str], shared_memory: bool = True) -> tuple[bytes, bytes]:
     """The usual filter, and one for sandboxes that can write to host folders; both pass refused calls to a listener.
 
     Made by a nursery's keeper, while the nursery itself starts.
     """
     allowed = frozenset(name[5:] for name in without if name.startswith("call:"))
-    usual = asking(program(without=allowed))
-    return usual, asking(program(without=allowed, setuid_files="setuid files" in without))
+    usual = program(without=allowed, shared_memory=shared_memory)
+    writing = program(without=allowed, setuid_files="setuid files" in without, shared_memory=shared_memory)
+    return asking(usual), asking(writing)
 
 
 def refused(name: str) -> bool:
@@ -36,15 +37,19 @@ def refused(name: str) -> bool:
 
 
 def program(
-    machine: str = os.uname().machine, without: frozenset[str] = frozenset(), setuid_files: bool = True
+    machine: str = os.uname().machine,
+    without: frozenset[str] = frozenset(),
+    setuid_files: bool = True,
+    shared_memory: bool = True,
 ) -> bytes:
     """The filter as an array of `struct sock_filter`.
 
     The calls named in `without` are allowed, only for tests that prove that the filter is what stops an attack.
     Without `setuid_files` no file can be made setuid or setgid: where a folder of the host can be written, such a file
-    would work on the host, with the rights of the folder's owner.
+    would work on the host, with the rights of the folder's owner.  Without `shared_memory` programs cannot make memory
+    that none of them maps: where no control group counts it, nobody would (counted_group.py).
     """
-    variant = (machine, without, setuid_files)
+    variant = (machine, without, setuid_files, shared_memory)
     if variant not in _programs:
         _programs[variant] = _build(*variant)
     return _programs[variant]
@@ -106,7 +111,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     for reason, names in {
         "reading, writing and waiting: on descriptors that were opened within the walls": """
             read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2
-            dup3 fcntl flock fsync fdatasync sync syncfs sync_file_range sendfile splice tee vmsplice copy_file_range
+            dup3 flock fsync fdatasync sync syncfs sync_file_range sendfile splice tee vmsplice copy_file_range
             readahead fadvise64 fallocate pipe pipe2 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl
             epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime
             timerfd_gettime inotify_init inotify_init1 inotify_add_watch inotify_rm_watch""",
@@ -162,6 +167,9 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _NETLINK_ROUTE = 1, 2, 10, 16, 0
 _SOCK_TYPE, _STREAM, _DGRAM, _SEQPACKET = 0xF, 1, 2, 5
 _ICMP, _TCP, _UDP, _ICMPV6 = 1, 6, 17, 58
 _TCP_ULP, _PR_SCHED_CORE = 31, 62
+# F_DUPFD to F_GETOWNER_UIDS, without the 32-bit locks; F_OFD_GETLK, _SETLK, _SETLKW; F_GETLEASE; F_DUPFD_QUERY,
+# F_CREATED_QUERY, F_CANCELLK, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS, hints for writes.
+_FILE_COMMANDS = (*range(12), 15, 16, 17, 36, 37, 38, 1025, *range(1027, 1039))
 
 _THE_AGENT_IS_SPARED = "the agent is left alone: it cannot be named"
 
@@ -208,6 +216,11 @@ CHECKED: dict[str, tuple[str, bytes]] = {
     "ioctl": (
         "all but typing into a terminal (TIOCSTI, TIOCLINUX) and changing its line discipline (TIOCSETD)",
         _argument(1) + _when(_EQUAL, (_TIOCSTI, _TIOCLINUX, _TIOCSETD), _EPERM, _ALLOW),
+    ),
+    "fcntl": (
+        "no leases, delegations and directory notices (F_SETLEASE, F_SETDELEG, F_NOTIFY): they are kept with the file, "
+        "which sandboxes share, and whoever opens it waits for their holder; nor commands that we do not know",
+        _argument(1) + _when(_EQUAL, _FILE_COMMANDS, _ALLOW, _EPERM),
     ),
     "mknod": ("files, fifos and sockets, but no devices", _node(1)),
     "mknodat": ("files, fifos and sockets, but no devices", _node(2)),
@@ -287,10 +300,10 @@ _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # x86_64 has a second set of numbers, x32, under the same architecture: those with bit 30.
 _X32, _PAST_X32 = 0x40000000, 0x80000000
 
-_programs: dict[tuple[str, frozenset[str], bool], bytes] = {}
+_programs: dict[tuple[str, frozenset[str], bool, bool], bytes] = {}
 
 
-def _build(machine: str, without: frozenset[str], setuid_files: bool) -> bytes:
+def _build(machine: str, without: frozenset[str], setuid_files: bool, shared_memory: bool) -> bytes:
     numbers = syscalls.numbers(machine)
     blocks = dict.fromkeys(numbers, _EPERM)
     for names in ALLOWED.values():
@@ -302,6 +315,9 @@ def _build(machine: str, without: frozenset[str], setuid_files: bool) -> bytes:
         blocks.update({name: _plain_mode(index, blocks[name]) for name, index in _MODES.items() if name in blocks})
         blocks.update({name: _plain_mode_if_made(index) for name, index in _OPENS.items() if name in blocks})
         blocks["openat2"] = _ENOSYS  # the filter cannot see its mode; callers fall back to openat
+    if not shared_memory:
+        blocks["memfd_create"] = _ENOSYS  # callers fall back to a file in /dev/shm or /tmp, which the disk limits
+        blocks["shmget"] = _small_segment()
     if not without <= numbers.keys():
         raise ValueError(f"no such system calls: {sorted(without - numbers.keys())}")
     blocks.update(dict.fromkeys(without, _ALLOW))
@@ -324,6 +340,15 @@ def _plain_mode(index: int, otherwise: bytes) -> bytes:
 
 def _plain_mode_if_made(flags: int) -> bytes:
     return _argument(flags) + _when(_ANY_BIT, (_CREAT_OR_TMPFILE,), _plain_mode(flags + 1, _ALLOW), _ALLOW)
+
+
+_SEGMENT = 16 << 10  # bytes; the kernel allows 4,096 segments in an ipc namespace.  PostgreSQL needs one of 56 bytes.
+
+
+def _small_segment() -> bytes:
+    # The size is a size_t: both halves count.
+    high = _instruction(_LOAD, 16 + 8 + 4)
+    return high + _when(_EQUAL, (0,), _argument(1) + _when(_AT_LEAST, (_SEGMENT + 1,), _EPERM, _ALLOW), _EPERM)
 
 
 def _ranges(blocks: dict[int, bytes], machine: str) -> list[tuple[int, bytes]]:

@@ -64,6 +64,7 @@ class Group:
         self._delay = _LATEST_S
         self._timer = -1
         self._epoll: select.epoll | None = None
+        self.host_pid = 0  # the sandbox's first process
 
     # --- setting up
 
@@ -101,6 +102,11 @@ class Group:
         """Readable (EVENT_READ) when `check` should be called; None before `limit`, or if memory is not limited."""
         return None if self._timer < 0 else self._timer if self._epoll is None else self._epoll.fileno()
 
+    @property
+    def counts_cpu(self) -> bool:
+        """Whether this host counts the processor time of a group."""
+        return "cpuacct" in self._of or any(version == 2 for _, version in self._directories)
+
     def begin_account(self) -> None:
         """Count processor time from now on: the time for making the sandbox and starting a command is not the caller's.
 
@@ -112,7 +118,7 @@ class Group:
         """Watch the memory from now on.  It is empty, so the first check has time."""
         if self._timer >= 0 and self._of["memory"][1] == 1:
             self._delay = min(max(self._memory / _FASTEST, _SOONEST_S), _LATEST_S)
-            _set_timer(self._timer, self._delay)
+            set_timer(self._timer, self._delay)
 
     def check(self, files: Callable[[], int] | None = None) -> bool:
         """Return whether the sandbox uses more than its memory.  Call it when `watch_fd` is readable, or at any time.
@@ -122,7 +128,7 @@ class Group:
         """
         if self._timer < 0:
             return False
-        _set_timer(self._timer, _AGAIN_S)  # in case the answer is yes
+        set_timer(self._timer, _AGAIN_S)  # in case the answer is yes
         # On version 2, reading this file also clears the event.
         killed = cgroup_files.field(self._read_kept("memory", self._oom_file()), b"oom_kill")
         if killed > self._oom_kills_noted:
@@ -216,6 +222,8 @@ class Group:
             if version == 2:
                 cgroup_files.write(fd, "cgroup.freeze", int(stop))
                 return True
+        if not self._directories:
+            return False  # this host has no control groups for us
         directory, _ = self._of.get("pids", self._directories[0])
         return cgroup_files.signal_listed(directory, _SIGSTOP if stop else _SIGCONT, first)
 
@@ -279,7 +287,7 @@ class Group:
                 self._read_kept("memory", "memory.events")  # clears earlier events
         if version == 1:
             self._delay = _SOONEST_S
-            _set_timer(self._timer, _SOONEST_S)
+            set_timer(self._timer, _SOONEST_S)
 
     def _rearm(self, used: int, room: int, others: int) -> None:
         if self._of["memory"][1] == 1:
@@ -288,14 +296,14 @@ class Group:
             self._last = used
             soonest = max(room / _FASTEST, _SOONEST_S)
             self._delay = min(max(soonest, self._delay * 2 if still else 0), _LATEST_S)
-            _set_timer(self._timer, self._delay)
+            set_timer(self._timer, self._delay)
             return
         high = self._memory + (others + _STEP if others else 0)
         if high != self._high:
             cgroup_files.write(self._of["memory"][0], "memory.high", high)
             self._high = high
         # No event announces that files were removed: check while memory.high is raised.
-        _set_timer(self._timer, _SHRINK_S if high > self._memory else 0)
+        set_timer(self._timer, _SHRINK_S if high > self._memory else 0)
 
     def _used(self) -> int:
         name = "memory.usage_in_bytes" if self._of["memory"][1] == 1 else "memory.current"
@@ -409,7 +417,7 @@ def _fork_into(directory: int) -> int | None:
     raise OSError(number, f"clone3: {os.strerror(number)}")
 
 
-def _set_timer(timer: int, delay_s: float) -> None:
+def set_timer(timer: int, delay_s: float) -> None:
     """Make a timer descriptor readable once, after `delay_s`; 0: never."""
     whole = int(delay_s)
     value = pack("4l", 0, 0, whole, int((delay_s - whole) * 1e9))

@@ -65,8 +65,8 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     configuration.update(the_rest())
     configuration["uid_base"] = _uid_base() if privileged else None
     configuration["proc"] = [name for name in os.listdir("/proc") if not name.isdecimal()]
-    configuration["filters"] = _filters(configuration["without"])
     groups = _find_groups(configuration)
+    configuration["filters"] = _filters(configuration["without"], groups is None or groups.limits("memory"))
     host_proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     descriptors = [host_mounts, host_proc, *(groups.descriptors() if groups is not None else ())]
     try:
@@ -87,10 +87,10 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
         time.sleep(0.005)  # killed processes take a moment to disappear, without an event
 
 
-def _filters(without: list[str]) -> tuple[bytes, bytes]:
+def _filters(without: list[str], shared_memory: bool) -> tuple[bytes, bytes]:
     from cloche.walls.jail import filter as system_calls
 
-    return system_calls.for_sandboxes(without)
+    return system_calls.for_sandboxes(without, shared_memory)
 
 
 def _find_groups(configuration: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _STRIKES = 8  # the sandbox is killed after this many shortages in a row, although every program was killed
 _DYING_S = 0.25  # time for a killed process to end; until then its memory is not counted against the others
-_FROZEN = b"500"  # the oom_score_adj of a frozen kernel, which is killed after other processes (kernels/forking.py)
+_FROZEN = b"checkpoint"  # the name of a frozen kernel, which is killed after other processes (kernels/forking.py)
 
 
 def relieve(sandbox: SandboxProcess, proc: int) -> bool:
@@ -55,7 +55,7 @@ def _size_of(pid: int, proc: int) -> int | None:
         finally:
             os.close(process)
         host_pid = int(information.partition(b"Pid:")[2].split()[0])
-        if read(proc, f"{host_pid}/oom_score_adj").strip() == _FROZEN:
+        if read(proc, f"{host_pid}/comm").strip() == _FROZEN:
             return None
         return int(read(proc, f"{host_pid}/statm").split()[1])
     except (OSError, ValueError, IndexError):

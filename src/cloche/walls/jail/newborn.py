@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 
-from cloche.agent import build_steps, processes, signals, spare_python  # noqa: F401  (later they cannot be imported)
+from cloche.agent import build_steps, oom_score, processes, signals, spare_python  # noqa: F401  (later they cannot be imported)
 from cloche.agent.main import Agent
 from cloche.agent.prestarted import PrestartedCommand
 from cloche.walls import sockets
@@ -32,11 +32,14 @@ class Newborn(BaseException):
         parking = self._parking
         _reset_signals()
         try:
-            listener, store = enter(self._plan, parking)
+            listener, store, score = enter(self._plan, parking)
         except BaseException as problem:
-            parking.send(b"!" + f"{type(problem).__name__}: {problem}".encode())
+            # The nursery keeps this text, and others are forked from the nursery: no path that the caller has named.
+            reason = problem.strerror if isinstance(problem, OSError) and self._plan["mounts"] >= 0 else problem
+            parking.send(b"!" + f"{type(problem).__name__}: {reason}".encode())
             os._exit(1)
-        linux.close_all_but([0, 1, 2, parking.fileno(), store, *([] if listener is None else [listener])])
+        linux.close_all_but([0, 1, 2, parking.fileno(), store, score, *([] if listener is None else [listener])])
+        oom_score.keep(score)
         gc.enable()
         parking.send(b"R")
         refused = None if listener is None else RefusedCalls(listener)

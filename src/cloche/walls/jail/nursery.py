@@ -20,6 +20,7 @@ from cloche.agent import signals
 from cloche.walls import leash_messages, sockets
 from cloche.walls.jail import cgroups, linux, memory_shortage, networks, plan, recycling
 from cloche.walls.jail.claim import MAX_CLAIM, Claim
+from cloche.walls.jail.descriptors import DescriptorBudget
 from cloche.walls.jail.enter import find_masks
 from cloche.walls.jail.newborn import Newborn
 from cloche.walls.jail.pool import Pool, as_started
@@ -38,7 +39,6 @@ CONTROL = 3
 _QUIET_S = 0.02  # without a message, before a sandbox is made ahead: making one delays the programs that run just now
 _RUSH_S = 0.02  # between two claims: then a sandbox made ahead is soon used, and only the necessary steps are taken
 _BREATH_S = 0.0015  # the same when a run has just ended: long enough for its caller to get the answer
-_LOOK_S = 0.005  # between two looks at the memory of sandboxes, while something else takes long
 # Sandboxes being made at a time: more only wait for each other, in the kernel and for the processors.
 _AT_ONCE, _SLOW_S = max(2, len(os.sched_getaffinity(0))), 0.5
 _GIVE_UP = 3  # sandboxes in a row that could not be built: then no more are built ahead
@@ -51,8 +51,13 @@ class Nursery:
         self._configuration = configuration
         self._control = sockets.adopt(CONTROL)
         self._groups: Any = None
+        self._kind_of_group: Callable[..., Any] = cgroups.Group
         if configuration.get("cgroups"):
             self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
+        if self._groups is not None and not self._groups.limits("memory"):
+            from cloche.walls.jail.counted_group import CountedGroup  # seldom needed, and not to be found later
+
+            self._kind_of_group = lambda name, places: CountedGroup(name, places, configuration["host_proc"])
         self._pid_namespace = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
         find_masks(configuration["proc"])
         self._sandboxes: dict[int, SandboxProcess] = {}  # by pid
@@ -61,6 +66,7 @@ class Nursery:
         self._doomed: list[SandboxProcess] = []  # to be killed in the next turn of the loop
         self._unused_network = b""  # the state of a network namespace that nobody has used
         self._recycler = Recycler(plan.group_limits(configuration["usual_order"]))
+        self._budget = DescriptorBudget()
         self._pool = Pool(int(configuration["pool"] or 0))
         self._last_claim = 0.0
         self._rush = False  # claims come one right after the other
@@ -98,18 +104,20 @@ class Nursery:
 
     def _controlled(self) -> None:
         try:
-            message, descriptors = sockets.receive(self._control, MAX_CLAIM, 2)
+            message, descriptors = sockets.receive(self._control, MAX_CLAIM, 3)
         except OSError:
             message, descriptors = b"", []
         if not message:
             self._open = False
             return
-        if len(descriptors) < 2:  # this process is out of descriptors; the engine notices that its ends are closed
-            for fd in descriptors:
+        order: OrderData = marshal.loads(message)
+        needed = 3 if order["mounts"] else 2
+        if len(descriptors) < needed or not self._budget.has_room_for_claim(self._queue, self._standing):
+            for fd in descriptors:  # too few are left; the engine notices that its ends are closed
                 os.close(fd)
             return
-        order: OrderData = marshal.loads(message)
-        claim = Claim(order, descriptors[0], sockets.adopt(descriptors[1]))
+        stream, leash, *mounts = descriptors
+        claim = Claim(order, stream, sockets.adopt(leash), *mounts)
         if order["standing"]:
             self._standing.append(claim)
             self._watch(claim.leash.fileno(), lambda: self._called_in(claim))
@@ -167,11 +175,12 @@ class Nursery:
     def _give(self, claim: Claim, sandbox: SandboxProcess | None) -> None:
         if sandbox is None:
             try:
-                sandbox = self._fork(claim.order)
+                sandbox = self._fork(claim.order, mounts=claim.mounts)
             except OSError as problem:
                 claim.tell(failed=f"cannot start a sandbox: {problem}")
                 claim.drop()
                 return
+        claim.close_mounts()
         sandbox.claim = claim
         if sandbox.ready:
             self._hand_over(sandbox)  # first: the caller waits for it
@@ -219,12 +228,16 @@ class Nursery:
 
     # --- sandboxes
 
-    def _fork(self, order: OrderData, spare: bool = False, first_command: CommandData | None = None) -> SandboxProcess:
+    def _fork(
+        self, order: OrderData, mounts: int = -1, spare: bool = False, first_command: CommandData | None = None
+    ) -> SandboxProcess:
+        self._budget.check(self._sandboxes, spare)
         network = self._recycler.network()
         steps = plan.plan(
             self._configuration,
             self._groups,
             order,
+            mounts=mounts,
             network=network,
             unused_network=self._unused_network,
             spare=spare,
@@ -235,7 +248,7 @@ class Nursery:
         ours, theirs = sockets.pair()
         limits = plan.group_limits(order)
         used = self._recycler.group(limits)
-        group = used or (self._groups.create() if self._groups is not None else None)
+        group = used or (self._groups.create(self._kind_of_group) if self._groups is not None else None)
         linux.unshare(linux.NEWPID)  # for the next child, which becomes pid 1 of the new namespace
         try:
             pid = group.fork() if group is not None else os.fork()
@@ -277,7 +290,7 @@ class Nursery:
             message, descriptors = b"", []
         if message == b"R":
             self._failures = 0
-            sandbox.ready = True
+            sandbox.become_ready(self._configuration["host_proc"])
             if sandbox.claim is not None:
                 self._hand_over(sandbox)
             else:
@@ -285,13 +298,13 @@ class Nursery:
             self._serve_queue()
         elif message[:1].isdigit():
             host_pid, uid = message.split()
-            sandbox.host_pid = int(host_pid)
-            sandbox.workspace = descriptors[0]
+            sandbox.note_host_pid(int(host_pid))
             try:
+                sandbox.workspace = descriptors[0]
                 plan.map_users(int(host_pid), int(uid), self._configuration["host_proc"])
                 self._note_network(sandbox)
                 sandbox.parking.send(b"M")
-            except OSError as problem:  # it has just been killed, and `_bury` follows; otherwise it must not go on
+            except (OSError, IndexError) as problem:  # it was killed, and `_bury` follows; or it must not go on
                 sandbox.reason = f"no user map: {problem}"
                 self._end(sandbox, "failed")
         else:
@@ -327,20 +340,12 @@ class Nursery:
             seconds = request["lifetime_s"]
             claim.deadline = None if seconds is None else time.monotonic() + seconds
         if "pause" in request:
-            self._pause(sandbox, claim, request["pause"])
+            claim.tell(**sandbox.pause(request["pause"]))
         if "end" in request:
             self._unwatch(claim.leash.fileno())
             self._tell_end(sandbox, sandbox.reason)
             self._doomed.append(sandbox)  # killed a moment later: that takes a processor, and a caller waits
             self._just_ended = True
-
-    def _pause(self, sandbox: SandboxProcess, claim: Claim, stop: bool) -> None:
-        is_stopped = sandbox.pause(stop)
-        if stop and not is_stopped:
-            reason = "Sandboxes cannot be paused here: there are no control groups."
-            claim.tell(refused=reason, hint="See `cloche doctor`.")
-        else:
-            claim.tell(paused=is_stopped)
 
     def _look_at_memory(self, sandbox: SandboxProcess) -> None:
         if not memory_shortage.relieve(sandbox, self._configuration["host_proc"]):
@@ -451,7 +456,7 @@ class Nursery:
 
     def _idle(self) -> None:
         if not self._warm_up.is_done:
-            if not self._being_made() and self._warm_up.step(self._while_limits_hold):
+            if not self._being_made() and self._warm_up.step(self._enforce_limits):
                 self._control.send(marshal.dumps({"warm": True}))
             return
         match = self._match_standing_claim()
@@ -470,17 +475,8 @@ class Nursery:
         if time.monotonic() - self._last_claim > recycling.KEEP_S:
             self._recycler.give_up()
 
-    def _while_limits_hold(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something that takes long, while a timer enforces the limits of the sandboxes that are in use."""
-        signals.signal(signals.SIGALRM, lambda *_: self._enforce_limits())
-        signals.setitimer(signals.ITIMER_REAL, _LOOK_S, _LOOK_S)
-        try:
-            work(*arguments)
-        finally:
-            signals.setitimer(signals.ITIMER_REAL, 0)
-            signals.signal(signals.SIGALRM, signals.SIG_DFL)
-
     def _enforce_limits(self) -> None:
+        """Enforce the limits of the sandboxes that are in use; called while something takes long."""
         for sandbox in list(self._sandboxes.values()):
             group = sandbox.group
             if sandbox.begun and not sandbox.dead and group is not None and group.watch_fd is not None:

@@ -144,7 +144,7 @@ def configuration(
         "warm_kernel": kind == SESSIONS,
         "pool": settings.pool,
         "without": sorted(without),
-        "usual_order": order_data(Limits(), []),
+        "usual_order": order_data(Limits()),
     }
 
 

@@ -20,12 +20,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_DESCRIPTORS = 8192  # that a process in a sandbox can have
+
+
 def main(source: int) -> None:
     """Be a nursery.  It is inside the sandboxes' root; `source` is a socket from which the configuration comes."""
     configuration = _receive_configuration(sockets.adopt(source))
     sys.argv[:] = ["python3"]
     gc.disable()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    engines, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Descriptors that are sent and not received yet count per user of the host, against the limit of the next sender.
+    # So where sandboxes share the engine's user, their limit is lower than the engine's, which must still send claims.
+    shared = not configuration["privileged"] and engines != resource.RLIM_INFINITY
+    configuration["descriptors"] = min(_DESCRIPTORS, engines // 2) if shared else _DESCRIPTORS
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each sandbox takes a dozen: 1024 are not enough
     linux.last_capability()  # read once, for every sandbox
     if configuration["rehearse"]:  # some libraries want to write while they are imported

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypedDict
 
-    from cloche.walls.jail.claim import MountData, OrderData
+    from cloche.walls.jail.claim import OrderData
 
     class Plan(TypedDict):
         privileged: bool  # the nursery is run by root, and each sandbox gets a host uid of its own
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         landlock: bool
         filter: bytes
         disk: int
-        mounts: list[MountData]
+        mounts: int  # descriptor from which the sandbox reads its mounts; -1: there are none
+        descriptors: int
         rlimit_memory: int | None
         rlimit_processes: int | None
         network: int | None  # descriptor of a network namespace that an earlier sandbox left, to use if it is unused
@@ -46,6 +47,7 @@ def plan(
     groups: Any,
     order: OrderData,
     *,
+    mounts: int,
     network: int | None,
     unused_network: bytes,
     spare: bool,
@@ -54,7 +56,6 @@ def plan(
     furnish: Callable[[Any, int], None] | None,
 ) -> Plan:
     """How to build a sandbox.  Where no control group sets a limit, a resource limit inside the sandbox does."""
-    writes_to_host = any(mount["writable"] for mount in order["mounts"])
     return {
         "privileged": configuration["privileged"],
         "uid_base": configuration["uid_base"],
@@ -63,9 +64,10 @@ def plan(
         "without": configuration["without"],
         "environment": configuration["environment"],
         "landlock": landlock.abi() > 0,
-        "filter": configuration["filters"][writes_to_host],
+        "filter": configuration["filters"][order["mounts"] == "write"],
         "disk": order["disk"],
-        "mounts": order["mounts"],
+        "mounts": mounts,
+        "descriptors": configuration["descriptors"],
         "rlimit_memory": None if _by_group(groups, "memory") else order["memory"] + _own_memory(configuration),
         "rlimit_processes": None if _by_group(groups, "pids") else order["processes"] + 1,
         "network": network,

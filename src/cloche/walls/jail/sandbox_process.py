@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from time import monotonic
 
+from cloche.walls.jail.process_times import ProcessTimes
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -32,10 +34,22 @@ class SandboxProcess:
         self.reason = ""  # why the nursery killed it, if it did
         self.dead = False
         self.born = monotonic()
+        self.times: ProcessTimes | None = None  # its CPU time, where no control group counts it
         self.memory_kills = 0  # times that programs were killed because memory was short
         self.memory_strikes = 0  # the same, in a row
         self.dying: set[int] = set()  # the processes that were killed for that last
         self.dies_until = 0.0
+
+    def note_host_pid(self, pid: int) -> None:
+        self.host_pid = pid
+        if self.group is not None:
+            self.group.host_pid = pid
+
+    def become_ready(self, proc: int) -> None:
+        """It can be handed over; `proc` is the host's /proc."""
+        self.ready = True
+        if self.group is None or not self.group.counts_cpu:
+            self.times = ProcessTimes(proc, self.host_pid)
 
     def kill(self) -> None:
         if not self.dead:
@@ -46,10 +60,22 @@ class SandboxProcess:
         if self.group is not None:
             usage.update(self.group.usage())
             usage["oom_kills"] = (usage["oom_kills"] or 0) + self.memory_kills
+        if self.times is not None:
+            if not self.dead:
+                self.times.count()
+            usage["cpu_estimate_s"] = self.times.counted_s
         return usage
 
-    def pause(self, stop: bool) -> bool:
-        """Stop all its processes, or let them go on; returns whether they are stopped now."""
+    def pause(self, stop: bool) -> dict[str, Any]:
+        """Stop all its processes, or let them go on; returns the answer for the engine."""
+        is_stopped = self._stop(stop)
+        if stop and not is_stopped:
+            reason = "Sandboxes cannot be paused here: there are no control groups."
+            return {"refused": reason, "hint": "See `cloche doctor`."}
+        return {"paused": is_stopped}
+
+    def _stop(self, stop: bool) -> bool:
+        """Return whether its processes are stopped now."""
         if self.group is None:
             return False
         try:

@@ -10,9 +10,9 @@ from cloche.walls.jail import landlock, linux, root, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from cloche.walls.jail.claim import MountData
     from cloche.walls.jail.plan import Plan
 
-DESCRIPTORS = 8192
 _READABLE = ["/"]
 _WRITABLE = [
     root.WORKSPACE,
@@ -28,7 +28,7 @@ _WRITABLE = [
 ]
 
 
-def seal(plan: Plan, store: int) -> int | None:
+def seal(plan: Plan, store: int, mounts: list[MountData]) -> int | None:
     """Give up all rights; raises rather than leave out a protection.  Returns the filter's listener.
 
     `store` is a folder without a path, to which the agent still has to write.
@@ -41,7 +41,7 @@ def seal(plan: Plan, store: int) -> int | None:
     if "capabilities" not in without:
         linux.drop_capabilities()
     if plan["landlock"] and "landlock" not in without:
-        writable = _WRITABLE + [mount["target"] for mount in plan["mounts"] if mount["writable"]]
+        writable = _WRITABLE + [mount["target"] for mount in mounts if mount["writable"]]
         landlock.restrict(_READABLE, [store, *(path for path in writable if os.path.lexists(path))])
     if "filter" in without:
         return None
@@ -52,7 +52,7 @@ def _limit(plan: Plan) -> None:
     """Set resource limits; those of memory and processes only where no control group enforces them."""
     limits = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: DESCRIPTORS,
+        resource.RLIMIT_NOFILE: plan["descriptors"],
         resource.RLIMIT_MEMLOCK: 8 << 20,
         resource.RLIMIT_MSGQUEUE: 1 << 20,
         resource.RLIMIT_SIGPENDING: 4096,

@@ -12,7 +12,7 @@ from cloche.model.files import Mount
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order
 from cloche.walls import sockets
-from cloche.walls.jail.claim import MAX_CLAIM, order_data
+from cloche.walls.jail.claim import MAX_MOUNTS, order_data
 from cloche.walls.jail.nursery_client import Nurseries, NurseryClient
 from cloche.walls.leash import AsyncLeashHold
 
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.walls.jail.claim import CommandData, MountData, OrderData
 
-_USUAL = order_data(Limits(), [])
+_USUAL = order_data(Limits())
 _NEVER_GIVEN = ("/", "/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var/run")
 
 
@@ -34,7 +34,8 @@ class AsyncJail:
 
     async def hold(self, order: Order, first: bytes = b"") -> AsyncLeashHold:
         """Claim a sandbox.  It may still be in the making when this returns; messages to it wait for it."""
-        data = order_data(order.limits, [give(mount) for mount in order.mounts])
+        mounts = [give(mount) for mount in order.mounts]
+        data = order_data(order.limits, mounts)
         is_usual = order.imports is not None and data == _USUAL
         data["lifetime_s"] = order.lifetime_s
         data["first_command"] = _command_data(order.first_command)
@@ -43,7 +44,7 @@ class AsyncJail:
             try:
                 nursery = self._nurseries.choose(order.imports)
                 ends = nursery.standing.use(data, first) if is_usual else None
-                stream, leash = ends or await _claim(nursery.control, data, first)
+                stream, leash = ends or await _claim(nursery.control, data, mounts, first)
             except BrokenPipeError as problem:
                 reason = nursery.failure() or f"the nursery does not answer ({problem.strerror})"
                 continue
@@ -61,24 +62,42 @@ def _command_data(command: FirstCommand | None) -> CommandData | None:
     return {"argv": command.argv, "env": dict(command.env), "until": command.until}
 
 
-async def _claim(control: sockets.Socket, order: OrderData, first: bytes) -> tuple[sockets.Socket, sockets.Socket]:
+async def _claim(
+    control: sockets.Socket, order: OrderData, mounts: list[MountData], first: bytes
+) -> tuple[sockets.Socket, sockets.Socket]:
     """Send a claim to a nursery; returns the engine's ends of the sandbox's stream and leash."""
     message = marshal.dumps(order)  # type: ignore[arg-type]  # a TypedDict is a dictionary
-    if len(message) > MAX_CLAIM:
-        raise InvalidRun(
-            f"{len(order['mounts'])} mounts are too many for one sandbox.", hint="Mount a folder that contains them."
-        )
+    described = _described(mounts)
     stream, agents_end, leash, nurserys_end = sockets.stream_and_leash(first)
     try:
-        await _send(control, message, (agents_end.fileno(), nurserys_end.fileno()))
+        await _send(
+            control, message, (agents_end.fileno(), nurserys_end.fileno(), *(end.fileno() for end in described))
+        )
         return stream, leash
     except BaseException:
         stream.close()
         leash.close()
         raise
     finally:
-        agents_end.close()
-        nurserys_end.close()
+        for end in (agents_end, nurserys_end, *described):
+            end.close()
+
+
+def _described(mounts: list[MountData]) -> list[sockets.Socket]:
+    """The mounts as a message that waits in a socket, for the sandbox alone; nothing when there are none."""
+    if not mounts:
+        return []
+    message = marshal.dumps(mounts)
+    if len(message) > MAX_MOUNTS:
+        raise InvalidRun(
+            f"{len(mounts)} mounts are too many for one sandbox.", hint="Mount a folder that contains them."
+        )
+    ours, theirs = sockets.pair()
+    try:
+        sockets.send(ours, message)
+    finally:
+        ours.close()
+    return [theirs]
 
 
 async def _send(control: sockets.Socket, message: bytes, descriptors: tuple[int, ...]) -> None:
@@ -100,8 +119,8 @@ def give(mount: Mount) -> MountData:
 
     A source that a policy has resolved is not resolved again: a link that was put there since would lead elsewhere.
     """
-    source = os.path.realpath(mount.source) if mount.identity is None else mount.source
     try:
+        source = os.path.realpath(mount.source) if mount.identity is None else mount.source
         found = os.stat(source, follow_symlinks=False)
     except OSError:
         raise InvalidRun(f"There is no {mount.source} on this host to mount.") from None

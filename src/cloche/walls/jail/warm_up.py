@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+from time import monotonic
 
-from cloche.agent import files, folder_watch
+from cloche.agent import files, folder_watch, signals
 from cloche.agent.python import note_state, offer_kernels
 from cloche.walls.jail import linux, rehearsal, root, seccomp
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_LOOK_S = 0.005  # between two looks at the memory of sandboxes
+_WORK = 5  # times the duration of a look, for the work between two of them
 _LATER = (files, folder_watch)  # the agent imports them when it needs them, and could not find them then
 
 # Parts of the standard library that programs use most, imported while there is nothing else to do.  Each megabyte makes
@@ -33,10 +36,14 @@ class WarmUp:
         self.furnish = _furnish_sessions() if configuration.get("kernels") else None
         self.is_done = False
 
-    def step(self, while_limits_hold: Callable[..., None]) -> bool:
-        """Do the next step; returns whether the nursery is warm now, which the engine wants to know."""
+    def step(self, look: Callable[[], None]) -> bool:
+        """Do the next step; returns whether the nursery is warm now, which the engine wants to know.
+
+        `look` enforces the limits of sandboxes, and is called regularly meanwhile.
+        """
         if self._to_import:
-            while_limits_hold(_import_quietly, self._to_import.pop(0))
+            name = self._to_import.pop(0)
+            _do_looking(lambda: _import_quietly(name), look)
             return False
         self.is_done = True
         if not self._configuration["preload"]:
@@ -44,14 +51,33 @@ class WarmUp:
         seccomp.place(self._configuration["filters"][False])
         root.font_lists()
         if self._configuration["rehearse"]:
-            while_limits_hold(rehearsal.rehearse)
+            _do_looking(rehearsal.rehearse, look)
             if self._configuration["warm_kernel"]:
-                while_limits_hold(rehearsal.rehearse_kernel)
+                _do_looking(rehearsal.rehearse_kernel, look)
             linux.umount("/tmp")
         note_state()
         gc.collect()
         gc.freeze()  # these objects stay for good: the collector need not touch them, so they stay shared after a fork
         return True
+
+
+def _do_looking(work: Callable[[], None], look: Callable[[], None]) -> None:
+    working = True
+
+    def tick(*_: object) -> None:
+        begin = monotonic()
+        look()
+        if working:  # again only now: a look may take longer than the time between two of them
+            signals.setitimer(signals.ITIMER_REAL, max(_LOOK_S, _WORK * (monotonic() - begin)))
+
+    signals.signal(signals.SIGALRM, tick)
+    signals.setitimer(signals.ITIMER_REAL, _LOOK_S)
+    try:
+        work()
+    finally:
+        working = False
+        signals.setitimer(signals.ITIMER_REAL, 0)
+        signals.signal(signals.SIGALRM, signals.SIG_DFL)
 
 
 def _furnish_sessions() -> Callable[[Any, int], None]:

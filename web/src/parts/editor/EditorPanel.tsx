@@ -7,9 +7,10 @@ import { cursor } from "../../state/cursor";
 import { documents, isDirty, retryLoading, save, settle, type Document } from "../../state/documents";
 import { bytes } from "../../state/format";
 import { languageOf, monacoLanguageOf } from "../../state/languages";
+import { plain } from "../../state/names";
 import { theSandbox } from "../../state/sandbox";
 import { useStore } from "../../state/store";
-import { baseOf } from "../../state/tree";
+import { baseOf, nameOf } from "../../state/tree";
 import { Button } from "../../ui/Button";
 import { Keys } from "../../ui/Keys";
 import { Empty, Failed, Loading, Spinner } from "../../ui/states";
@@ -34,7 +35,7 @@ export function EditorPanel() {
         {path === null || !document ? (
           <Nothing />
         ) : document.phase === "loading" ? (
-          <Loading label={`Opening ${baseOf(path)}`} />
+          <Loading label={`Opening ${nameOf(path)}`} />
         ) : document.phase === "failed" ? (
           <Failed problem={new Error(document.problem)} retry={() => retryLoading(path)} />
         ) : document.phase === "binary" ? (
@@ -64,9 +65,9 @@ function Nothing() {
 
 function Binary({ document }: { document: Document }) {
   return (
-    <Empty icon={<FileQuestion size={24} />} title={`${baseOf(document.path)} is not text`}>
+    <Empty icon={<FileQuestion size={24} />} title={`${nameOf(document.path)} is not text`}>
       {bytes(document.size)}.{" "}
-      <a className="text-accent hover:underline" download={baseOf(document.path)} href={api.fileAddress(theSandbox(), document.path)}>
+      <a className="text-accent hover:underline" download={plain(baseOf(document.path))} href={api.fileAddress(theSandbox(), document.path)}>
         Download it
       </a>
     </Empty>

@@ -3,7 +3,7 @@ import { useState, type DragEvent, type KeyboardEvent } from "react";
 import { activate, closeFile, documents, isDirty, moveTab, abandon } from "../../state/documents";
 import { useStore } from "../../state/store";
 import { attempt } from "../../state/toasts";
-import { baseOf, parentOf, shown } from "../../state/tree";
+import { baseOf, nameOf, parentOf, shown } from "../../state/tree";
 import { classes } from "../../ui/classes";
 import { OtherMenu } from "../../ui/Menu";
 import { FileIcon } from "../files/icons";
@@ -80,14 +80,14 @@ export function TabBar() {
                 className="flex h-full min-w-0 items-center gap-1.5 py-1 pl-3 outline-offset-[-3px]"
               >
                 <FileIcon path={path} size={13} />
-                <span className={classes("truncate", document?.removed && "line-through")}>{baseOf(path)}</span>
-                {isDouble && <span className="text-2xs text-ink-faint">{baseOf(parentOf(path))}</span>}
+                <span className={classes("truncate", document?.removed && "line-through")}>{nameOf(path)}</span>
+                {isDouble && <span className="text-2xs text-ink-faint">{nameOf(parentOf(path))}</span>}
               </button>
               <button
                 type="button"
                 tabIndex={-1}
                 aria-hidden="true" // a tab list may contain only tabs; Delete closes the focused one
-                title={`Close ${baseOf(path)}`}
+                title={`Close ${nameOf(path)}`}
                 onClick={() => attempt(() => closeFile(path))}
                 className="mx-1 flex size-5 shrink-0 items-center justify-center rounded hover:bg-hover"
               >

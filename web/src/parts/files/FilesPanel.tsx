@@ -5,11 +5,12 @@ import type { EntryAnswer } from "../../api/schema";
 import { offer } from "../../state/commands";
 import { documents, openFile } from "../../state/documents";
 import { bytes } from "../../state/format";
+import { plain } from "../../state/names";
 import { theSandbox } from "../../state/sandbox";
 import { useStore } from "../../state/store";
 import { attempt, note } from "../../state/toasts";
 import * as files from "../../state/tree";
-import { baseOf, isFolder, join, parentOf, ROOT, shown, tree, type Upload } from "../../state/tree";
+import { baseOf, isFolder, join, nameOf, parentOf, ROOT, shown, tree, type Upload } from "../../state/tree";
 import { IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
 import { Confirm } from "../../ui/Dialog";
@@ -267,7 +268,7 @@ export function FilesPanel() {
                         <span className="w-[13px] shrink-0" />
                       )}
                       <EntryIcon entry={entry} open={open} />
-                      <span className="truncate">{baseOf(entry.path)}</span>
+                      <span className="truncate">{nameOf(entry.path)}</span>
                       {entry.kind === "file" && entry.size > 100_000 && (
                         <span className="ml-auto text-2xs text-ink-faint">{bytes(entry.size)}</span>
                       )}
@@ -314,7 +315,7 @@ export function FilesPanel() {
       />
       <Confirm
         open={removing !== null}
-        title={`Delete ${removing ? baseOf(removing.path) : ""}?`}
+        title={`Delete ${removing ? nameOf(removing.path) : ""}?`}
         about={removing && isFolder(removing) ? "The folder and everything in it will be deleted." : "The file will be deleted from the sandbox."}
         action="Delete"
         onClose={() => setRemoving(null)}
@@ -354,6 +355,6 @@ function NameInput({ depth, initial = "", onDone }: { depth: number; initial?: s
 function download(path: string, asZip: boolean): void {
   const link = document.createElement("a");
   link.href = asZip ? api.archiveAddress(theSandbox(), path) : api.fileAddress(theSandbox(), path);
-  link.download = asZip ? `${baseOf(path)}.zip` : baseOf(path);
+  link.download = plain(asZip ? `${baseOf(path)}.zip` : baseOf(path));
   link.click();
 }

@@ -4,6 +4,7 @@ import * as api from "../../api/cloche";
 import type { ArtifactAnswer } from "../../api/schema";
 import { openFile } from "../../state/documents";
 import { bytes } from "../../state/format";
+import { plain } from "../../state/names";
 import { sandbox, theSandbox } from "../../state/sandbox";
 import { useStore } from "../../state/store";
 import { shown } from "../../state/tree";
@@ -31,7 +32,7 @@ export function Artifacts({ artifacts }: { artifacts: ArtifactAnswer[] }) {
               </IconButton>
               <a
                 href={api.fileAddress(theSandbox(), artifact.path)}
-                download={artifact.path.split("/").pop()}
+                download={plain(artifact.path.split("/").pop() ?? "")}
                 aria-label={`Download ${shown(artifact.path)}`}
                 title="Download"
                 className="inline-flex size-6 items-center justify-center rounded-md text-ink-soft hover:bg-hover hover:text-ink"

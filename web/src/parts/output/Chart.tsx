@@ -58,5 +58,5 @@ export default function Chart({ library, spec }: { library: Library; spec: unkno
     );
   }
   const html = `<div id="chart" style="width:100%"></div><script>${source}</script><script>${drawn[library](spec, dark)}</script>`;
-  return <Frame html={html} title="A chart that the run displayed" />;
+  return <Frame html={html} title="A chart that the run displayed" hasOwnScripts />;
 }

@@ -3,14 +3,40 @@ import { app } from "../../state/app";
 import { useStore } from "../../state/store";
 
 const MAX_HEIGHT = 640;
+const SCRIPT = /<script|\son\w+\s*=|javascript:|srcdoc/i;
 
 interface Props {
   html: string;
   title: string;
+  /** Whether all scripts in the HTML are the page's own. */
+  hasOwnScripts?: boolean;
+}
+
+/** Whether a browser keeps the frame from the network altogether: Chromium does, since 152; no other has such a policy. */
+export function keepsFramesOffline(browser: string): boolean {
+  return Number(/Chrom(?:e|ium)\/(\d+)/.exec(browser)?.[1] ?? 0) >= 152;
 }
 
 /** HTML that a run made, in a frame without origin, network or cookies: /assets/frame.html says how. */
-export function Frame({ html, title }: Props) {
+export function Frame({ html, title, hasOwnScripts }: Props) {
+  const [isAllowed, allow] = useState(false);
+  const isStill = !hasOwnScripts && !isAllowed && !keepsFramesOffline(navigator.userAgent);
+  return (
+    <>
+      {isStill && SCRIPT.test(html) && (
+        <p className="mx-3 my-1.5 text-xs text-ink-faint">
+          Scripts in this HTML do not run: this browser cannot keep them from the network, as Chromium 152 and later can.{" "}
+          <button type="button" className="text-accent hover:underline" onClick={() => allow(true)}>
+            Run them anyway
+          </button>
+        </p>
+      )}
+      <Shown html={html} title={title} source={isStill ? "/assets/frame.html?still" : "/assets/frame.html"} />
+    </>
+  );
+}
+
+function Shown({ html, title, source }: { html: string; title: string; source: string }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(60);
   const dark = useStore(app, (state) => state.dark);
@@ -25,10 +51,10 @@ export function Frame({ html, title }: Props) {
   }, [html, dark]);
   return (
     <iframe
-      key={`${dark}${html}`}
+      key={`${dark}${source}${html}`}
       ref={frame}
       title={title}
-      src="/assets/frame.html"
+      src={source}
       sandbox="allow-scripts"
       style={{ height }}
       className="block w-full border-0"

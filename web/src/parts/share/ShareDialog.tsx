@@ -66,7 +66,7 @@ function Inside() {
           <ul className="flex flex-col">
             {others.map((one) => (
               <li key={one.id} className="flex items-center gap-1 rounded-md py-0.5 pl-1 hover:bg-hover">
-                <a href={one.path} target="_blank" rel="noreferrer" className="flex min-w-0 flex-1 items-baseline gap-2 rounded">
+                <a href={one.path ?? undefined} target="_blank" rel="noreferrer" className="flex min-w-0 flex-1 items-baseline gap-2 rounded">
                   <span className="min-w-0 truncate">{one.title}</span>
                   <span className="shrink-0 text-2xs text-ink-faint">{ago(one.created * 1000)}, {bytes(one.bytes)}</span>
                 </a>

@@ -2,6 +2,7 @@ import { FileDiff, FileMinus, FilePlus } from "lucide-react";
 import { lazy, Suspense, useState, type ReactNode } from "react";
 import type { ComparedAnswer, ComparedFile, ComparedVariable } from "../../api/schema";
 import { bytes } from "../../state/format";
+import { visible } from "../../state/names";
 import { useStore } from "../../state/store";
 import { closeComparison, timeline } from "../../state/timeline";
 import { classes } from "../../ui/classes";
@@ -103,7 +104,7 @@ function File({ file }: { file: ComparedFile }) {
         className="flex w-full items-center gap-2 px-5 py-1.5 text-left hover:bg-hover"
       >
         <Icon size={14} className={classes("shrink-0", tints[file.kind])} aria-hidden="true" />
-        <span className="min-w-0 flex-1 truncate font-mono text-xs">{file.path}</span>
+        <span className="min-w-0 flex-1 truncate font-mono text-xs">{visible(file.path)}</span>
         <span className="text-2xs text-ink-faint">{file.kind}</span>
         <span className="w-32 text-right text-2xs text-ink-faint tabular-nums">
           {size(file.before)} → {size(file.after)}

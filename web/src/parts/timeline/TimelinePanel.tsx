@@ -23,7 +23,7 @@ import {
   undo,
   type Side,
 } from "../../state/timeline";
-import { baseOf } from "../../state/tree";
+import { nameOf } from "../../state/tree";
 import { Button, IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
 import { Ask } from "../../ui/Dialog";
@@ -124,7 +124,7 @@ function Notices() {
       )}
       {replaced.length > 0 && (
         <Notice icon={<RotateCcw size={13} />} action="Restore my text" onAction={bringBackTyped} onClose={keepReplaced}>
-          {replaced.length === 1 ? `${baseOf(replaced[0]?.path ?? "")} in the editor changed back, too.` : `${replaced.length} files in the editor changed back, too.`}
+          {replaced.length === 1 ? `${nameOf(replaced[0]?.path ?? "")} in the editor changed back, too.` : `${replaced.length} files in the editor changed back, too.`}
         </Notice>
       )}
     </>

@@ -12,7 +12,16 @@ from starlette.types import Receive, Scope, Send
 from cloche.doors.e2b.answers import Refusal, answer, body
 from cloche.doors.e2b.envd import filesystem, processes, transfers, watching
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, fail, message, parsed, problem_of, reply
+from cloche.doors.e2b.envd.connect import (
+    ConnectProblem,
+    Stream,
+    fail,
+    last_message,
+    message,
+    parsed,
+    problem_of,
+    reply,
+)
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.errors import ClocheError
@@ -26,7 +35,7 @@ class EnvdRoute(NamedTuple):
     handler: Callable[[Call], Awaitable[None]]
     access: Access = UNDECLARED
     is_signed: bool = False
-    """Whether the handler itself checks the token, or a signature instead."""
+    """Whether a signature in the address can replace the token."""
 
 
 def find(scope: Scope) -> EnvdRoute | None:
@@ -37,13 +46,9 @@ def find(scope: Scope) -> EnvdRoute | None:
 
 async def envd(scope: Scope, receive: Receive, send: Send, sandbox: E2bSandbox, route: EnvdRoute | None) -> None:
     """Answer an admitted request."""
-    call = Call(scope, receive, send, sandbox)
-    needs_token = route is None or (route.access.scope != "public" and not route.is_signed)
-    if needs_token and not sandbox.is_token(call.headers.get(b"x-access-token", "")):
-        raise Refusal(401, "unauthorized access, please provide a valid access token or method signing if supported")
     if route is None:
         raise Refusal(404, "There is nothing at this address.")
-    await route.handler(call)
+    await route.handler(Call(scope, receive, send, sandbox))
 
 
 async def _health(call: Call) -> None:
@@ -56,7 +61,7 @@ async def _envs(call: Call) -> None:
 
 async def _call(run: Callable[[Call, dict[str, Any]], Awaitable[Any]], call: Call) -> None:
     try:
-        result = await run(call, parsed(await body(call.receive)))
+        result = await run(call, await parsed(await body(call.receive)))
     except ConnectProblem as problem:
         await fail(call.send, problem)
     except ClocheError as error:
@@ -68,6 +73,7 @@ async def _call(run: Callable[[Call, dict[str, Any]], Awaitable[Any]], call: Cal
 async def _stream(run: Callable[[Call, Stream], Awaitable[None]], call: Call) -> None:
     """Run a call whose answer is a stream: a failure is its last message, unless the sandbox itself is gone."""
     stream = Stream(call.receive, call.send)
+    call.scope["state"]["last_words"] = lambda error: last_message(problem_of(error))
     try:
         await run(call, stream)
     except ConnectProblem as problem:
@@ -126,7 +132,7 @@ async def _metrics(call: Call) -> None:
 
 ROUTES: dict[tuple[str, str], EnvdRoute] = {
     ("*", "/health"): EnvdRoute(_health, Access("public")),
-    ("*", "/files"): EnvdRoute(transfers.files, Access("sandbox", "encoded"), is_signed=True),
+    ("*", "/files"): EnvdRoute(transfers.files, Access("sandbox", "encoded", stream="file"), is_signed=True),
     ("POST", "/files/compose"): EnvdRoute(transfers.compose, Access("sandbox", "json")),
     ("GET", "/metrics"): EnvdRoute(_metrics, Access("sandbox")),
     ("GET", "/envs"): EnvdRoute(_envs, Access("sandbox")),
@@ -137,7 +143,7 @@ ROUTES: dict[tuple[str, str], EnvdRoute] = {
         for name, run in calls.items()
     },
     **{
-        ("POST", prefix + name): EnvdRoute(partial(_stream, run), Access("sandbox", "json"))
+        ("POST", prefix + name): EnvdRoute(partial(_stream, run), Access("sandbox", "envelopes", stream="reader"))
         for prefix, streams in ((_PROCESS, processes.STREAMS), (_FILESYSTEM, watching.STREAMS))
         for name, run in streams.items()
     },

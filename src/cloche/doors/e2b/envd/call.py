@@ -38,6 +38,11 @@ class Call:
         """Our id of the sandbox."""
         return self.sandbox.view.id
 
+    @property
+    def max_message(self) -> int:
+        """The largest message that a stream may contain, in bytes."""
+        return self.service.configuration.max_body
+
     @cached_property
     def headers(self) -> dict[bytes, str]:
         """The headers, by lower-case name."""

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from json import loads
 from struct import Struct
 from typing import Any
 
 from starlette.types import Receive, Send
 
 from cloche.doors.e2b.answers import BrokenOff, Refusal, answer
-from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused
+from cloche.doors.faults import for_client
+from cloche.doors.json_input import read_json
+from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused, Unavailable
+from cloche.io.tasks import LARGE, off_loop
 from cloche.json_text import to_json
 from cloche.policy.refusals import Busy, TooMany
 
-MAX_MESSAGE = 64 << 20  # bytes of one message
 STREAM = b"application/connect+json"
 _HEAD = Struct(">BI")
 _LAST = 2
+_ENTRY = 200  # bytes of a usual entry of a list of files
+_MAX_TEXT = 10_000  # characters of an error, which may repeat what the client sent
+_AT_ONCE = 200  # messages that are read before others have their turn
 _CODES = {
     "canceled": 499,
     "unknown": 500,
@@ -42,10 +46,14 @@ _BY_ERRNO = {
     20: "invalid_argument",  # not a directory
     21: "invalid_argument",  # is a directory
     22: "invalid_argument",
+    23: "resource_exhausted",  # too many open files, on the host or in the agent
+    24: "resource_exhausted",
+    28: "resource_exhausted",  # the disk is full, or too much is watched
     30: "permission_denied",  # read-only
     36: "invalid_argument",  # name too long
     40: "invalid_argument",  # loop of symbolic links
-    95: "unimplemented",
+    95: "failed_precondition",  # the file system has no such attributes
+    122: "resource_exhausted",  # a quota
 }
 
 
@@ -53,6 +61,7 @@ class ConnectProblem(Exception):
     """An error with one of Connect's codes."""
 
     def __init__(self, code: str, message: str) -> None:
+        message = message if len(message) <= _MAX_TEXT else f"{message[:_MAX_TEXT]}…"
         super().__init__(message)
         self.code, self.message = code, message
 
@@ -66,23 +75,24 @@ def problem_of(error: ClocheError) -> ConnectProblem:
         return ConnectProblem("not_found", error.message)
     if isinstance(error, Gone):
         raise Refusal(502, "The sandbox was not found") from error
+    error = for_client(error)
     text = f"{error.message} {error.hint}".strip()
     if isinstance(error, TooMany | Refused):
         return ConnectProblem("resource_exhausted", text)
-    if isinstance(error, Busy):
+    if isinstance(error, Busy | Unavailable):
         return ConnectProblem("unavailable", text)
     if isinstance(error, InvalidRun):
         return ConnectProblem("invalid_argument", text)
     if isinstance(error, FileProblem):
-        return ConnectProblem(_BY_ERRNO.get(error.errno or 0, "internal"), text)
+        return ConnectProblem(_BY_ERRNO.get(error.errno or 0, "failed_precondition"), text)
     return ConnectProblem("internal", text)
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+async def parsed(data: bytes) -> dict[str, Any]:
     """Decode a message; an empty one is an empty object."""
     try:
-        fields = loads(data) if data else {}
-    except (ValueError, RecursionError):
+        fields = await read_json(data) if data else {}
+    except ValueError:
         fields = None
     if not isinstance(fields, dict):
         raise ConnectProblem("invalid_argument", "the message is not a JSON object")
@@ -91,7 +101,15 @@ def parsed(data: bytes) -> dict[str, Any]:
 
 async def reply(send: Send, fields: dict[str, Any]) -> None:
     """Answer a call that returns a single message."""
-    await answer(send, 200, fields)
+    size = (len(fields.get("entries", ())) + len(fields.get("events", ()))) * _ENTRY
+    await answer(send, 200, await off_loop(size, lambda: _encoded(fields)))
+
+
+def _encoded(fields: dict[str, Any]) -> bytes:
+    """Encode a message and free it: to free a list of 300,000 files would hold the event loop."""
+    text = to_json(fields).encode()
+    fields.clear()
+    return text
 
 
 async def fail(send: Send, problem: ConnectProblem) -> None:
@@ -109,9 +127,14 @@ def message(fields: dict[str, Any]) -> bytes:
     return envelope(to_json(fields).encode())
 
 
-async def envelopes(receive: Receive) -> AsyncIterator[dict[str, Any]]:
-    """Yield the messages that a client streams to us, as they arrive."""
-    data, more = bytearray(), True
+def last_message(problem: ConnectProblem | None) -> bytes:
+    """The end of a stream, with the problem that ended it."""
+    return envelope(b"{}" if problem is None else to_json({"error": problem.as_json()}).encode(), _LAST)
+
+
+async def envelopes(receive: Receive, most: int) -> AsyncIterator[dict[str, Any]]:
+    """Yield the messages that a client streams to us, as they arrive; each may have `most` bytes."""
+    data, more, count = bytearray(), True, 0
     while more:
         received = await receive()
         if received["type"] != "http.request":
@@ -120,23 +143,35 @@ async def envelopes(receive: Receive) -> AsyncIterator[dict[str, Any]]:
         more = received.get("more_body", False)
         while len(data) >= _HEAD.size:
             flags, size = _HEAD.unpack_from(data)
-            if size > MAX_MESSAGE:
-                raise ConnectProblem("resource_exhausted", f"a message has at most {MAX_MESSAGE} bytes")
+            if size > most:
+                raise ConnectProblem("resource_exhausted", f"a message has at most {most} bytes")
             if len(data) < _HEAD.size + size:
                 break
-            payload = bytes(data[_HEAD.size : _HEAD.size + size])
-            del data[: _HEAD.size + size]
+            end = _HEAD.size + size
+            if size < LARGE:
+                payload = bytes(data[_HEAD.size : end])
+                del data[:end]
+            else:
+                payload, data = await _first(data, end), data[end:]
             if flags & _LAST:
                 return
             if flags:
                 raise ConnectProblem("unimplemented", "compressed messages are not supported")
-            yield parsed(payload)
+            count += 1
+            if not count % _AT_ONCE:
+                await asyncio.sleep(0)
+            yield await parsed(payload)
 
 
-async def only_message(receive: Receive) -> dict[str, Any]:
+async def _first(data: bytearray, end: int) -> bytes:
+    """Copy the payload of a long message in a thread."""
+    return await asyncio.to_thread(lambda: bytes(memoryview(data)[_HEAD.size : end]))
+
+
+async def only_message(receive: Receive, most: int) -> dict[str, Any]:
     """Receive the single message of a request whose answer is a stream."""
     found: dict[str, Any] | None = None
-    async for fields in envelopes(receive):
+    async for fields in envelopes(receive, most):
         found = fields
     if found is None:
         raise ConnectProblem("invalid_argument", "the request has no message")
@@ -172,8 +207,7 @@ class Stream:
         if self.left:
             return
         await self._begin()
-        end = b"{}" if problem is None else to_json({"error": problem.as_json()}).encode()
-        await self._send({"type": "http.response.body", "body": messages + envelope(end, _LAST)})
+        await self._send({"type": "http.response.body", "body": messages + last_message(problem)})
 
     async def close(self) -> None:
         """Stop watching for the client's disconnection."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableSequence
 from datetime import UTC, datetime
 from stat import filemode
 from typing import Any
@@ -11,12 +11,16 @@ from cloche.doors.e2b.envd import users
 from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.errors import FileMissing, FileProblem
+from cloche.io.tasks import off_loop
 from cloche.model.files import Details
 
 METADATA = "e2b."  # prefix of the file attributes that clients see as metadata
 _TYPES = {"file": "FILE_TYPE_FILE", "directory": "FILE_TYPE_DIRECTORY"}
 _LETTERS = {"directory": "d", "symlink": "L", "file": "-"}
 _EXISTS, _NO_FOLDER = 17, 20
+_ENTRY = 200  # bytes of a usual entry
+_LATEST = 253_402_300_799  # the last second that a timestamp can express; a program can give its files any time
+_AT_ONCE = 1000  # entries that are freed before other threads have their turn
 
 
 def entry(found: Details) -> dict[str, Any]:
@@ -46,7 +50,11 @@ def metadata_of(attributes: dict[str, str]) -> dict[str, str]:
 
 
 def _moment(when: float) -> str:
-    return datetime.fromtimestamp(max(when, 0), UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(min(max(when, 0), _LATEST), UTC)
+        .isoformat(timespec="microseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def path_in(call: Call, request: dict[str, Any], name: str = "path") -> str:
@@ -67,7 +75,15 @@ async def list_dir(call: Call, request: dict[str, Any]) -> dict[str, Any]:
         raise ConnectProblem("invalid_argument", "depth should be at least one")
     path = path_in(call, request)
     entries = await call.service.files.describe_all(call.caller, call.identity, path, depth=depth)
-    return {"entries": [entry(found) for found in entries]}
+    return await off_loop(len(entries) * _ENTRY, lambda: {"entries": _translated(entries)})
+
+
+def _translated(entries: MutableSequence[Details]) -> list[dict[str, Any]]:
+    """Return the entries in E2B's form.  Frees them as well: to free 300,000 would hold the event loop."""
+    translated = [entry(found) for found in entries]
+    while entries:
+        del entries[-_AT_ONCE:]
+    return translated
 
 
 async def make_dir(call: Call, request: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, envelope, envelopes, message, only_message
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
+from cloche.io.tasks import off_loop
 from cloche.service.commands import CommandRequest, StartedCommand
 from cloche.service.event_log import LogEntry, LogReader
 from cloche.service.events import OutputPiece
@@ -26,6 +27,8 @@ _CHUNK, _TERMINAL_CHUNK = 32 << 10, 16 << 10  # bytes of output in one message
 _KEPT = 64 << 10  # bytes of output in the result; small, since only other APIs show it and there may be many processes
 _LOG = 2 << 20  # characters of events: a client may lag half of that behind before the process waits
 _LOOK_AGAIN_S = 1.0  # while the sandbox is paused, and its clock with it
+_MAX_TAG = 1000  # characters; tags of ended processes are remembered, too
+_DIGITS = 20  # of a pid; more than the pid of any process has
 _SIGNALS = {"SIGNAL_SIGKILL": 9, "SIGNAL_SIGTERM": 15}
 _SIGNAL_NAMES = {
     1: "hangup",
@@ -54,7 +57,7 @@ class EnvdProcess:
     def __init__(self, view: SandboxView, command: StartedCommand, request: dict[str, Any], takes_input: bool) -> None:
         self._view = view
         self.command = command
-        self.config: dict[str, Any] = request["process"]
+        self.config = {name: request["process"].get(name) for name in ("cmd", "args", "envs", "cwd")}
         self.tag: str | None = request.get("tag")
         self.is_terminal = command.pty
         self.takes_input = takes_input
@@ -86,6 +89,7 @@ class EnvdProcess:
 
     def _end(self) -> None:
         self.ended = monotonic()
+        self.config = {}
         if self._alarm is not None:
             self._alarm.cancel()
 
@@ -143,7 +147,8 @@ class EnvdProcesses:
             raise ConnectProblem("invalid_argument", "no process is selected")
         pid, tag = selector.get("pid"), selector.get("tag")
         if type(pid) is int or (isinstance(pid, str) and pid.isdecimal()):
-            found = [self._by_pid[int(pid)]] if int(pid) in self._by_pid else []
+            number = int(pid[:_DIGITS]) if isinstance(pid, str) else pid
+            found = [self._by_pid[number]] if number in self._by_pid else []
             name = f"pid {pid}"
         else:
             found = [known for known in self._by_pid.values() if tag is not None and known.tag == tag]
@@ -169,7 +174,7 @@ def processes_of(sandbox: E2bSandbox) -> EnvdProcesses:
 
 async def start(call: Call, stream: Stream) -> None:
     """Start a process and stream its events until it ends; it keeps running when the client leaves."""
-    request = await only_message(call.receive)
+    request = await only_message(call.receive, call.max_message)
     time_s = call.time_s
     program = await _started(call, request)
     if time_s is not None:
@@ -187,6 +192,8 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
             raise ConnectProblem("invalid_argument", f"{name} has the wrong type")
     if not isinstance(request.get("tag") or "", str):
         raise ConnectProblem("invalid_argument", "tag is not a text")
+    if len(request.get("tag") or "") > _MAX_TAG:
+        raise ConnectProblem("invalid_argument", f"a tag has at most {_MAX_TAG} characters")
     user = call.user
     terminal = request.get("pty")
     takes_input = request.get("stdin") is not False and terminal is None
@@ -220,7 +227,7 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
 
 async def connect(call: Call, stream: Stream) -> None:
     """Stream the new events of a process; for one that has just ended, only its final status."""
-    request = await only_message(call.receive)
+    request = await only_message(call.receive, call.max_message)
     deadline = None if call.time_s is None else monotonic() + call.time_s
     program = processes_of(call.sandbox).find(request, ended=True)
     log = program.command.log
@@ -267,7 +274,7 @@ async def stream_input(call: Call) -> dict[str, Any]:
     program: EnvdProcess | None = None
     try:
         async with asyncio.timeout(call.time_s), AsyncExitStack() as in_use:
-            async for request in envelopes(call.receive):
+            async for request in envelopes(call.receive, call.max_message):
                 if isinstance(request.get("start"), dict):
                     program = processes_of(call.sandbox).find(request["start"])
                     await in_use.enter_async_context(program.command.in_use())
@@ -299,7 +306,9 @@ async def close_stdin(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Close the standard input of a process.  To repeat that, or to do it after its end, is no error."""
     program = processes_of(call.sandbox).find(request, ended=True)
     if program.is_terminal:
-        raise ConnectProblem("internal", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead")
+        raise ConnectProblem(
+            "failed_precondition", "the input of a terminal cannot be closed: send Ctrl+D (0x04) instead"
+        )
     if program.takes_input and program.ended is None:
         program.takes_input = False
         await program.command.close_stdin()
@@ -325,7 +334,7 @@ async def update(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     terminal = request.get("pty")
     if terminal is not None:
         if not program.is_terminal:
-            raise ConnectProblem("internal", "the process has no terminal")
+            raise ConnectProblem("failed_precondition", "the process has no terminal")
         try:
             await program.command.resize(*_size(terminal))
         except InvalidRun as problem:
@@ -349,11 +358,11 @@ def _info(program: EnvdProcess) -> dict[str, Any]:
 async def _write(program: EnvdProcess, source: Any) -> None:
     kind = "pty" if program.is_terminal else "stdin"
     if not isinstance(source, dict) or not isinstance(source.get(kind), str):
-        raise ConnectProblem("internal", f"this process takes its input as `{kind}`")
+        raise ConnectProblem("failed_precondition", f"this process takes its input as `{kind}`")
     if not program.is_terminal and not program.takes_input:
-        raise ConnectProblem("internal", "stdin not enabled or closed")
+        raise ConnectProblem("failed_precondition", "stdin not enabled or closed")
     try:
-        data = b64decode(source[kind])
+        data = await off_loop(len(source[kind]), lambda: b64decode(source[kind]))
     except (Error, ValueError):
         raise ConnectProblem("invalid_argument", "the input is not base64") from None
     await program.command.write(data)

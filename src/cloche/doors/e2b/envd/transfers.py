@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 import zlib
 from collections.abc import AsyncIterator
 from posixpath import basename
-from time import time
-from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.types import Message, Receive
@@ -18,27 +15,28 @@ from cloche.doors.e2b.envd.call import Call
 from cloche.doors.e2b.envd.connect import ConnectProblem
 from cloche.doors.e2b.envd.filesystem import METADATA
 from cloche.doors.e2b.envd.users import User, named
+from cloche.doors.e2b.tokens import signed_query
 from cloche.doors.http.files import INERT
 from cloche.doors.http.multipart import NO_FILE, parts
 from cloche.errors import FileMissing, FileProblem, InvalidRun
+from cloche.io.tasks import off_loop
 from cloche.service.files import OpenFile
 
 _BYTES = b"application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _METADATA = b"x-metadata-"
 _MAX_UNSIZED = 64 << 20  # bytes of a file whose size the kernel reports as 0
+_PACKED = 4 << 10  # bytes from which a piece is unpacked in a thread: it may have hundreds of members
+_UNPACKED = 256 << 10  # bytes that are unpacked at a time
 _INERT = [(name.lower().encode(), value.encode()) for name, value in INERT.items()]
 
 
 async def files(call: Call) -> None:
     """Answer a request to `/files`."""
-    query = dict(
-        parse_qsl(call.scope["query_string"].decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
-    )
+    query = signed_query(call.scope)
     method = call.scope["method"]
     if method not in ("GET", "HEAD", "POST"):
         raise Refusal(405, "Files are read with GET and written with POST.")
-    _check(call, query, "write" if method == "POST" else "read")
     try:
         user = named(query.get("username") or call.sandbox.traits.user)
         if method == "POST":
@@ -47,20 +45,6 @@ async def files(call: Call) -> None:
             await _read(call, user.resolve(query.get("path", "")), with_body=method == "GET")
     except ConnectProblem as problem:
         raise Refusal(401 if problem.code == "unauthenticated" else 400, problem.message) from None
-
-
-def _check(call: Call, query: dict[str, str], operation: str) -> None:
-    """Check the access token or the signature of a request."""
-    if call.sandbox.is_token(call.headers.get(b"x-access-token", "")):
-        return
-    signature, expiration = query.get("signature", ""), query.get("signature_expiration", "")
-    if not signature:
-        raise Refusal(401, "missing signature query parameter")
-    right = call.sandbox.signature(query.get("path", ""), operation, query.get("username", ""), expiration)
-    if not hmac.compare_digest(right.encode(), signature.encode()):
-        raise Refusal(401, "invalid signature")
-    if expiration and (not expiration.lstrip("-").isdecimal() or int(expiration) < time()):
-        raise Refusal(401, "signature is already expired")
 
 
 # --- reading
@@ -190,30 +174,53 @@ def _attributes(call: Call) -> dict[str, str]:
 
 def _unpacked(call: Call) -> Receive:
     """Return a `receive` that decompresses the body."""
-    encoding = call.headers.get(b"content-encoding", "identity").strip().lower()
+    named = [value.decode("latin-1") for name, value in call.scope["headers"] if name == b"content-encoding"]
+    encoding = ", ".join(named).strip().lower()
     if encoding in ("", "identity"):
         return call.receive
     if encoding != "gzip":
         raise Refusal(415, f"unsupported Content-Encoding: {encoding}")
-    unpacker = zlib.decompressobj(wbits=31)
+    return _Unzipped(call.receive, call.service.configuration.max_upload)
 
-    async def receive() -> Message:
-        packed = unpacker.unconsumed_tail
-        more = True
-        if not packed:
-            message = await call.receive()
+
+class _Unzipped:
+    """A `receive` that decompresses a body in gzip's format, which may consist of several members."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most = receive, most
+        self._member = zlib.decompressobj(wbits=31)
+        self._packed, self._more = b"", True
+        self._size = 0  # bytes that were unpacked
+
+    async def __call__(self) -> Message:
+        if not self._packed and self._more:
+            message = await self._receive()
             if message["type"] != "http.request":
                 return message
-            packed, more = message.get("body", b""), message.get("more_body", False)
+            self._packed, self._more = message.get("body", b""), message.get("more_body", False)
         try:
-            body = unpacker.decompress(packed, 1 << 20)  # bounded: a small body may expand to a huge one
-        except zlib.error as problem:
-            raise Refusal(400, f"error decompressing request body: {problem}") from None
-        if not more and not unpacker.eof and not unpacker.unconsumed_tail:
+            body = await off_loop(len(self._packed), self._unpack, _PACKED)
+        except zlib.error:
+            raise Refusal(400, "error decompressing request body: it is not gzip") from None
+        self._size += len(body)
+        if self._size > self._most:
+            raise Refusal(413, f"the decompressed body is too large: at most {self._most} bytes can be uploaded")
+        has_more = bool(self._packed) or self._more
+        if not has_more and not self._member.eof:
             raise Refusal(400, "error decompressing request body: it is incomplete")
-        return {"type": "http.request", "body": body, "more_body": not unpacker.eof}
+        return {"type": "http.request", "body": body, "more_body": has_more}
 
-    return receive
+    def _unpack(self) -> bytes:
+        """Unpack at most a piece, because a small body may expand to a huge one, or have a member for each byte."""
+        found = bytearray()
+        while self._packed and len(found) < _UNPACKED:
+            if self._member.eof:
+                self._member = zlib.decompressobj(wbits=31)
+            found += self._member.decompress(self._packed, _UNPACKED - len(found))
+            self._packed = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+        if not self._packed and not self._more and not self._member.eof:
+            found += self._member.flush()  # the piece was full, and its last bytes are still inside
+        return bytes(found)
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
@@ -232,7 +239,7 @@ def _refused(problem: FileProblem, path: str) -> Refusal:
         return Refusal(507, f"not enough disk space available: {path}")
     if number == 21:
         return Refusal(400, f"path is a directory: {path}")
-    status = 403 if number in (1, 13, 30) else 501 if number == 95 else 400
+    status = 403 if number in (1, 13, 30) else 400
     return Refusal(status, problem.message)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from cloche.doors.e2b.envd.connect import ConnectProblem
 
+_LONGEST_PATH = 4096
 _HOMES = {"user": "/home/user", "root": "/root"}
 _NAMES = {0: "root", 1000: "user"}
 
@@ -23,6 +24,8 @@ class User(NamedTuple):
 
     def resolve(self, path: str) -> str:
         """Make a path absolute; a relative path starts at this user's home."""
+        if len(path) > _LONGEST_PATH:
+            raise ConnectProblem("invalid_argument", f"a path has at most {_LONGEST_PATH} characters")
         if path == "~" or path.startswith("~/"):
             path = self.home + path[1:]
         elif path.startswith("~"):

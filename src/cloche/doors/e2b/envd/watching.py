@@ -25,6 +25,7 @@ _TYPES = {
     "chmod": "EVENT_TYPE_CHMOD",
 }
 _WITH_ENTRY = ("create", "write", "chmod")
+_AT_ONCE = 500  # changes that are described before others have their turn
 _STARTED = message({"start": {}})
 _KEEPALIVE = message({"keepalive": {}})
 
@@ -59,7 +60,7 @@ async def _watched(call: Call, request: dict[str, Any]) -> Watcher:
 
 async def watch_dir(call: Call, stream: Stream) -> None:
     """Stream the changes in a folder."""
-    request = await only_message(call.receive)
+    request = await only_message(call.receive, call.max_message)
     deadline = None if call.time_s is None else monotonic() + call.time_s
     watcher = await _watched(call, request)
     sending = asyncio.create_task(_send(call, watcher, stream, deadline))
@@ -105,6 +106,9 @@ def _find(call: Call, request: dict[str, Any]) -> tuple[str, Watcher]:
 
 async def create_watcher(call: Call, request: dict[str, Any]) -> dict[str, Any]:
     """Watch a folder whose changes the client polls."""
+    most = call.service.configuration.readers_per_sandbox
+    if len(_watchers(call)) >= most:
+        raise ConnectProblem("resource_exhausted", f"this sandbox has {most} watchers: remove some of them first")
     name = "w" + token_hex(10)
     _watchers(call)[name] = await _watched(call, request)
     return {"watcherId": name}
@@ -114,8 +118,13 @@ async def get_watcher_events(call: Call, request: dict[str, Any]) -> dict[str, A
     """Return the changes since the last poll."""
     _, watcher = _find(call, request)
     async with watcher.turn:
-        events = [await watcher.event(call, change) for change in await watcher.watch.drain()]
-    return {"events": [event for event in events if event is not None]}
+        events = []
+        for number, change in enumerate(await watcher.watch.drain()):
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
+            if (event := await watcher.event(call, change)) is not None:
+                events.append(event)
+    return {"events": events}
 
 
 async def remove_watcher(call: Call, request: dict[str, Any]) -> dict[str, Any]:

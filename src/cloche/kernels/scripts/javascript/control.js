@@ -93,9 +93,9 @@ function write(kind, data) {
   }
 }
 
-/** Sends a frame whose payload is JSON. */
+/** Sends a frame whose payload is JSON; without a prototype, on which a cell could define `toJSON`. */
 function sendJson(kind, value, number = operation) {
-  const payload = from(stringify(value));
+  const payload = from(stringify({ __proto__: null, ...value }));
   if (payload.length > MAX_PAYLOAD) throw new RangeError(`more than ${MAX_PAYLOAD} bytes cannot be sent`);
   const frame = allocUnsafeSlow(HEADER + payload.length);
   writeHeader(frame, 0, payload.length, kind, number);
@@ -106,7 +106,7 @@ function sendJson(kind, value, number = operation) {
 
 /** Sends a message of any length, in consecutive frames. */
 function sendMessage(message) {
-  const data = from(stringify(message));
+  const data = from(stringify({ __proto__: null, ...message }));
   const pieces = Math.max(1, Math.ceil(data.length / PIECE));
   const frames = allocUnsafeSlow(data.length + pieces * (HEADER + 1));
   let at = 0;

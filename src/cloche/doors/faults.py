@@ -1,0 +1,57 @@
+"""The last resort of every door: a problem on our side is logged with an id, and the client gets only the id.
+
+The texts of such problems are written for operators: they may name files, databases and addresses of the host.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from secrets import token_hex
+
+from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Misconfigured, Refused, Unavailable
+
+log = logging.getLogger("cloche.faults")
+
+_CALLERS = (InvalidRun, Refused, Gone, FileProblem)  # about the request, or about files inside the sandbox
+_HOST_PATH = re.compile(r"(?<![\w/.:])/(?!sandbox\b|home/user\b|v1/)[\w.+@-]+/[\w.+@-]")
+
+
+class ServerFault(ClocheError):
+    """The server could not do its part; its log has the reason, under the id in the message."""
+
+    code = "failed"
+
+
+def unexpected(problem: Exception) -> ClocheError:
+    """Log an exception that nobody expected, once, and return the error for the client."""
+    name: str | None = getattr(problem, "cloche_fault", None)
+    if name is None:
+        name = token_hex(4)
+        problem.cloche_fault = name  # type: ignore[attr-defined]  # Starlette raises it again after it has answered
+        log.error("fault %s: a request failed with an unexpected exception", name, exc_info=problem)
+    return _fault(name)
+
+
+def for_client(problem: ClocheError) -> ClocheError:
+    """Return the problem, or one without its text if the text is about the host."""
+    if isinstance(problem, _CALLERS) or _HOST_PATH.search(f"{problem.message} {problem.hint}") is None:
+        return problem
+    name = token_hex(4)
+    log.error("fault %s: %s", name, problem)
+    if isinstance(problem, Unavailable):
+        return Unavailable(f"The server cannot record what happens (fault {name}).", "Try again in a moment.")
+    if isinstance(problem, Misconfigured):
+        return Misconfigured(
+            f"The server lacks something that this request needs (fault {name}).",
+            "Tell the operator: the server's log has the details.",
+        )
+    return _fault(name, type(problem))
+
+
+def _fault(name: str, kind: type[ClocheError] = ServerFault) -> ClocheError:
+    text, hint = f"The server failed to answer this request (fault {name}).", "Try again; its log has the details."
+    try:
+        return kind(text, hint)
+    except TypeError:  # an error that is made from something else than two texts
+        return ServerFault(text, hint)
