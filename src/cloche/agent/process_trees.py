@@ -16,7 +16,8 @@ def end_tree(agent: Agent, root: int) -> None:
 
     A descendant that became a daemon is now a child of the agent.  An orphan counts as the root's if it is younger than
     the root and not in the session of another process that the agent started: killing one too many is better than one
-    too few.
+    too few.  Parents are killed before their children: a shell whose child is killed first ends by itself, with an exit
+    code of its own, and its end no longer looks like a kill.
     """
     fields = _stat(root)
     started = int(fields[19]) if fields else 0
@@ -26,7 +27,7 @@ def end_tree(agent: Agent, root: int) -> None:
     while True:
         table = _table()
         # Not reaped yet; a process whose main thread has ended looks dead while its other threads go on.
-        doomed = {root}
+        doomed = {root: True}  # in the order of discovery: a parent comes before its children
         grown = True
         while grown:
             grown = False
@@ -35,14 +36,14 @@ def end_tree(agent: Agent, root: int) -> None:
                     continue
                 is_orphan = parent == ourselves and start >= started and session not in sessions_of_others
                 if parent in doomed or is_orphan:
-                    doomed.add(pid)
+                    doomed[pid] = True
                     grown = True
         for pid in doomed:
             try:
                 os.kill(pid, signals.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
-        if doomed == {root}:
+        if len(doomed) == 1:
             return
 
 
