@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -431,6 +432,22 @@ def test_a_timeout_ends_the_cell_and_keeps_the_state(js, code):
     result = js(code, timeout=0.3)
     assert (result.error.kind, result.exit_code, result.restarted) == ("timeout", 124, False)
     assert js("kept").text == "1"
+
+
+def test_node_is_interrupted_before_the_process_that_it_waits_for(js):
+    """Node can crash if it is interrupted in the moment in which its script fails because that process was."""
+    waits = "trap 'date +%s.%N; exit' INT; for i in $(seq 200); do sleep 0.1; done"
+    js("const { execSync } = require('child_process')")
+    begin = time.time()
+    interrupted = js(f"execSync({waits!r}, {{ stdio: 'inherit' }})", timeout=1).stdout
+    assert float(interrupted) - begin > 1 + 0.1
+
+
+def test_processes_in_the_background_of_an_interrupted_cell_are_interrupted(js):
+    js("""const waiting = require('child_process').spawn('sleep', ['20'])
+          const ended = new Promise((done) => waiting.on('exit', (code, signal) => done(signal)))""")
+    assert js("for (;;);", timeout=0.3).error.kind == "timeout"
+    assert js("await ended").text == "'SIGINT'"
 
 
 @pytest.mark.parametrize(

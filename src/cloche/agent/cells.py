@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _RETRY_S = 0.005
 _KERNEL_FIELDS = ("code", "env", "language", "input", "shows")  # the fields of a request that kernels get
+_CHILDREN_LATER_S = 0.2  # after an interrupt of a kernel that is a program of its own; see `RunningCell._interrupt`
 _SLACK_S = 1.0  # past the cell's time limit; the engine should have ended the cell by then
 
 
@@ -39,6 +40,7 @@ class RunningCell:
         self._early_input: list[bytes] | None = None  # input that arrived before the pipe was open; b"" marks the end
         self._alarms: list[int] = []
         self._was_overdue = False
+        self._children_wait = False  # the kernel was interrupted, and its children will be
         self._request: dict[str, Any] = {name: request.get(name) for name in _KERNEL_FIELDS}
         was_lost, context.lost = context.lost, False
         agent.operations[operation] = self
@@ -91,10 +93,8 @@ class RunningCell:
         elif kind == frames.ANSWER and kernel is not None:
             kernel.send(self._operation, frames.ANSWER, payload)
         elif kind == frames.SIGNAL and kernel is not None:
-            fields = frames.decode_json(payload)
-            kernel.signal(int(fields["signal"]))
-            if fields.get("grace") is not None:
-                self._await_end(float(fields["grace"]))
+            self._interrupt()
+            self._await_end(float(frames.decode_json(payload)["grace"]))
         elif kind == frames.CANCEL:
             self.cancel()
 
@@ -128,8 +128,24 @@ class RunningCell:
         self._alarm(grace, self.cancel)
 
     def _interrupt(self) -> None:
-        if self._context.kernel is not None:
-            self._context.kernel.signal(kernel_process.INTERRUPT)
+        kernel = self._context.kernel
+        if kernel is None:
+            return
+        if "fork" in self._context.description["how"]:
+            kernel.signal(kernel_process.INTERRUPT)
+            return
+        # Node can crash if it is interrupted in the moment in which a script fails, as it does when the process that
+        # the script waits for is interrupted, too.  So Node's own interrupt takes effect first, or the second one if
+        # the script had not begun.
+        kernel.signal_alone(kernel_process.INTERRUPT)
+        self._alarm(_CHILDREN_LATER_S / 2, lambda: kernel.signal_alone(kernel_process.INTERRUPT))
+        self._alarm(_CHILDREN_LATER_S, self._interrupt_children)
+        self._children_wait = True
+
+    def _interrupt_children(self) -> None:
+        if self._children_wait and self._context.kernel is not None:
+            self._children_wait = False
+            self._context.kernel.signal_others(kernel_process.INTERRUPT)
 
     def _overdue(self) -> None:
         self._was_overdue = True
@@ -178,6 +194,7 @@ class RunningCell:
         self._context.cell = None
         for alarm in self._alarms:
             self._agent.forget_alarm(alarm)
+        self._interrupt_children()
         if self._was_overdue:
             end["why"] = "overdue"
         if self._input_writer is not None:

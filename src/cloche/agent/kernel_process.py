@@ -111,6 +111,16 @@ class KernelProcess:
             except (ProcessLookupError, PermissionError):
                 pass
 
+    def signal_alone(self, number: int) -> None:
+        """Signal the kernel, but not the other processes of its group."""
+        if self.pid and self._code is None:
+            os.kill(self.pid, number)
+
+    def signal_others(self, number: int) -> None:
+        """Signal the other processes of the kernel's group."""
+        if self.pid and self._code is None:
+            process_trees.signal_followers(self.pid, number)
+
     def kill(self) -> None:
         """Kill the kernel and everything in its session."""
         if self.pid and self._code is None:

@@ -1,4 +1,4 @@
-"""Kills whole groups of processes: a process with its descendants and orphans, or a session."""
+"""Signals processes together: a process with its descendants and orphans, a session, or a group."""
 
 from __future__ import annotations
 
@@ -58,6 +58,17 @@ def end_session(leader: int) -> None:
                 pass
         if not doomed or doomed == [leader]:
             return
+
+
+def signal_followers(leader: int, number: int) -> None:
+    """Signal the processes of a group without its leader."""
+    for pid in _pids():
+        fields = _stat(pid)
+        if pid != leader and fields and int(fields[2]) == leader:
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):
+                pass
 
 
 def _session_of(pid: int) -> int:

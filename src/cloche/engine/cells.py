@@ -34,7 +34,7 @@ MAX_RECORDED = 32 << 20  # bytes of calls and answers in the result
 _NEGLECT_S = 0.5
 _MAX_CLAIM = 1 << 50  # of a number that a kernel sends
 _STREAMS = {frames.STDOUT: "stdout", frames.STDERR: "stderr"}
-_INTERRUPT = b'{"signal":2,"grace":%g}' % INTERRUPT_S  # the agent ends the kernel if the code does not yield
+_INTERRUPT = b'{"grace":%g}' % INTERRUPT_S  # the agent ends the kernel if the code does not yield
 
 
 class AsyncHostCell:

@@ -22,10 +22,12 @@ Every frame of a cell carries the operation number of its CELL frame.  A message
 Values are texts, JSON for JSON types, base64 for binary types.  `status` is "ok", "error" (an exception), or "exit"
 (the code asked to end, with `code`).
 
-SIGINT to its process group interrupts a kernel; between cells, a kernel ignores it.  If a cell has input, it
-finds that on standard input.  A forked kernel gets the descriptor with the CELL frame (SCM_RIGHTS), and puts
-/dev/null back afterwards.  A kernel that was started by exec cannot receive a descriptor, so it gets a path in
-"stdin" instead.
+SIGINT to its process group interrupts a kernel; between cells, a kernel ignores it.  A kernel that was started by exec
+gets the signal a moment before its children do.
+
+If a cell has input, it finds that on standard input.  A forked kernel gets the descriptor with the CELL frame
+(SCM_RIGHTS), and puts /dev/null back afterwards.  A kernel that was started by exec cannot receive a descriptor, so it
+gets a path in "stdin" instead.
 
 The agent also reads everything that any process writes to descriptors 1 and 2, before any frame that is sent later.  To
 keep output and displays in order, a kernel either writes its output to the control, or waits for SYNC before it writes
