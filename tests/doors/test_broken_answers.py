@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import tarfile
 import zipfile
@@ -15,6 +16,7 @@ from tests.doors.test_files import inside
 from tests.doors.test_readers import Scene, get, opened, websocket
 
 from cloche.doors.http.archive import tar
+from cloche.doors.http.streams import EventStream, LongAnswer
 from cloche.model.files import Entry
 
 PIECE = 256 << 10  # bytes of an archive that may exist at a time
@@ -34,6 +36,34 @@ async def test_a_tar_of_a_file_that_shrank_is_made_in_pieces() -> None:
     assert max(map(len, made)) <= PIECE
     with tarfile.open(fileobj=io.BytesIO(b"".join(made))) as archive:
         assert [(member.name, member.size) for member in archive.getmembers()] == [("sparse", size)]
+
+
+@pytest.mark.parametrize("answer", [LongAnswer, EventStream])
+async def test_the_source_of_an_answer_is_closed_when_its_client_leaves(answer: type[LongAnswer]) -> None:
+    """The garbage collector would close it in any order: an archive after the buffer to which it writes."""
+    closed, sent = False, asyncio.Event()
+
+    async def source() -> AsyncIterator[bytes]:
+        nonlocal closed
+        try:
+            while True:
+                yield b"piece"
+        finally:
+            closed = True
+
+    async def leave() -> dict[str, str]:
+        await sent.wait()
+        return {"type": "http.disconnect"}
+
+    async def take(message: Any) -> None:
+        if message.get("body"):
+            sent.set()
+        await asyncio.sleep(0)
+
+    pieces = source()
+    scope = {"type": "http", "state": {"abort": lambda: None, "reader": None}}
+    await answer(pieces)(scope, leave, take)
+    assert closed
 
 
 @pytest.mark.parametrize("form", ["zip", "tar", "tar.gz"])

@@ -45,7 +45,8 @@ class _Outbox(io.RawIOBase):
 async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -> AsyncIterator[bytes]:
     """A zip file of a folder, without the files that cannot be read, and without links: they have no good form."""
     outbox = _Outbox()
-    with zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    archive = zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    try:
         for entry in entries:
             info = zipfile.ZipInfo(_name(root, entry) + ("/" if entry.kind == "directory" else ""), _date(entry))
             info.external_attr = _attributes(entry) << 16
@@ -61,6 +62,11 @@ async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -
                         await to_thread(member.write, chunk)
                         yield outbox.take()
             yield outbox.take()
+    except BaseException:
+        archive.filelist.clear()  # nobody wants the list of all files, which can be long
+        archive.close()
+        raise
+    await to_thread(archive.close)
     yield outbox.take()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -73,7 +73,10 @@ class LargeAnswer(StreamingResponse):
 
 
 class LongAnswer(StreamingResponse):
-    """An answer that is made while it is sent.  A problem on the way cuts it off: nobody takes a part for the whole."""
+    """An answer that is made while it is sent.  A problem on the way cuts it off: nobody takes a part for the whole.
+
+    Its source is closed when the client leaves, too.  The garbage collector would do that later, and in any order.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = Sending(send)
@@ -83,6 +86,8 @@ class LongAnswer(StreamingResponse):
             if not sending.begun:
                 raise
             scope["state"]["abort"]()
+        finally:
+            await _close(self.body_iterator)
 
 
 class EventStream(LongAnswer):
@@ -109,10 +114,13 @@ class EventStream(LongAnswer):
                 await asyncio.shield(self._on_leave())
 
     async def _noted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for piece in lines:
-            is_whole = piece.endswith(b"\n\n")
-            yield piece  # if the connection refuses the piece, the state is that of the piece before
-            self._is_within = not is_whole
+        try:
+            async for piece in lines:
+                is_whole = piece.endswith(b"\n\n")
+                yield piece  # if the connection refuses the piece, the state is that of the piece before
+                self._is_within = not is_whole
+        finally:
+            await _close(lines)
 
     def _last_words(self, problem: ClocheError) -> bytes:
         """The event that says why the stream ends; nothing within another event, which stays incomplete."""
@@ -148,6 +156,11 @@ def _texts(log: EventLog, batch: list[LogEntry], answer: EventStream) -> Iterato
     # Alone in its batch.  The log may forget it while the client reads, but then it is still kept here.
     with UNREAD.hold(batch[0].size, answer.abort) as unsent:
         yield from moving(chain.from_iterable(lines), unsent)
+
+
+async def _close(source: object) -> None:
+    if isinstance(source, AsyncGenerator):
+        await source.aclose()
 
 
 def _nothing() -> None:
