@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -448,6 +449,18 @@ async def test_a_cancelled_run_is_ended_in_the_sandbox(async_box: cloche.AsyncSa
             await async_box.commands.run("echo begun; sleep 66")
     left = await async_box.commands.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
     assert "sleep 66" not in left.stdout
+
+
+async def test_an_impatient_task_does_not_lose_the_end_of_a_process(async_box: cloche.AsyncSandbox) -> None:
+    """The result takes a moment to make: a task that is cancelled then must not take the end with it."""
+    process = await async_box.commands.start("head -c 8000000 /dev/zero | tr '\\0' x")
+    async with asyncio.timeout(10):  # the command's own limit is 30 s
+        while process.result is None:
+            try:
+                await asyncio.wait_for(process.next_event(), 0.001)
+            except TimeoutError:
+                continue
+    assert (process.result.exit_code, len(process.result.stdout)) == (0, 8_000_000)
 
 
 async def test_a_cancelled_write_does_not_disturb_what_follows(async_box: cloche.AsyncSandbox) -> None:

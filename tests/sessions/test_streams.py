@@ -286,6 +286,22 @@ async def test_a_task_can_be_cancelled_and_the_context_goes_on(
     assert (result.text, result.restarted) == ("1", False)
 
 
+async def test_an_impatient_task_does_not_lose_the_end_of_a_cell(async_box: cloche.AsyncSandbox) -> None:
+    """The last event takes a moment to make: a task that is cancelled then must not take the end with it."""
+    events = async_box.stream("import os; _ = os.write(1, b'\\xff' * 900_000); 7")  # slow to decode
+    await anext(events)
+    async with asyncio.timeout(10):  # the cell's own limit is 30 s
+        while True:
+            try:
+                await asyncio.wait_for(anext(events), 0.001)
+            except TimeoutError:
+                continue
+            except StopAsyncIteration:
+                break
+    assert events.result is not None
+    assert events.result.text == "7"
+
+
 async def test_a_run_can_be_given_a_time_by_asyncio(async_box: cloche.AsyncSandbox) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):

@@ -57,6 +57,8 @@ class AsyncHostProcess:
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._timed_out = False
+        self._end: tuple[dict[str, Any] | None, Exception | None] | None = None  # how it ended, until there is a result
+        self._end_at = 0.0
         self._first: tuple[Event, ...] = ()  # events to report before all others
         if building is not None and building.under_way:
             self._first = (events.Building(building.step),)
@@ -94,6 +96,8 @@ class AsyncHostProcess:
             first, self._first = self._first, ()
             return first
         try:
+            if self._end is not None and self.result is None:  # an earlier call was cancelled after the end
+                return await self._conclude(*self._end)
             kind, payload = await self._box.link.receive(self._operation, self._stopping or self._deadline)
             return await self._take(kind, payload)
         except ClocheError:
@@ -263,8 +267,14 @@ class AsyncHostProcess:
         return ()
 
     async def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> tuple[Event, ...]:
-        """Gather the facts after the program or its sandbox has ended, judge them, and make the result."""
-        now = self._ended or monotonic()
+        """Gather the facts after the program or its sandbox has ended, judge them, and make the result.
+
+        If this is cancelled, the next task that wants an event does it again: so all that waits comes before changes.
+        """
+        if self._end is None:
+            self._end_at = monotonic()
+        self._end = (end, problem)
+        now = self._ended or self._end_at
         if self._built is not None and end is not None:
             # The frames for the build and the end may have arrived together: the agent knows the running time better.
             self._built = max(self._begin, min(self._built, now - float(end.get("ran", 0.0))))
@@ -272,17 +282,17 @@ class AsyncHostProcess:
         self.status = code if end is not None else None
         shown = await self._collect() if end is not None and not self.is_building else ()
         spent = await self._ask_wall(is_suspicious=end is None or code != 0)
-        facts = self._facts(code, end or {}, spent, lost=problem is not None)
-        if spent is not None:
-            self._box.see(spent)
-        cpu, peak = self._used(end or {}, spent)
-        error = self._judge(facts)
         kept_out, kept_err = self._kept["stdout"], self._kept["stderr"]
         if self._building is not None and self.is_building:
             kept_err = bytearray(self._building.output.encode(errors="replace")[: self._limits.output_bytes])
         out, stdout, err, stderr = await off_loop(
             len(kept_out) + len(kept_err), lambda: (*_in_both_forms(kept_out), *_in_both_forms(kept_err))
         )
+        facts = self._facts(code, end or {}, spent, lost=problem is not None)
+        if spent is not None:
+            self._box.see(spent)
+        cpu, peak = self._used(end or {}, spent)
+        error = self._judge(facts)
         self.result = Result(
             stdout=stdout,
             stderr=stderr,

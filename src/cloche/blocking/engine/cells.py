@@ -56,6 +56,8 @@ class HostCell:
         self.lost_before = False  # the kernel has ended since the last cell whose result was reported
         self._attended = False  # whether a task waits for the next event
         self.abandoned = False  # whether no task will wait for events any more
+        self._end: tuple[dict[str, Any] | None, Exception | None] | None = None  # how it ended, until there is a result
+        self._duration = 0.0
         self.over = False  # no code of the cell runs, or will run
         self.result: Result | None = None
 
@@ -151,6 +153,8 @@ class HostCell:
             return shown  # an earlier call was cancelled while the message was read
         while self.result is None:
             try:
+                if self._end is not None:  # an earlier call was cancelled after the end
+                    return self._conclude(*self._end)
                 kind, payload = self._box.link.receive(self._operation, self._deadline)
                 event = self._take(kind, payload)
             except ClocheError:
@@ -281,13 +285,19 @@ class HostCell:
         return None
 
     def _conclude(self, end: dict[str, Any] | None, problem: Exception | None) -> CellEvent:
-        """Gather and judge the facts after the cell, its kernel or its sandbox has ended."""
-        duration = monotonic() - self._begin
+        """Gather and judge the facts after the cell, its kernel or its sandbox has ended.
+
+        If this is cancelled, the next task that wants an event does it again: so all that waits comes before changes.
+        """
+        if self._end is None:
+            self._duration = monotonic() - self._begin
+        self._end = (end, problem)
         self._tasks.cancel()
         kernel = (end or {}).get("kernel")
         kernel = kernel if isinstance(kernel, dict) else {}
         died = end is None or bool(end.get("died"))
         spent = self._box.spent(final=end is None) if died else None
+        out, stdout, err, stderr = off_loop(self._output.size, self._output.in_both_forms)
         disk, why = (end or {}).get("disk") or {}, str((end or {}).get("why") or "")
         facts = CellFacts(
             language=str(self._request.get("language")),
@@ -309,12 +319,11 @@ class HostCell:
         else:
             self._box.see_later()  # asking the wall here would make every turn of a session slower
         error = judge_cell(facts, self._limits)
-        out, stdout, err, stderr = off_loop(self._output.size, self._output.in_both_forms)
         self.result = Result(
             stdout=stdout,
             stderr=stderr,
             exit_code=facts.exit_code(error),
-            duration=duration,
+            duration=self._duration,
             # Not more than the duration allows, but more than this cell's: it may have waited for earlier processes.
             cpu_time=_claimed(kernel, "cpu", (monotonic() - self._box.began) * (cpu_count() or 1)),
             memory_peak=int(_claimed(kernel, "peak", _MAX_CLAIM)),
