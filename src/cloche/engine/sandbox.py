@@ -159,6 +159,8 @@ class AsyncHostSandbox:
 
         disk = await self.files.disk()
         spent = await self.spent(final=False)
+        if spent.reason:
+            await self.explain_loss(Lost("nothing counts its resources any more"))
         return Usage(
             memory=spent.memory or 0,
             memory_peak=spent.memory_peak or 0,

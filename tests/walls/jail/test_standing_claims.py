@@ -34,9 +34,9 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def nursery_of(nurseries: Nurseries) -> int:
+def nursery_of(nurseries: Nurseries, kind: str = "plain") -> int:
     """The process that all sandboxes are forked from."""
-    (nursery,) = children(nurseries._by_kind["plain"]._keeper)
+    (nursery,) = children(nurseries._by_kind[kind]._keeper)
     return nursery
 
 

@@ -160,6 +160,8 @@ class HostSandbox:
 
         disk = self.files.disk()
         spent = self.spent(final=False)
+        if spent.reason:
+            self.explain_loss(Lost("nothing counts its resources any more"))
         return Usage(
             memory=spent.memory or 0,
             memory_peak=spent.memory_peak or 0,
