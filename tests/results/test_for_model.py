@@ -413,6 +413,21 @@ def test_huge_output_costs_little(stdout):
     assert "left out" in text
 
 
+def test_displays_without_room_are_not_looked_at():
+    """A cell may display a thousand texts of 64 KB: to fold them all took 18 seconds."""
+    looked_at = []
+
+    class Forms(dict[str, Any]):
+        def get(self, form: str, default: Any = None) -> Any:
+            looked_at.append(id(self))
+            return super().get(form, default)
+
+    displays = [Display(Forms({"text/plain": f"{number}: {'a word and ' * 40}"})) for number in range(1000)]
+    text = Result("", "", 0, 0.1, 0.1, 1, None, results=tuple(displays)).for_model(2000)
+    assert "displays left out" in text
+    assert len(set(looked_at)) < 50
+
+
 def test_it_loads_little():
     code = "import sys; import cloche.results.for_model; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cloche.model.result import Artifact, Result, ToolCall
+    from cloche.model.result import Artifact, Display, Result, ToolCall
 
     Render = Callable[[int], str]  # makes a section of at most so many tokens
 
@@ -62,9 +62,7 @@ def _sections(result: Result) -> dict[str, Render]:
         sections["result"] = _under("result", lambda limit: display_text(main[-1], limit))
     others = [shown for shown in result.results if not shown.is_main]
     if others:
-        sections["displays"] = lambda limit: listed(
-            [display_text(shown, limit // 2) for shown in others], limit, "displays"
-        )
+        sections["displays"] = lambda limit: listed(_display_texts(others, limit), limit, "displays")
     for name, output in (("stdout", result.stdout), ("stderr", stderr)):
         if output.strip():
             sections[name] = _under(name, FoldedLines(output).within)
@@ -88,6 +86,18 @@ def _under(name: str, render: Render) -> Render:
         return f"{heading} {body}" if "\n" not in body else f"{heading}\n{body}"
 
     return with_heading
+
+
+def _display_texts(displays: list[Display], limit: int) -> list[str]:
+    """Describe the displays for which there is room; the others, which may be large and many, are not looked at."""
+    texts: list[str] = []
+    used = 0
+    for shown in displays:
+        if used > limit:
+            break
+        texts.append(display_text(shown, limit // 2))
+        used += estimate_tokens(texts[-1])
+    return texts + [""] * (len(displays) - len(texts))
 
 
 def _file(artifact: Artifact) -> str:
