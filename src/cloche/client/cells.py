@@ -5,7 +5,7 @@ from __future__ import annotations
 from cloche.client import shapes
 from cloche.client.feed import AsyncFeed
 from cloche.errors import ClocheError, Gone, SandboxFailed
-from cloche.io.tasks import AsyncLock, AsyncTasks, finish_anyway
+from cloche.io.tasks import AsyncJob, AsyncLock, AsyncTasks
 from cloche.model.events import CellEvent, End
 from cloche.model.result import Result
 from cloche.sandbox.tools import calling
@@ -76,6 +76,7 @@ class AsyncServerCell:
                 self._box.post_soon("POST", f"/v1/runs/{self._run.id}/cancel")
             else:
                 self.over = True  # the cell has not begun
+                self._run.give_up()
 
     def is_neglected(self) -> bool:
         """Return whether no task reads the cell's events.  The server enforces the time limit."""
@@ -102,7 +103,7 @@ class AsyncServerCell:
 
     async def _see_it_begin(self) -> None:
         async with self._beginning:
-            if not self._run.began:
+            if not self._run.has_begun:
                 await self._run.begin("/run", self._request)
 
     async def _write(self, fields: dict[str, Any]) -> None:
@@ -121,20 +122,34 @@ class AsyncServerRun:
         self._box, self._cell = box, cell
         self._feed: AsyncFeed | None = None
         self._tasks = AsyncTasks()
-        self.began = False
+        self._sending: AsyncJob | None = None
         self.id = ""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server has answered the request."""
+        return self._feed is not None
+
     async def begin(self, path: str, request: dict[str, Any]) -> None:
-        """Send the request."""
-        self.began = True
+        """Send the request once, and wait for the answer; if that is cancelled, another call waits on."""
 
         async def send() -> AsyncFeed:
             return await self._box.feed("POST", path, request)
 
-        # A request that was sent starts the run, and only the answer has its id: without it the run could not be
-        # cancelled, and would keep its context busy until its time limit.
-        self._feed = await finish_anyway(send, self._cancel)
-        self._know(self._feed.run)
+        if self._sending is None:
+            self._sending = AsyncJob(send)
+        feed: AsyncFeed = await self._sending.wait()
+        self._feed = feed
+        self._know(feed.run)
+
+    def give_up(self) -> None:
+        """Cancel a run for whose answer no task waits any more.
+
+        A request that was sent starts the run, and only the answer has its id: without it the run could not be
+        cancelled, and would keep its context busy until its time limit.
+        """
+        if self._sending is not None and self._feed is None:
+            self._sending.give_up(self._cancel)
 
     def _cancel(self, feed: AsyncFeed) -> None:
         if feed.run:
@@ -172,6 +187,7 @@ class AsyncServerRun:
         except BaseException:
             if self.id:
                 self._box.post_soon("POST", f"/v1/runs/{self.id}/cancel")
+            self.give_up()
             raise
         finally:
             await self.end()

@@ -73,19 +73,24 @@ async def at_once(jobs: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[
     return [task.result() for task in tasks]
 
 
-async def finish_anyway(job: Callable[[], Coroutine[Any, Any, T]], late: Callable[[T], None]) -> T:
-    """Do a job to its end, also when the caller is cancelled meanwhile: then `late` gets the job's result."""
-    task = asyncio.ensure_future(job())
+class AsyncJob:
+    """Work that goes on when the task that waits for it is cancelled, so that another task can wait for it."""
 
-    def pass_on(done: asyncio.Future[T]) -> None:
-        if not done.cancelled() and done.exception() is None:
-            late(done.result())
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._task = asyncio.ensure_future(work())
 
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(pass_on)
-        raise
+    async def wait(self) -> Any:
+        """Wait for the end of the work; return its value or raise its exception."""
+        return await asyncio.shield(self._task)
+
+    def give_up(self, late: Callable[[Any], None]) -> None:
+        """Pass the value to `late` as soon as there is one, because no task waits for it any more."""
+
+        def pass_on(done: asyncio.Future[Any]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                late(done.result())
+
+        self._task.add_done_callback(pass_on)
 
 
 async def pause(seconds: float) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cloche.blocking.client.feed import Feed
-from cloche.blocking.io.tasks import Lock, Tasks, finish_anyway
+from cloche.blocking.io.tasks import Job, Lock, Tasks
 from cloche.blocking.sandbox.tools import calling
 from cloche.client import shapes
 from cloche.errors import ClocheError, Gone, SandboxFailed
@@ -77,6 +77,7 @@ class ServerCell:
                 self._box.post_soon("POST", f"/v1/runs/{self._run.id}/cancel")
             else:
                 self.over = True  # the cell has not begun
+                self._run.give_up()
 
     def is_neglected(self) -> bool:
         """Return whether no task reads the cell's events.  The server enforces the time limit."""
@@ -103,7 +104,7 @@ class ServerCell:
 
     def _see_it_begin(self) -> None:
         with self._beginning:
-            if not self._run.began:
+            if not self._run.has_begun:
                 self._run.begin("/run", self._request)
 
     def _write(self, fields: dict[str, Any]) -> None:
@@ -122,20 +123,34 @@ class ServerRun:
         self._box, self._cell = box, cell
         self._feed: Feed | None = None
         self._tasks = Tasks()
-        self.began = False
+        self._sending: Job | None = None
         self.id = ""
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server has answered the request."""
+        return self._feed is not None
+
     def begin(self, path: str, request: dict[str, Any]) -> None:
-        """Send the request."""
-        self.began = True
+        """Send the request once, and wait for the answer; if that is cancelled, another call waits on."""
 
         def send() -> Feed:
             return self._box.feed("POST", path, request)
 
-        # A request that was sent starts the run, and only the answer has its id: without it the run could not be
-        # cancelled, and would keep its context busy until its time limit.
-        self._feed = finish_anyway(send, self._cancel)
-        self._know(self._feed.run)
+        if self._sending is None:
+            self._sending = Job(send)
+        feed: Feed = self._sending.wait()
+        self._feed = feed
+        self._know(feed.run)
+
+    def give_up(self) -> None:
+        """Cancel a run for whose answer no task waits any more.
+
+        A request that was sent starts the run, and only the answer has its id: without it the run could not be
+        cancelled, and would keep its context busy until its time limit.
+        """
+        if self._sending is not None and self._feed is None:
+            self._sending.give_up(self._cancel)
 
     def _cancel(self, feed: Feed) -> None:
         if feed.run:
@@ -173,6 +188,7 @@ class ServerRun:
         except BaseException:
             if self.id:
                 self._box.post_soon("POST", f"/v1/runs/{self.id}/cancel")
+            self.give_up()
             raise
         finally:
             self.end()

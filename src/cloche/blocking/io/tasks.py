@@ -90,9 +90,19 @@ def at_once(jobs: Sequence[Callable[[], T]]) -> list[T]:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
-def finish_anyway(job: Callable[[], T], _late: Callable[[T], None]) -> T:
-    """Do a job; a plain thread is not cancelled meanwhile."""
-    return job()
+class Job:
+    """Work that is done at once; a plain thread is not cancelled meanwhile."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._value = work()
+
+    def wait(self) -> Any:
+        """Return the value of the work."""
+        return self._value
+
+    def give_up(self, late: Callable[[Any], None]) -> None:
+        """Pass the value to `late`."""
+        late(self._value)
 
 
 def pause(seconds: float) -> None:
