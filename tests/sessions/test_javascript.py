@@ -479,7 +479,7 @@ def test_a_frame_that_a_cell_imitates_changes_nothing_but_its_own_results(js):
 
 def test_a_kernel_that_stops_itself_is_ended_in_time(js):
     js("0")  # it has begun
-    result = js("process.kill(process.pid, 'SIGSTOP')", timeout=0.5)
+    result = js("process.kill(process.pid, 'SIGSTOP')", timeout=1)
     assert (result.error.kind, result.restarted) == ("timeout", True)
     assert js("1").text == "1"
 
