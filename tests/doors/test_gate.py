@@ -367,6 +367,21 @@ def test_the_page_without_a_key_says_where_to_find_it(bare: httpx2.Client) -> No
     assert "cloche key" in answer.text
 
 
+def test_our_cookie_is_found_among_others(bare: httpx2.Client, cookie: str) -> None:
+    for given in (cookie, f"a=b; {cookie}", f"{cookie};a=b", f'a="b;c"; x; ;{cookie}', f"{COOKIE}=wrong; {cookie}"):
+        assert bare.get("/v1/version", headers={"Cookie": given}).status_code == 200, given
+    for given in (f"x{cookie}", f'a="{cookie}"', f"{cookie}x", f"{cookie}; {COOKIE}=", COOKIE, f"{COOKIE}=\xff"):
+        assert bare.get("/v1/version", headers={b"Cookie": given.encode("latin-1")}).status_code == 401, given
+
+
+@pytest.mark.parametrize("inside", ["\\", "\\a", "\\303", '"', "=", ";", "; a="])
+def test_a_long_cookie_holds_nobody_up(bare: httpx2.Client, inside: str) -> None:
+    """`loop_is_free` watches: Python's own parser needs the square of the length for some of these."""
+    long = inside * (20_000 // len(inside))
+    for given in (f'a="{long}"', f"{COOKIE}={long}", f'{COOKIE}="{long}"'):
+        assert bare.get("/v1/version", headers={"Cookie": given}).status_code == 401
+
+
 def test_a_cookie_dies_with_its_key(http: httpx2.Client, bare: httpx2.Client) -> None:
     made = http.post("/v1/keys", json={"owner": "ada", "name": "browser"}).json()
     bare.get("/", params={"key": made["key"]})
