@@ -10,11 +10,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.datastructures import Headers
+from starlette.responses import Response
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from cloche.configuration import load
-from cloche.doors.gate.cookies import COOKIE
+from cloche.doors.gate.cookies import COOKIE, MAX_SESSIONS, BrowserSessions
 from cloche.errors import Misconfigured
 from cloche.policy.keys import Keyring
 from cloche.store.store import Store
@@ -365,6 +367,25 @@ def test_the_page_without_a_key_says_where_to_find_it(bare: httpx2.Client) -> No
     answer = bare.get("/")
     assert answer.status_code == 401
     assert "cloche key" in answer.text
+
+
+def test_a_key_that_signs_in_again_and_again_signs_nobody_else_out() -> None:
+    sessions = BrowserSessions()
+
+    def begin(key: str) -> Headers:
+        answer = Response()
+        sessions.begin(key, answer, secure=False)
+        return Headers({"cookie": answer.headers["set-cookie"].partition(";")[0]})
+
+    admin, first = begin("admin"), begin("tenant")
+    for _ in range(MAX_SESSIONS):
+        last = begin("tenant")
+    assert sessions.key_id(admin) == "admin"
+    assert not sessions.key_id(first)
+    assert sessions.key_id(last) == "tenant"
+    others = [begin(f"key {number % (MAX_SESSIONS // 10)}") for number in range(2 * MAX_SESSIONS)]
+    assert sessions.key_id(admin) == "admin"
+    assert 0 < sum(bool(sessions.key_id(one)) for one in (*others, admin, last)) <= MAX_SESSIONS
 
 
 def test_our_cookie_is_found_among_others(bare: httpx2.Client, cookie: str) -> None:
