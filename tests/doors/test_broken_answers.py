@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -15,7 +16,7 @@ import pytest
 from tests.doors.test_files import inside
 from tests.doors.test_readers import Scene, get, opened, websocket
 
-from cloche.doors.http.archive import tar
+from cloche.doors.http.archive import Contents, tar, zip_archive
 from cloche.doors.http.streams import EventStream, LongAnswer
 from cloche.model.files import Entry
 
@@ -36,6 +37,37 @@ async def test_a_tar_of_a_file_that_shrank_is_made_in_pieces() -> None:
     assert max(map(len, made)) <= PIECE
     with tarfile.open(fileobj=io.BytesIO(b"".join(made))) as archive:
         assert [(member.name, member.size) for member in archive.getmembers()] == [("sparse", size)]
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [zip_archive, partial(tar, compressed=False), partial(tar, compressed=True)],
+    ids=["zip", "tar", "tar.gz"],
+)
+async def test_an_archive_of_many_folders_lets_others_have_their_turn(archive: Callable[..., Any]) -> None:
+    """Such an archive reads no file, and waits for nothing."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def nothing(_: Entry) -> None:
+        raise AssertionError("there is no file")
+
+    contents: Contents = nothing
+    entries = [Entry(f"/sandbox/{number}", "directory", 0, 0o755, 0.0) for number in range(5000)]
+    task = asyncio.create_task(others())
+    made = 0
+    before_the_end = []
+    async for piece in archive("/sandbox", entries, contents):
+        made += len(piece)
+        before_the_end.append(turns)
+    task.cancel()
+    assert made
+    assert before_the_end[-2] >= len(entries) // 200
 
 
 @pytest.mark.parametrize("answer", [LongAnswer, EventStream])

@@ -17,10 +17,11 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from tests.conftest import Server
-from tests.waiting import eventually_async
+from tests.waiting import eventually, eventually_async
 
 from cloche import languages
 from cloche.doors.mcp.file_uris import file_at, kind_of, uri_of
+from cloche.doors.mcp.idle_conversations import MOST
 from cloche.doors.mcp.server import TOOLS
 from cloche.errors import InvalidRun
 
@@ -478,6 +479,41 @@ def test_a_conversation_is_of_the_key_that_began_it(server: Server, http: httpx2
         )
     assert http.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "ping"}, headers=headers).status_code == 200
     assert http.delete("/mcp", headers=headers).status_code == 200
+
+
+def test_a_key_leaves_only_so_many_conversations_open(server: Server, http: httpx2.Client, other_key: str) -> None:
+    """The one that was not used for longest ends, of the same key, and none that a request uses."""
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+
+    def begun(client: httpx2.Client) -> dict[str, str]:
+        headers = {"Accept": "application/json, text/event-stream"}
+        answer = client.post("/mcp", json=hello, headers=headers).raise_for_status()
+        return {**headers, "Mcp-Session-Id": answer.headers["mcp-session-id"]}
+
+    def is_known(client: httpx2.Client, conversation: dict[str, str]) -> bool:
+        return client.post("/mcp", json=ping, headers=conversation).status_code == 200
+
+    with server.client(other_key) as busy:
+        neighbours, unused, used, streaming = begun(http), begun(busy), begun(busy), begun(busy)
+        with busy.stream("GET", "/mcp", headers=streaming):
+            for _ in range(MOST - 1):
+                begun(busy)
+            assert is_known(busy, used)
+            last = begun(busy)
+            eventually(lambda: not is_known(busy, unused))
+            for _ in range(MOST - 10):  # a few less, since the server may notice the ends of answers late
+                begun(busy)
+            assert is_known(busy, used)
+            assert is_known(busy, last)
+            assert is_known(busy, streaming)
+        assert is_known(http, neighbours)
+    assert http.delete("/mcp", headers=neighbours).status_code == 200
 
 
 def test_without_a_key_there_is_nothing(server: Server) -> None:

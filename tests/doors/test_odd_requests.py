@@ -66,6 +66,7 @@ ODD_HEADERS: tuple[tuple[str, str], ...] = (
     *(("Authorization", value) for value in ("Bearer", "Bearer \xff", "Basic %%%", "Basic " + "A" * 5000, "\xff")),
     *(("Authorization", value) for value in ("Basic /////w==", "Negotiate x", "Bearer " + "x" * 9000, "Bearer a b")),
     *(("Content-Length", value) for value in ("-1", "abc", "9" * 30, "9" * 5000, "+5", "0x10", "5, 5", "1e3", "\xb2")),
+    *(("Content-Length", "0" * count) for count in (5000, 5001, 5002, 5003)),  # four, so that every route gets one
     *(("Range", value) for value in ("bytes=-", "bytes=9-1", "bytes=" + "9" * 5000 + "-", "bytes=\xb2-", "x" * 999)),
     *(("Range", value) for value in ("bytes=0-0,1-1", "bytes=-0", "bytes=--1", "lines=1-2", "bytes=0-" + "9" * 17)),
     *(("Content-Encoding", value) for value in ("gzip", "br", "\xff", "gzip, gzip", "x" * 9000)),

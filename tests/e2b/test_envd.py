@@ -7,12 +7,17 @@ import json
 import struct
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import pytest
 from tests.waiting import eventually
+
+from cloche.doors.e2b.answers import BrokenOff
+from cloche.doors.e2b.envd import transfers
 
 
 class Envd:
@@ -267,6 +272,57 @@ def test_a_watch_that_nobody_reads_says_all_when_it_is_asked(envd: Envd) -> None
     assert len({one["name"] for one in events if one["type"] == "EVENT_TYPE_CREATE"}) > 8000  # the kernel keeps 16384
     assert envd.call("filesystem.Filesystem/GetWatcherEvents", watcher).json() == {"events": []}
     assert envd.call("filesystem.Filesystem/RemoveWatcher", watcher).json() == {}
+
+
+class Unsized:
+    """Stands in for a file in /proc, whose size the kernel does not tell; counts the pieces that were read."""
+
+    size = 0
+
+    def __init__(self, pieces: int) -> None:
+        self._pieces, self.read = pieces, 0
+
+    async def __aenter__(self) -> Unsized:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(self._pieces):
+            self.read += 1
+            yield bytes(1 << 20)
+
+
+@pytest.mark.parametrize(("method", "size"), [("GET", 40), ("GET", 64), ("GET", 65), ("HEAD", 40), ("GET", 0)])
+async def test_a_file_without_a_size_is_sent_as_it_is_read(method: str, size: int) -> None:
+    """A program can make files of 45 MB in /proc; the server must not keep one for each client that reads slowly."""
+    file, sent = Unsized(size), []
+
+    async def take(message: Any) -> None:
+        if body := message.get("body"):
+            sent.append(len(body))
+            assert file.read == len(sent), "the server reads on before the client has taken what there is"
+
+    async def opened(*_: object) -> Unsized:
+        return file
+
+    service = SimpleNamespace(files=SimpleNamespace(open=opened))
+    call: Any = SimpleNamespace(headers={}, service=service, caller=None, identity="", send=take)
+    with pytest.raises(BrokenOff) if size > 64 else nullcontext():
+        await transfers._read(call, "/proc/1/smaps", with_body=method == "GET")
+    assert sum(sent) == (0 if method == "HEAD" else min(size, 64) << 20)
+
+
+def test_a_file_without_a_size_arrives_whole(envd: Envd) -> None:
+    answer = envd.request("GET", "/files?path=/proc/filesystems")
+    assert answer.status_code == 200
+    assert "tmpfs\n" in answer.text
+    assert answer.text.endswith("\n")
+    assert envd.request("HEAD", "/files?path=/proc/filesystems").status_code == 200
+    envd.request("POST", "/files?path=empty", {"Content-Type": "application/octet-stream"}, content=b"")
+    empty = envd.request("GET", "/files?path=empty")
+    assert (empty.status_code, empty.content, empty.headers["content-length"]) == (200, b"", "0")
 
 
 def test_files_by_hand(envd: Envd) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from tests.languages.toolchains import needs
 
@@ -185,3 +188,25 @@ def test_a_constant_that_a_shared_array_is_as_long_as_stays_outside():
 def test_what_is_new_in_cpp_23_is_compiled_as_that(code):
     result = cloche.run(code, language="cpp")
     assert (result.stdout, result.diagnostics) == ("5", ()), result.stderr
+
+
+HOSTILE = {
+    "colons after a function": "int f() " + ":" * 60 + "?;",
+    "returned types": "int f() " + "-> & & & " * 40 + "?;",
+    "returned types without an end": "int f() " + "-> & & & " * 40 + "(",
+    "templates": "a<b> " * 60 + "?;",
+    "pointers to templates": "a<b>*" * 60 + "?;",
+    "nested templates": "a<b<c<d>>> " * 60 + "?;",
+    "templates that are not closed": "a<b<c " * 60 + "?;",
+    "templates in an argument": "struct s { void f(" + "a<b> " * 60 + "?); };",
+}
+READ = "import sys; from cloche.languages.c import snippet; text = sys.stdin.read(); "
+READ += "snippet.wrapped(text, 'main.cpp'); snippet.stands_alone(text)"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_source_can_be_read_in_so_many_ways_that_it_is_never_done(name: str) -> None:
+    """A search without an end would hold the whole server, from a thread as well; so it has a process of its own."""
+    subprocess.run(
+        [sys.executable, "-c", READ], input=f"{HOSTILE[name]}\nint x = 1;", text=True, timeout=60, check=True
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.languages.toolchains import needs
 
 import cloche
 from cloche.languages.entry import choose_entry
-from cloche.languages.javascript import modules
+from cloche.languages.javascript import manifest, modules
 
 pytestmark = pytest.mark.usefixtures("jail")
 
@@ -115,3 +117,14 @@ def test_garbage_is_collected_before_it_meets_the_limit() -> None:
     error = cloche.run(kept, language="javascript", memory="128M").error
     assert error is not None
     assert error.kind == "memory"
+
+
+@pytest.mark.parametrize("pattern", [manifest._COMMENT, manifest._LAST_COMMA], ids=["comment", "comma"])
+def test_a_string_that_is_not_closed_is_read_once(pattern: re.Pattern[str]) -> None:
+    """Otherwise every quote in it would begin a search for its end, and 250 KB would hold the server for minutes."""
+    unclosed = '"' + '\\"' * 100
+    found = pattern.search(unclosed)
+    assert found is not None
+    assert found[0] == unclosed
+    assert manifest.read('"\\' * 100_000) == {}
+    assert manifest.read('{"a": "x // \\" y", /* c */ "b": [1,],}') == {"a": 'x // " y', "b": [1]}

@@ -9,6 +9,7 @@ from tests.languages.toolchains import needs
 
 import cloche
 from cloche.languages.rust import definition as rust
+from cloche.languages.rust import snippet
 from cloche.languages.rust.snippet import wrapped
 
 pytestmark = pytest.mark.usefixtures("jail")
@@ -73,6 +74,15 @@ def test_errors_are_where_their_author_made_them():
 )
 def test_what_is_whole_or_has_nothing_to_run_is_left_alone(code):
     assert wrapped(code) is None
+
+
+def test_the_head_of_a_function_ends_where_the_next_one_begins():
+    """Otherwise a source of nothing but heads would be read once for each, and hold the server for a minute."""
+    found = snippet._FUNCTION.search("fn a fn b fn c(x: fn(i32) -> i32) where T: Fn() {")
+    assert found is not None
+    assert found[0].startswith("fn c(")
+    assert found[0].endswith("{")
+    assert wrapped("fn a " * 50_000 + ";let x=1;") is not None
 
 
 def test_tests_alone_are_run():

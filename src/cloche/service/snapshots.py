@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from json import dumps, loads
@@ -47,6 +48,7 @@ class Snapshots:
         self._folder, self._list = folder, folder / "list"
         self._workspaces = Workspaces(folder / "files")
         self._known: dict[str, Snapshot] = {}
+        self._being_read: Counter[str] = Counter()  # by how many new sandboxes; a removed one may still be read
 
     async def load(self) -> None:
         await asyncio.to_thread(self._folder.mkdir, 0o700, True, True)
@@ -88,12 +90,16 @@ class Snapshots:
         if snapshot is None:
             raise Gone(f"There is no snapshot {identity[:100]}.")
         workspace = self._workspaces.owned_by(caller.owner, snapshot.id)
+        self._being_read[snapshot.id] += 1
         try:
             _, tree = await asyncio.to_thread(disk.read, workspace.folder)
+            await WorkspaceSaver(box, workspace, tree).fill(())
         except Damaged as problem:
             log.error("the snapshot in %s cannot be read: %s", workspace.folder, problem)
             raise SandboxFailed("The snapshot is damaged.", hint="The server's log has the reason.") from problem
-        await WorkspaceSaver(box, workspace, tree).fill(())
+        finally:
+            self._being_read[snapshot.id] -= 1
+            await self._discard_unless_needed(snapshot)
 
     @verb("read")
     def find(self, caller: Caller, name: str) -> Snapshot | None:
@@ -122,13 +128,21 @@ class Snapshots:
         before = earlier() - age_s
         old = [known for known in self._known.values() if known.created < before]
         for snapshot in old:
-            await self._remove(snapshot)
+            if snapshot.id in self._known:  # its owner may have removed it meanwhile
+                await self._remove(snapshot)
         if old:
             await self._write()
 
     async def _remove(self, snapshot: Snapshot) -> None:
-        del self._known[snapshot.id]
-        await self._workspaces.discard(snapshot.owner, snapshot.id)
+        del self._known[snapshot.id]  # from here on nobody finds it
+        await self._discard_unless_needed(snapshot)
+
+    async def _discard_unless_needed(self, snapshot: Snapshot) -> None:
+        """Remove the files of a snapshot that was removed, once no sandbox is being filled with them."""
+        if not self._being_read[snapshot.id]:
+            del self._being_read[snapshot.id]
+            if snapshot.id not in self._known:
+                await self._workspaces.discard(snapshot.owner, snapshot.id)
 
     async def _write(self) -> None:
         lines = "".join(f"{dumps(asdict(known))}\n" for known in self._known.values())

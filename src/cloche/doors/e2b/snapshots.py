@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from cloche.doors.e2b.answers import Refusal, refusal
 from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply, paged, seconds
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox, from_e2b
 from cloche.doors.routing.access import Access
-from cloche.errors import ClocheError
+from cloche.errors import ClocheError, Gone
 from cloche.policy.caller import Caller
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
@@ -74,7 +75,8 @@ class SnapshotRoutes:
         try:
             made = await asyncio.gather(*(self._one(request, sandbox, snapshot, ttl) for _ in range(count)))
         finally:
-            await self._snapshots.remove(request.caller, snapshot.id)
+            with suppress(Gone):  # a client that lists snapshots may have removed it
+                await self._snapshots.remove(request.caller, snapshot.id)
         return Reply(201, made)
 
     async def _one(

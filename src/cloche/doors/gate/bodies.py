@@ -5,6 +5,8 @@ JSON is also bounded in the number of its values and in its depth, while it arri
 
 from __future__ import annotations
 
+from math import inf
+
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
@@ -12,6 +14,7 @@ from cloche.doors.http.problems import RequestRefused
 from cloche.doors.json_input import JsonMeter
 from cloche.doors.routing.access import BodyKind
 
+_DIGITS = 18  # of a size that can be meant
 MAX_UNREAD = 16 << 10  # bytes that a client may send to a route that reads no body; some send an empty object
 
 
@@ -27,7 +30,7 @@ def bounded(
         )
     limit = _limit(kind, headers, max_body, max_upload)
     declared = headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > limit:
+    if declared.isdecimal() and _number(declared) > limit:
         raise _too_large(limit)
     meter = JsonMeter() if _is_json(kind, headers) else None
     received = 0
@@ -45,6 +48,12 @@ def bounded(
         return message
 
     return receive_bounded
+
+
+def _number(digits: str) -> float:
+    """A number of any length: Python refuses to read thousands of digits, and all but one may be zeros."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _DIGITS else inf
 
 
 def _limit(kind: BodyKind, headers: Headers, max_body: int, max_upload: int) -> int:

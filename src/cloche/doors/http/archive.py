@@ -10,7 +10,7 @@ import stat
 import tarfile
 import time
 import zipfile
-from asyncio import to_thread
+from asyncio import sleep, to_thread
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from posixpath import normpath, relpath
 
@@ -20,6 +20,7 @@ from cloche.model.files import Entry
 Contents = Callable[[Entry], Awaitable[AsyncIterator[bytes] | None]]
 
 _ZEROS = 64 << 10  # bytes that are written at a time in place of missing ones
+_AT_ONCE = 100  # entries that are written before others have their turn
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # of a zip file
 
 
@@ -47,7 +48,9 @@ async def zip_archive(root: str, entries: Iterable[Entry], contents: Contents) -
     outbox = _Outbox()
     archive = zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
     try:
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            if not number % _AT_ONCE:
+                await sleep(0)  # folders need no other wait, and compressed ones give nothing to send
             info = zipfile.ZipInfo(_name(root, entry) + ("/" if entry.kind == "directory" else ""), _date(entry))
             info.external_attr = _attributes(entry) << 16
             if entry.kind == "directory":
@@ -75,7 +78,9 @@ async def tar(root: str, entries: Iterable[Entry], contents: Contents, *, compre
     outbox = _Outbox()
     mode = "w|gz" if compressed else "w|"
     with tarfile.open(fileobj=outbox, mode=mode, format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]
-        for entry in entries:
+        for number, entry in enumerate(entries):
+            if not number % _AT_ONCE:
+                await sleep(0)
             info = tarfile.TarInfo(_name(root, entry))
             info.mtime, info.mode = int(entry.modified), entry.mode & 0o777
             if entry.kind == "directory":

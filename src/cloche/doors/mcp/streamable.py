@@ -21,6 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.problems import problem_response
 from cloche.doors.json_input import LARGE_JSON, joined, parsed_json
+from cloche.doors.mcp.idle_conversations import IdleConversations
 from cloche.doors.mcp.server import build
 from cloche.errors import ClocheError, InvalidRun
 from cloche.io.tasks import LARGE, off_loop
@@ -47,6 +48,7 @@ class Streamable:
             max_request_body_size=min(service.configuration.max_body, MAX_MESSAGE),
             max_sessions=MAX_CONVERSATIONS,
         )
+        self._idle = IdleConversations(self._end)
         self._answering: set[object] = set()
         self._answered = asyncio.Event()
         self._stop = asyncio.Event()
@@ -88,7 +90,7 @@ class Streamable:
         # RFC 9110, 5.5: blanks around a value are not part of it; the SDK compares headers with the body.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         # With this, the SDK lets only the key that began a conversation use it.
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=caller.key_id, scopes=[]))
+        scope["user"] = _user(caller.key_id)
         request = object()
         if scope["method"] == "POST":
             self._answering.add(request)
@@ -99,10 +101,35 @@ class Streamable:
                 await problem_response(problem)(scope, receive, send)
                 return
         try:
-            await self._conversations.handle_request(scope, receive, send)
+            async with self._idle.used(scope, send, caller.key_id) as noticing:
+                await self._conversations.handle_request(scope, receive, noticing)
         finally:
             self._answering.discard(request)
             self._answered.set()
+
+    async def _end(self, key_id: str, conversation: str) -> None:
+        """End a conversation as its client would."""
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "DELETE",
+            "path": "/mcp",
+            "query_string": b"",
+            "headers": [(b"mcp-session-id", conversation.encode())],
+            "user": _user(key_id),
+        }
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(_: Message) -> None:
+            pass
+
+        await self._conversations.handle_request(scope, receive, send)
+
+
+def _user(key_id: str) -> AuthenticatedUser:
+    return AuthenticatedUser(AccessToken(token="", client_id=key_id, scopes=[]))
 
 
 async def _checked(receive: Receive) -> Receive:

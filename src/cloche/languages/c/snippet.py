@@ -27,7 +27,11 @@ _ITEM = re.compile(
     r"(?:template|namespace|inline\s+namespace|using|typedef|extern|static_assert|_Static_assert|concept)\b"
 )
 _TYPE = re.compile(r"(?:(?:static|const)\s+)*(?:struct|class|union|enum)\b")
-_WORD = r"[A-Za-z_][\w:]{0,200}(?:<[^;(){}]{0,200}>)?"
+# What follows is written for a backtracking matcher, which holds the whole process while it looks: no text may be
+# read in two ways.  Hence the quantifiers that give nothing back, and angle brackets that match.
+_ARGUMENT = "[^<>;(){}]"
+_INNER = rf"<(?:{_ARGUMENT}|<(?:{_ARGUMENT}|<{_ARGUMENT}{{0,200}}+>){{0,200}}+>){{0,200}}+>"
+_WORD = rf"[A-Za-z_][\w:]{{0,200}}+(?:<(?:{_ARGUMENT}|{_INNER}){{0,200}}+>)?+"
 _FUNCTION = re.compile(
     rf"(?:\[\[.*?\]\]\s*)?(?:{_WORD}(?:\s*[*&]+\s*|\s+))+(~?[\w:]+|operator\s*\S+)\s*\(\)(?P<after>.*)$", re.DOTALL
 )
@@ -36,7 +40,10 @@ _STRUCTOR = re.compile(
     r"(?:inline\s+)?(?:\w+::)*(\w+)::(?:~?\1|operator\b[^()=]*)\s*\(\).*(?:\}|=\s*default\s*;)$", re.DOTALL
 )
 _LABEL = re.compile(r"(?:[A-Za-z_]\w*\s*:(?!:)\s*)+")
-_AFTER = re.compile(r"(?:\s|const|noexcept|override|final|volatile|&|->[\w:<>\s*&]+|:[^?]*)*$")
+_SUFFIX = r"\s|const|noexcept|override|final|volatile|&"
+_AFTER = re.compile(  # the initialisers of a constructor come after a colon, and a returned type may have colons
+    rf"(?!.*\?)(?:(?:{_SUFFIX}|->[\w:<>\s*&]++)*+$|(?:{_SUFFIX}|->[\w<>\s*&]++)*+(?::|->:[\w<>\s*&]*+:))", re.DOTALL
+)
 _VARIABLE = re.compile(rf"(?:{_WORD}(?:\s*[*&]+\s*|\s+))+([A-Za-z_]\w*)\s*(?=[=;,\[{{(]|$)")
 _SPOKEN = re.compile(r"(?<![\w.:])(?<!->)([A-Za-z_]\w*)\b(?!\s*::)")
 _OWN = re.compile(

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LONGEST = 256 << 10  # characters; longer manifests are ignored
-_COMMENT = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
-_LAST_COMMA = re.compile(r"(\"(?:[^\"\\\n]|\\.)*\")|,(?=\s*[}\]])")
+# A string that is not closed is taken as well, since looking for its end from every quote would take minutes.
+_COMMENT = re.compile(r"(\"(?:[^\"\\\n]|\\.)*+\"?)|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
+_LAST_COMMA = re.compile(r"(\"(?:[^\"\\\n]|\\.)*+\"?)|,(?=\s*[}\]])")
 _BUILT = re.compile(r"^(?:dist|build|lib|out)/")
 _RUNNERS = re.compile(r"^(?:npx )?(?:node|ts-node|tsx|tsm|bun|deno run|nodemon)(?: -\S+)* +([^\s-]\S*)")
 

@@ -23,7 +23,8 @@ _ENDS_AT_SEMICOLON = re.compile(
     r"(?:pub(?:\s*\([^)]*\))?\s+)?(?:use|type|static|const)\b(?!\s+(?:unsafe|async|extern|fn)\b)"
 )
 _MOST_BLOCKS = 100  # of one piece: each block looks at the whole piece again
-_FUNCTION = re.compile(r"\bfn\s+\w+[^;{]*\{")
+# No other function begins in its head: without that, a source of nothing but heads takes the square of its length.
+_FUNCTION = re.compile(r"\bfn\s+\w+(?:(?!\bfn\s+\w)[^;{])*+\{")
 _FALLIBLE = "fn main() -> Result<(), Box<dyn std::error::Error>> { "
 _PLAIN = "fn main() { "
 

@@ -67,19 +67,19 @@ async def _read(call: Call, path: str, *, with_body: bool) -> None:
             await file.close()
             file = await call.service.files.open(call.caller, call.identity, path, offset=start, length=length)
     async with file:
-        if not length:
-            whole = await _unsized(file)
-            await _send(call, status, headers, len(whole), whole if with_body else b"")
-        elif not with_body:
-            await _send(call, status, headers, length, b"")
+        if not with_body:
+            await _send_head(call, status, headers, length)
+        elif not length:
+            await _stream_unsized(call, headers, file)
         else:
             await _stream(call, status, headers, file, length)
 
 
-async def _send(call: Call, status: int, headers: list[tuple[bytes, bytes]], length: int, body: bytes) -> None:
-    headers = [*headers, (b"content-length", str(length).encode())]
-    await call.send({"type": "http.response.start", "status": status, "headers": headers})
-    await call.send({"type": "http.response.body", "body": body})
+async def _send_head(call: Call, status: int, headers: list[tuple[bytes, bytes]], length: int) -> None:
+    # Nobody knows how much a file of size 0 has before it is read.
+    size = [(b"content-length", str(length).encode())] if length else []
+    await call.send({"type": "http.response.start", "status": status, "headers": [*headers, *size]})
+    await call.send({"type": "http.response.body", "body": b""})
 
 
 async def _stream(call: Call, status: int, headers: list[tuple[bytes, bytes]], file: OpenFile, length: int) -> None:
@@ -95,14 +95,21 @@ async def _stream(call: Call, status: int, headers: list[tuple[bytes, bytes]], f
     raise BrokenOff  # the file has shrunk: an incomplete body tells the client
 
 
-async def _unsized(file: OpenFile) -> bytes:
-    """Read a file of size 0; files in /proc have contents nevertheless."""
-    found = bytearray()
-    async for piece in file:
-        found += piece
-        if len(found) > _MAX_UNSIZED:
-            raise Refusal(400, "the file is too large")
-    return bytes(found)
+async def _stream_unsized(call: Call, headers: list[tuple[bytes, bytes]], file: OpenFile) -> None:
+    """Send a file of size 0 as it is read, since files in /proc have contents nevertheless, and some are large."""
+    pieces = aiter(file)
+    piece = await anext(pieces, b"")
+    if not piece:
+        headers = [*headers, (b"content-length", b"0")]
+    await call.send({"type": "http.response.start", "status": 200, "headers": headers})
+    left = _MAX_UNSIZED
+    while piece and left:
+        left = max(0, left - len(piece))
+        await call.send({"type": "http.response.body", "body": piece, "more_body": True})
+        piece = await anext(pieces, b"")
+    if piece:
+        raise BrokenOff  # an incomplete body tells the client that the file is too large
+    await call.send({"type": "http.response.body", "body": b""})
 
 
 def _range(wanted: str, size: int) -> tuple[int, int, int]:
