@@ -246,8 +246,12 @@ def test_what_depends_on_arguments_is_decided_by_what_the_kernel_will_use_of_the
 def test_where_nobody_counts_shared_memory_there_is_only_what_processes_map(machine):
     numbers, arch = syscalls.numbers(machine), ARCHITECTURES[machine]
     usual, counted = filter.program(machine), filter.program(machine, shared_memory=False)
-    assert decide(usual, arch, numbers["memfd_create"])[0] == ALLOW
-    assert decide(counted, arch, numbers["memfd_create"])[0] == ENOSYS
+    for name in ("memfd_create", "msgget", "vmsplice"):
+        assert decide(usual, arch, numbers[name])[0] == ALLOW
+        assert decide(counted, arch, numbers[name])[0] == ENOSYS
+    for count, expected in ((0, ALLOW), (20, ALLOW), (32, ALLOW), (33, EPERM), (32000, EPERM), (7 << 32 | 33, EPERM)):
+        assert decide(usual, arch, numbers["semget"], (0, count))[0] == ALLOW
+        assert decide(counted, arch, numbers["semget"], (0, count))[0] == expected
     for size, expected in (
         (0, ALLOW),
         (56, ALLOW),

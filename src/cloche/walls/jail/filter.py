@@ -318,6 +318,9 @@ def _build(machine: str, without: frozenset[str], setuid_files: bool, shared_mem
     if not shared_memory:
         blocks["memfd_create"] = _ENOSYS  # callers fall back to a file in /dev/shm or /tmp, which the disk limits
         blocks["shmget"] = _small_segment()
+        blocks["semget"] = _argument(1) + _when(_AT_LEAST, (_SEMAPHORES + 1,), _EPERM, _ALLOW)
+        blocks["msgget"] = _ENOSYS  # 32,000 queues hold 500 MB, and up to 32 GB in empty messages
+        blocks["vmsplice"] = _ENOSYS  # a page in a pipe keeps the huge page around it, which nobody has to map
     if not without <= numbers.keys():
         raise ValueError(f"no such system calls: {sorted(without - numbers.keys())}")
     blocks.update(dict.fromkeys(without, _ALLOW))
@@ -343,6 +346,8 @@ def _plain_mode_if_made(flags: int) -> bytes:
 
 
 _SEGMENT = 16 << 10  # bytes; the kernel allows 4,096 segments in an ipc namespace.  PostgreSQL needs one of 56 bytes.
+
+_SEMAPHORES = 32  # in a set; the kernel allows 32,000 sets of 32,000, which take 64 GB.  PostgreSQL needs 20 in a set.
 
 
 def _small_segment() -> bytes:
