@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from itertools import pairwise
@@ -68,3 +69,16 @@ def test_one_that_is_paused_can_be_ended_and_has_ended_then(box: cloche.Sandbox)
     box.close()
     with pytest.raises(cloche.Gone):
         box.pause()
+
+
+@pytest.mark.embedded  # cancels a task of the engine
+async def test_a_pause_whose_caller_is_cancelled_can_be_resumed(async_box: cloche.AsyncSandbox) -> None:
+    await async_box.run("x = 1")
+    pausing = asyncio.create_task(async_box.pause())
+    await asyncio.sleep(0)  # it has asked, and waits for the answer
+    pausing.cancel()
+    await asyncio.gather(pausing, return_exceptions=True)
+    assert async_box.paused or not pausing.cancelled()
+    await async_box.resume()
+    assert not async_box.paused
+    assert (await asyncio.wait_for(async_box.run("x"), 20)).text == "1"

@@ -7,7 +7,7 @@ from time import monotonic
 
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, SandboxFailed
-from cloche.io.tasks import AsyncLock
+from cloche.io.tasks import AsyncLock, finish_anyway
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
 
@@ -137,9 +137,17 @@ class AsyncHostSandbox:
     async def pause(self) -> None:
         """Stop everything inside until `resume`."""
         await self.open()
+        self.paused = True  # already now: a task that is cancelled while it waits may resume at once
+        await finish_anyway(self._pause, lambda _: None)  # the sandbox stops, or refuses, all the same
+
+    async def _pause(self) -> None:
         assert self._hold is not None
-        await self._hold.pause()
-        self.paused = True
+        try:
+            await self._hold.pause()
+        except Exception:
+            self.paused = False
+            raise
+        self.paused = True  # again: a `resume` may have ended meanwhile
 
     async def resume(self) -> None:
         """Continue a paused sandbox."""

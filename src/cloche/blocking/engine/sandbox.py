@@ -7,7 +7,7 @@ from _weakref import ref
 from time import monotonic
 
 from cloche.blocking.engine.link import Link, Lost
-from cloche.blocking.io.tasks import Lock
+from cloche.blocking.io.tasks import Lock, finish_anyway
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
@@ -138,9 +138,17 @@ class HostSandbox:
     def pause(self) -> None:
         """Stop everything inside until `resume`."""
         self.open()
+        self.paused = True  # already now: a task that is cancelled while it waits may resume at once
+        finish_anyway(self._pause, lambda _: None)  # the sandbox stops, or refuses, all the same
+
+    def _pause(self) -> None:
         assert self._hold is not None
-        self._hold.pause()
-        self.paused = True
+        try:
+            self._hold.pause()
+        except Exception:
+            self.paused = False
+            raise
+        self.paused = True  # again: a `resume` may have ended meanwhile
 
     def resume(self) -> None:
         """Continue a paused sandbox."""
