@@ -3,7 +3,7 @@
 The nursery adds up the memory of all processes of the sandbox, from outside, with a timer.  Pages that processes share
 count once; page tables count, too.  Memory that no process maps cannot be found this way, so the filter does not let
 programs make it there: no memfd, no large System V segments and sets of semaphores, no System V queues, and no huge
-pages that only a pipe holds (filter.py).  docs/decisions/0021-counted-from-outside.md has the reasons.
+pages that only a pipe or a socket holds (filter.py).  docs/decisions/0021-counted-from-outside.md has the reasons.
 """
 
 from __future__ import annotations
