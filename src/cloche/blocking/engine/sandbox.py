@@ -52,6 +52,7 @@ class HostSandbox:
         self._ended = False
         self.closed = False  # closed by its owner
         self.paused = False
+        self._pausing = Lock()
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
         self._is_seen = True  # whether nothing can have happened since the counts were read
         self.is_watched = True  # whether the wall counts them at all, known after the first request
@@ -138,23 +139,23 @@ class HostSandbox:
     def pause(self) -> None:
         """Stop everything inside until `resume`."""
         self.open()
-        self.paused = True  # already now: a task that is cancelled while it waits may resume at once
-        finish_anyway(self._pause, lambda _: None)  # the sandbox stops, or refuses, all the same
+        finish_anyway(self._pause, lambda _: None)  # it stops all the same when the caller is cancelled
 
     def _pause(self) -> None:
         assert self._hold is not None
-        try:
+        with self._pausing:
             self._hold.pause()
-        except Exception:
-            self.paused = False
-            raise
-        self.paused = True  # again: a `resume` may have ended meanwhile
+            self.paused = True
 
     def resume(self) -> None:
         """Continue a paused sandbox."""
-        if self._hold is not None and self.paused:
-            self._hold.resume()
-            self.paused = False
+        finish_anyway(self._resume, lambda _: None)
+
+    def _resume(self) -> None:
+        with self._pausing:  # after a pause under way, whose caller may have been cancelled
+            if self._hold is not None and self.paused:
+                self._hold.resume()
+                self.paused = False
 
     def set_lifetime(self, seconds: float | None) -> None:
         """End the sandbox this many seconds from now; None: when it is closed."""
