@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from itertools import pairwise
@@ -68,3 +69,38 @@ def test_one_that_is_paused_can_be_ended_and_has_ended_then(box: cloche.Sandbox)
     box.close()
     with pytest.raises(cloche.Gone):
         box.pause()
+
+
+@pytest.mark.embedded  # cancels a task of the engine
+async def test_a_pause_whose_caller_is_cancelled_can_be_resumed(async_box: cloche.AsyncSandbox) -> None:
+    await async_box.run("x = 1")
+    try:
+        await async_box.pause()
+    except cloche.Refused:
+        pytest.skip("sandboxes cannot be paused here")
+    await async_box.resume()
+    pausing = asyncio.create_task(async_box.pause())
+    await asyncio.sleep(0)  # it has begun
+    pausing.cancel()
+    async with asyncio.timeout(20):
+        while not async_box.paused:  # nothing announces it
+            await asyncio.sleep(0.01)
+    await async_box.resume()
+    assert (await asyncio.wait_for(async_box.run("x"), 20)).text == "1"
+
+
+@pytest.mark.embedded  # cancels a task of the engine
+async def test_a_sandbox_that_goes_on_after_a_cancelled_resume_is_not_paused(async_box: cloche.AsyncSandbox) -> None:
+    await async_box.run("x = 1")
+    try:
+        await async_box.pause()
+    except cloche.Refused:
+        pytest.skip("sandboxes cannot be paused here")
+    resuming = asyncio.create_task(async_box.resume())
+    while not resuming.done():
+        await asyncio.sleep(0)
+        resuming.cancel()
+    assert (await asyncio.wait_for(async_box.run("x"), 20)).text == "1"  # it goes on
+    async with asyncio.timeout(20):
+        while async_box.paused:  # nothing announces it
+            await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ from time import monotonic
 
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, SandboxFailed
-from cloche.io.tasks import AsyncLock
+from cloche.io.tasks import AsyncLock, finish_anyway
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
 
@@ -51,6 +51,7 @@ class AsyncHostSandbox:
         self._ended = False
         self.closed = False  # closed by its owner
         self.paused = False
+        self._pausing = AsyncLock()
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
         self._is_seen = True  # whether nothing can have happened since the counts were read
         self.is_watched = True  # whether the wall counts them at all, known after the first request
@@ -137,15 +138,23 @@ class AsyncHostSandbox:
     async def pause(self) -> None:
         """Stop everything inside until `resume`."""
         await self.open()
+        await finish_anyway(self._pause, lambda _: None)  # it stops all the same when the caller is cancelled
+
+    async def _pause(self) -> None:
         assert self._hold is not None
-        await self._hold.pause()
-        self.paused = True
+        async with self._pausing:
+            await self._hold.pause()
+            self.paused = True
 
     async def resume(self) -> None:
         """Continue a paused sandbox."""
-        if self._hold is not None and self.paused:
-            await self._hold.resume()
-            self.paused = False
+        await finish_anyway(self._resume, lambda _: None)
+
+    async def _resume(self) -> None:
+        async with self._pausing:  # after a pause under way, whose caller may have been cancelled
+            if self._hold is not None and self.paused:
+                await self._hold.resume()
+                self.paused = False
 
     async def set_lifetime(self, seconds: float | None) -> None:
         """End the sandbox this many seconds from now; None: when it is closed."""

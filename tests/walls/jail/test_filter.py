@@ -92,6 +92,7 @@ def decide(program: bytes, architecture: int, number: int, arguments: tuple[int,
 
 
 ALLOW, EPERM, ENOSYS = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+ENOPROTOOPT = 0x50000 | errno.ENOPROTOOPT
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 MACHINES = pytest.mark.parametrize("machine", ARCHITECTURES)
 I386, ARM = 0x40000003, 0x40000028
@@ -246,8 +247,15 @@ def test_what_depends_on_arguments_is_decided_by_what_the_kernel_will_use_of_the
 def test_where_nobody_counts_shared_memory_there_is_only_what_processes_map(machine):
     numbers, arch = syscalls.numbers(machine), ARCHITECTURES[machine]
     usual, counted = filter.program(machine), filter.program(machine, shared_memory=False)
-    assert decide(usual, arch, numbers["memfd_create"])[0] == ALLOW
-    assert decide(counted, arch, numbers["memfd_create"])[0] == ENOSYS
+    for name in ("memfd_create", "msgget", "vmsplice"):
+        assert decide(usual, arch, numbers[name])[0] == ALLOW
+        assert decide(counted, arch, numbers[name])[0] == ENOSYS
+    for level, option, expected in ((1, 60, ENOPROTOOPT), (1, 2, ALLOW), (6, 60, ALLOW), (6, 31, EPERM)):
+        assert decide(usual, arch, numbers["setsockopt"], (3, level, option))[0] == (EPERM if option == 31 else ALLOW)
+        assert decide(counted, arch, numbers["setsockopt"], (3, level, option))[0] == expected
+    for count, expected in ((0, ALLOW), (20, ALLOW), (32, ALLOW), (33, EPERM), (32000, EPERM), (7 << 32 | 33, EPERM)):
+        assert decide(usual, arch, numbers["semget"], (0, count))[0] == ALLOW
+        assert decide(counted, arch, numbers["semget"], (0, count))[0] == expected
     for size, expected in (
         (0, ALLOW),
         (56, ALLOW),

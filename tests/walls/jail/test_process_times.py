@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from cloche.walls.jail.process_times import ProcessTimes
+from cloche.walls.jail.process_tree import processes
 
 BURN = "import os, time\ndef burn(s):\n    while time.process_time() < s: pass\n"
 CODES = {
@@ -57,3 +59,19 @@ def test_a_sandbox_that_is_gone_keeps_its_last_count(proc: int) -> None:
     before = times.counted_s
     times.count()
     assert times.counted_s == before
+
+
+def test_a_thread_that_ends_meanwhile_hides_no_process(tmp_path: Path) -> None:
+    # A folder that looks like /proc: the thread 11 has ended after it was listed, and 12 has a child.
+    for thread, children in (("10/task/10", "20"), ("10/task/11", None), ("10/task/12", "30"), ("30/task/30", "")):
+        (tmp_path / thread).mkdir(parents=True)
+        if children is not None:
+            (tmp_path / thread / "children").write_text(children)
+    fd = os.open(tmp_path, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listed = os.listdir
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "listdir", lambda folder: sorted(listed(folder)))
+            assert sorted(processes(fd, 10)) == [10, 20, 30]
+    finally:
+        os.close(fd)

@@ -7,7 +7,7 @@ from _weakref import ref
 from time import monotonic
 
 from cloche.blocking.engine.link import Link, Lost
-from cloche.blocking.io.tasks import Lock
+from cloche.blocking.io.tasks import Lock, finish_anyway
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
@@ -52,6 +52,7 @@ class HostSandbox:
         self._ended = False
         self.closed = False  # closed by its owner
         self.paused = False
+        self._pausing = Lock()
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
         self._is_seen = True  # whether nothing can have happened since the counts were read
         self.is_watched = True  # whether the wall counts them at all, known after the first request
@@ -138,15 +139,23 @@ class HostSandbox:
     def pause(self) -> None:
         """Stop everything inside until `resume`."""
         self.open()
+        finish_anyway(self._pause, lambda _: None)  # it stops all the same when the caller is cancelled
+
+    def _pause(self) -> None:
         assert self._hold is not None
-        self._hold.pause()
-        self.paused = True
+        with self._pausing:
+            self._hold.pause()
+            self.paused = True
 
     def resume(self) -> None:
         """Continue a paused sandbox."""
-        if self._hold is not None and self.paused:
-            self._hold.resume()
-            self.paused = False
+        finish_anyway(self._resume, lambda _: None)
+
+    def _resume(self) -> None:
+        with self._pausing:  # after a pause under way, whose caller may have been cancelled
+            if self._hold is not None and self.paused:
+                self._hold.resume()
+                self.paused = False
 
     def set_lifetime(self, seconds: float | None) -> None:
         """End the sandbox this many seconds from now; None: when it is closed."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _ANSWER_S = 20.0  # a warden that says nothing for so long is broken
+_ANSWERS = ("usage", "paused", "refused")  # to one request each; "ended" is the end of all
 
 
 class LeashHold:
@@ -42,6 +43,7 @@ class LeashHold:
         self._owner = os.getpid()
         self._spent: Spent | None = None  # known when the sandbox has ended
         self._gone = False
+        self._awaited = 0  # requests whose answers have not been read; a task that was cancelled leaves one
         self._unraised: SandboxFailed | None = None  # read by `ended`, which does not raise it
 
     def ready(self, timeout: float) -> None:
@@ -55,7 +57,7 @@ class LeashHold:
         with self._asking:
             self._raise_failure()
             if self._spent is None:
-                self._ask("usage", usage=True)
+                self._ask(usage=True)
             return self._spent or self._last
 
     def set_lifetime(self, seconds: float | None) -> None:
@@ -68,7 +70,7 @@ class LeashHold:
         """See `Hold`."""
         with self._asking:
             if self._spent is None:
-                self._ask("paused", pause=True)
+                self._ask(pause=True)
                 refusal, self._refusal = self._refusal, None
                 if refusal is not None and self._spent is None:
                     raise refusal
@@ -77,7 +79,7 @@ class LeashHold:
         """See `Hold`."""
         with self._asking:
             if self._spent is None:
-                self._ask("paused", pause=False)
+                self._ask(pause=False)
 
     def ended(self) -> str:
         """See `Hold`."""
@@ -97,7 +99,7 @@ class LeashHold:
         with self._asking:
             self._raise_failure()
             if self._spent is None:
-                self._ask("ended", end=True)
+                self._ask(end=True)
             self.stream.shut()
             return self._spent or Spent(reason="lost")
 
@@ -118,13 +120,17 @@ class LeashHold:
     _last = Spent()
     _refusal: Refused | None = None
 
-    def _ask(self, answer: str, **message: Any) -> None:
-        """Send a request and read messages until its answer, a refusal, or the end of the sandbox."""
+    def _ask(self, **message: Any) -> None:
+        """Send a request and read messages until its answer, or the end of the sandbox.
+
+        Answers come in the order of the requests.  Those to requests of cancelled tasks are read first: otherwise every
+        later request would get the answer of the one before it.
+        """
+        self._awaited += 1  # before sending, since a request is sent even if the task is cancelled just then
         self._send(**message)
         deadline = monotonic() + _ANSWER_S
-        while self._spent is None:
-            if self._read_message(deadline) in (answer, "refused"):
-                return
+        while self._spent is None and self._awaited:
+            self._read_message(deadline)
 
     def _raise_failure(self) -> None:
         problem, self._unraised = self._unraised, None
@@ -156,6 +162,8 @@ class LeashHold:
             return "gone"
         message = leash_messages.decode(data)
         name = next(iter(message))
+        if name in _ANSWERS:
+            self._awaited -= 1
         if name == "failed":
             self._spent, self._gone = Spent(reason="failed"), True
             hint = message.get("hint") or self._warden.hint

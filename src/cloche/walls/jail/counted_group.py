@@ -1,8 +1,9 @@
 """Counts the memory of a sandbox where no control group does: an ordinary user without delegation, most containers.
 
 The nursery adds up the memory of all processes of the sandbox, from outside, with a timer.  Pages that processes share
-count once.  Memory that no process maps cannot be found this way, so the filter does not let programs make it there:
-neither a memfd nor large System V segments (filter.py).  docs/decisions/0021-counted-from-outside.md has the reasons.
+count once; page tables count, too.  Memory that no process maps cannot be found this way, so the filter does not let
+programs make it there: no memfd, no large System V segments and sets of semaphores, no System V queues, and no huge
+pages that only a pipe or a socket holds (filter.py).  docs/decisions/0021-counted-from-outside.md has the reasons.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _FASTEST = 8e9  # bytes per second that processes can fill; the next look comes 
 _SOONEST_S, _LATEST_S = 0.01, 0.1
 _SHARE = 10  # a look that takes long comes more seldom: at most this part of the time is spent on looking
 _SIGKILL = 9
+_TABLES = b"VmPTE:"  # page tables: 4 KiB for each 2 MiB that a program has only read, without any page of its own
+_RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", _TABLES)
 
 
 class CountedGroup(Group):
@@ -89,13 +92,13 @@ class CountedGroup(Group):
         return False
 
     def _at_most(self) -> int:
-        return sum(_fields(self._read_of(pid, "status"), b"RssAnon:", b"RssShmem:", b"VmSwap:") for pid in self._tree())
+        return sum(_fields(self._read_of(pid, "status"), *_RESIDENT) for pid in self._tree())
 
     def _counted(self, files: Callable[[], int] | None) -> int:
         own = shared = 0
         for pid in self._tree():
             text = self._read_of(pid, "smaps_rollup")
-            own += _fields(text, b"Pss_Anon:", b"SwapPss:")
+            own += _fields(text, b"Pss_Anon:", b"SwapPss:") + _fields(self._read_of(pid, "status"), _TABLES)
             shared += _fields(text, b"Pss_Shmem:")
         # Files of the workspace that are mapped count as files.
         return own + max(0, shared - (files() if files else 0))

@@ -101,6 +101,7 @@ def _when(test: int, values: tuple[int, ...], yes: bytes, no: bytes) -> bytes:
 
 _ALLOW, _ASK = _verdict(0x7FFF0000), _verdict(ASK)
 _EPERM, _ENOSYS = _verdict(0x00050000 | errno.EPERM), _verdict(0x00050000 | errno.ENOSYS)
+_ENOPROTOOPT = _verdict(0x00050000 | errno.ENOPROTOOPT)
 
 
 # The policy.  First the calls that are allowed with any arguments: the kernel remembers these in a bitmap and does not
@@ -167,6 +168,7 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _NETLINK_ROUTE = 1, 2, 10, 16, 0
 _SOCK_TYPE, _STREAM, _DGRAM, _SEQPACKET = 0xF, 1, 2, 5
 _ICMP, _TCP, _UDP, _ICMPV6 = 1, 6, 17, 58
 _TCP_ULP, _PR_SCHED_CORE = 31, 62
+_SOL_SOCKET, _SO_ZEROCOPY = 1, 60
 # F_DUPFD to F_GETOWNER_UIDS, without the 32-bit locks; F_OFD_GETLK, _SETLK, _SETLKW; F_GETLEASE; F_DUPFD_QUERY,
 # F_CREATED_QUERY, F_CANCELLK, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS, hints for writes.
 _FILE_COMMANDS = (*range(12), 15, 16, 17, 36, 37, 38, 1025, *range(1027, 1039))
@@ -318,6 +320,11 @@ def _build(machine: str, without: frozenset[str], setuid_files: bool, shared_mem
     if not shared_memory:
         blocks["memfd_create"] = _ENOSYS  # callers fall back to a file in /dev/shm or /tmp, which the disk limits
         blocks["shmget"] = _small_segment()
+        blocks["semget"] = _argument(1) + _when(_AT_LEAST, (_SEMAPHORES + 1,), _EPERM, _ALLOW)
+        blocks["msgget"] = _ENOSYS  # 32,000 queues hold 500 MB, and up to 32 GB in empty messages
+        # A page in a pipe, or in a socket that does not copy it, keeps the huge page around it, which nobody maps.
+        blocks["vmsplice"] = _ENOSYS
+        blocks["setsockopt"] = _without_zero_copy(blocks["setsockopt"])
     if not without <= numbers.keys():
         raise ValueError(f"no such system calls: {sorted(without - numbers.keys())}")
     blocks.update(dict.fromkeys(without, _ALLOW))
@@ -343,6 +350,13 @@ def _plain_mode_if_made(flags: int) -> bytes:
 
 
 _SEGMENT = 16 << 10  # bytes; the kernel allows 4,096 segments in an ipc namespace.  PostgreSQL needs one of 56 bytes.
+
+_SEMAPHORES = 32  # in a set; the kernel allows 32,000 sets of 32,000, which take 64 GB.  PostgreSQL needs 20 in a set.
+
+
+def _without_zero_copy(otherwise: bytes) -> bytes:
+    answer = _argument(2) + _when(_EQUAL, (_SO_ZEROCOPY,), _ENOPROTOOPT, _ALLOW)  # as from a kernel that lacks it
+    return _argument(1) + _when(_EQUAL, (_SOL_SOCKET,), answer, otherwise)
 
 
 def _small_segment() -> bytes:

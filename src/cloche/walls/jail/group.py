@@ -22,6 +22,7 @@ _SIGCHLD, _SIGCONT, _SIGSTOP = 17, 18, 19
 
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
+_SOCKETS = 32 * _MIB  # version 1: full buffers of TCP and UDP, which the hard limit does not count
 _LEFT = 2 * _MIB  # may still be charged to an empty group that is used again
 _STEP = 8 * _MIB  # version 2: memory.high is set this far above the known use; more is less exact, with fewer events
 _SHRINK_S = 0.25  # version 2: while memory.high is raised, check this often whether files were removed
@@ -266,6 +267,7 @@ class Group:
                 cgroup_files.write(fd, "memory.memsw.limit_in_bytes", hard)
                 cgroup_files.write(fd, "memory.limit_in_bytes", hard)
             cgroup_files.write(fd, "memory.memsw.limit_in_bytes", hard, optional=True)
+            cgroup_files.write(fd, "memory.kmem.tcp.limit_in_bytes", _SOCKETS, optional=True)
         else:
             cgroup_files.write(fd, "memory.max", hard)
             cgroup_files.write(fd, "memory.swap.max", 0, optional=True)

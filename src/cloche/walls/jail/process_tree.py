@@ -24,16 +24,21 @@ def processes(proc: int, first: int) -> Iterator[int]:
         pid = waiting.pop()
         found += 1
         yield pid
-        try:
-            for thread in _threads(proc, pid):
+        for thread in _threads(proc, pid):
+            try:
                 waiting += map(int, read(proc, f"{pid}/task/{thread}/children").split())
-        except OSError:
-            continue  # the process has just ended
+            except OSError:
+                continue  # this thread has just ended; the next one may still have children
 
 
 def _threads(proc: int, pid: int) -> list[str]:
-    folder = os.open(f"{pid}/task", DIRECTORY, dir_fd=proc)
+    try:
+        folder = os.open(f"{pid}/task", DIRECTORY, dir_fd=proc)
+    except OSError:
+        return []  # the process has just ended
     try:
         return os.listdir(folder)
+    except OSError:
+        return []
     finally:
         os.close(folder)
