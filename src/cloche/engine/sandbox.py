@@ -7,7 +7,7 @@ from time import monotonic
 
 from cloche.engine.link import AsyncLink, Lost
 from cloche.errors import Gone, SandboxFailed
-from cloche.io.tasks import AsyncLock, finish_anyway
+from cloche.io.tasks import AsyncJob, AsyncLock
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
 
@@ -138,7 +138,7 @@ class AsyncHostSandbox:
     async def pause(self) -> None:
         """Stop everything inside until `resume`."""
         await self.open()
-        await finish_anyway(self._pause, lambda _: None)  # it stops all the same when the caller is cancelled
+        await AsyncJob(self._pause).wait()  # it stops all the same when the caller is cancelled
 
     async def _pause(self) -> None:
         assert self._hold is not None
@@ -148,7 +148,7 @@ class AsyncHostSandbox:
 
     async def resume(self) -> None:
         """Continue a paused sandbox."""
-        await finish_anyway(self._resume, lambda _: None)
+        await AsyncJob(self._resume).wait()
 
     async def _resume(self) -> None:
         async with self._pausing:  # after a pause under way, whose caller may have been cancelled

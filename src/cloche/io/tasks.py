@@ -78,6 +78,7 @@ class AsyncJob:
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._task = asyncio.ensure_future(work())
+        self._task.add_done_callback(_look_at)  # asyncio reports exceptions that nobody has looked at
 
     async def wait(self) -> Any:
         """Wait for the end of the work; return its value or raise its exception."""
@@ -91,6 +92,11 @@ class AsyncJob:
                 late(done.result())
 
         self._task.add_done_callback(pass_on)
+
+
+def _look_at(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()
 
 
 async def pause(seconds: float) -> None:

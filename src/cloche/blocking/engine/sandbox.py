@@ -7,7 +7,7 @@ from _weakref import ref
 from time import monotonic
 
 from cloche.blocking.engine.link import Link, Lost
-from cloche.blocking.io.tasks import Lock, finish_anyway
+from cloche.blocking.io.tasks import Job, Lock
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.limits import Limits
 from cloche.model.order import FirstCommand, Order, Spent
@@ -139,7 +139,7 @@ class HostSandbox:
     def pause(self) -> None:
         """Stop everything inside until `resume`."""
         self.open()
-        finish_anyway(self._pause, lambda _: None)  # it stops all the same when the caller is cancelled
+        Job(self._pause).wait()  # it stops all the same when the caller is cancelled
 
     def _pause(self) -> None:
         assert self._hold is not None
@@ -149,7 +149,7 @@ class HostSandbox:
 
     def resume(self) -> None:
         """Continue a paused sandbox."""
-        finish_anyway(self._resume, lambda _: None)
+        Job(self._resume).wait()
 
     def _resume(self) -> None:
         with self._pausing:  # after a pause under way, whose caller may have been cancelled

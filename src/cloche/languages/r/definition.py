@@ -11,7 +11,7 @@ from cloche.languages.toolchain import FoundTools, Toolchain
 from cloche.model.result import Diagnostic
 
 _NAMES, _BASE_ONLY = "names", "lean.R"  # prepared files: the names that packages add, and a profile without them
-_WORD = r"\.*[^\W\d][\w.]*"
+_WORD = r"(?<!\.)\.*+[^\W\d][\w.]*"  # tried once in a row of dots: from each of them would take the square of the time
 # Names that reveal which packages there are, have methods in them, or can call one by a name that is not in the
 # source.
 _NEEDS_PACKAGES = frozenset(

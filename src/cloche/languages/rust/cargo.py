@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _DEPENDENCIES = ("dependencies", "build-dependencies")
 # Sections that can be passed to the compiler directly, which takes a third of the time; anything else needs Cargo.
+_MAX_MANIFEST = 64 << 10  # characters: reading names of many parts takes the square of their number
 _SIMPLE = {"package", "bin", "lib", "dependencies", "dev-dependencies", "features", "profile", "badges"}
 _SIMPLE_PACKAGE = (
     "name version edition authors description license license-file repository homepage readme keywords categories"
@@ -39,8 +40,11 @@ def read(project: Project) -> Manifest | None:
     """Read the project's manifest; None if it does not describe a package (then Cargo reports what is wrong)."""
     from tomllib import TOMLDecodeError, loads
 
+    text = project.texts.get("Cargo.toml", "")
+    if len(text) > _MAX_MANIFEST:
+        return None
     try:
-        manifest = loads(project.texts.get("Cargo.toml", ""))
+        manifest = loads(text)
         return _understood(manifest, project)
     except (TOMLDecodeError, KeyError, TypeError, AttributeError, ValueError):
         return None
