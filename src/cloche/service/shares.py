@@ -17,11 +17,12 @@ from time import time
 
 from cloche.clock import earlier
 from cloche.configuration import Configuration
-from cloche.errors import Gone, InvalidRun, Refused
+from cloche.errors import Gone, InvalidRun
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Forbidden
 from cloche.service.audit import Audit
 from cloche.service.identity import new_id
+from cloche.service.reservations import Reservations
 from cloche.service.verbs import verb
 from cloche.service.workspaces.disk import problem_of
 
@@ -50,6 +51,7 @@ class Shares:
     def __init__(self, folder: Path, configuration: Configuration, audit: Audit) -> None:
         self._folder, self._configuration, self._audit = folder, configuration, audit
         self._by_token: dict[str, Share] = {}
+        self._places = Reservations(MOST, f"You share {MOST} documents already.", "Revoke some of them.")
 
     async def load(self) -> None:
         for share in await asyncio.to_thread(self._look):
@@ -65,15 +67,14 @@ class Shares:
                 f"A shared document is limited to {MAX_BYTES >> 20} MB, and this one has {len(document) >> 20} MB.",
                 hint="Clear runs with large output, or share fewer files.",
             )
-        if len(self.list(caller)) >= MOST:
-            raise Refused(f"You share {MOST} documents already.", hint="Revoke some of them.")
         now = time()
         share = Share(new_id("shr", now), token_urlsafe(24), caller.owner, title, now, len(document))
-        try:
-            await asyncio.to_thread(self._write, share, document)
-        except OSError as problem:
-            raise problem_of(problem) from problem
-        self._by_token[share.token] = share
+        with self._places.one(caller.owner, len(self.list(caller))):
+            try:
+                await asyncio.to_thread(self._write, share, document)
+            except OSError as problem:
+                raise problem_of(problem) from problem
+            self._by_token[share.token] = share
         self._audit.note(caller, "share.create", share.id, {"title": share.title, "bytes": share.bytes})
         return share
 

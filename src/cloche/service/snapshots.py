@@ -14,10 +14,11 @@ from secrets import token_hex
 from time import time
 
 from cloche.clock import earlier
-from cloche.errors import Gone, InvalidRun, Refused, SandboxFailed
+from cloche.errors import Gone, InvalidRun, SandboxFailed
 from cloche.policy.caller import Caller
 from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.lifecycle import Lifecycle
+from cloche.service.reservations import Reservations
 from cloche.service.verbs import verb
 from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import Damaged
@@ -48,6 +49,7 @@ class Snapshots:
         self._folder, self._list = folder, folder / "list"
         self._workspaces = Workspaces(folder / "files")
         self._known: dict[str, Snapshot] = {}
+        self._places = Reservations(MOST, f"You have {MOST} snapshots already.", "Remove some of them.")
         self._being_read: Counter[str] = Counter()  # by how many new sandboxes; a removed one may still be read
 
     async def load(self) -> None:
@@ -65,19 +67,18 @@ class Snapshots:
         """Keep the files of a sandbox as they are now.  A snapshot of the same name is replaced."""
         _check(name)
         live = await self._lifecycle.find(caller, sandbox)
-        if len(self.list(caller)) >= MOST:
-            raise Refused(f"You have {MOST} snapshots already.", hint="Remove some of them.")
-        workspace, tree = await self._workspaces.begin(live.owner, live.id)
-        try:
-            async with live.used() as box:
-                await WorkspaceSaver(box, workspace, tree).save()
-        except BaseException:
-            await self._workspaces.release(workspace, is_new=True)
-            raise
-        await self._workspaces.release(workspace)
-        before = [known for known in self.list(caller) if name and known.name == name]
-        snapshot = Snapshot(workspace.id, live.owner, name, live.id, time())
-        self._known[snapshot.id] = snapshot
+        with self._places.one(caller.owner, len(self.list(caller))):
+            workspace, tree = await self._workspaces.begin(live.owner, live.id)
+            try:
+                async with live.used() as box:
+                    await WorkspaceSaver(box, workspace, tree).save()
+            except BaseException:
+                await self._workspaces.release(workspace, is_new=True)
+                raise
+            await self._workspaces.release(workspace)
+            before = [known for known in self.list(caller) if name and known.name == name]
+            snapshot = Snapshot(workspace.id, live.owner, name, live.id, time())
+            self._known[snapshot.id] = snapshot
         for known in before:
             await self._remove(known)
         await self._write()
