@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cloche.errors import Refused
+from cloche.engine.sandbox import AsyncHostSandbox
+from cloche.errors import Refused, SandboxFailed
+from cloche.model.limits import Limits
+from cloche.model.order import Order
 from cloche.walls import leash_messages, sockets
 from cloche.walls.leash import AsyncLeashHold
 
@@ -74,3 +79,16 @@ async def test_the_refusal_of_a_cancelled_pause_answers_nothing_else(held: tuple
     leash_messages.tell(warden.leash, refused="not here")
     with pytest.raises(Refused, match="not here"):
         await asyncio.wait_for(hold.pause(), 20)
+
+
+async def test_a_task_that_measures_leaves_the_reason_of_a_failure_to_the_task_that_wants_it(
+    held: tuple[Warden, AsyncLeashHold],
+) -> None:
+    warden, hold = held
+    unused: Any = SimpleNamespace(name="played")
+    box = AsyncHostSandbox(Order(Limits()), {}, unused)
+    box._hold = hold
+    leash_messages.tell(warden.leash, failed="it was killed while it was made")
+    assert await box.cpu_time() is None
+    with pytest.raises(SandboxFailed, match="killed while it was made"):
+        await box.end()

@@ -50,6 +50,7 @@ class AsyncHostSandbox:
         self.link = AsyncLink()  # connected once the sandbox is created
         self._ended = False
         self.closed = False  # closed by its owner
+        self._failure: SandboxFailed | None = None  # found by a task that only measures, for the one that wants to know
         self.paused = False
         self._pausing = AsyncLock()
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
@@ -217,6 +218,9 @@ class AsyncHostSandbox:
     async def spent(self, final: bool) -> Spent:
         """Return the resources that the sandbox has used; `final` ends the sandbox."""
         assert self._hold is not None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         if final:
             self._ended = True
             return await self._hold.end()
@@ -229,8 +233,11 @@ class AsyncHostSandbox:
         """
         if self._hold is None:
             return 0.0
-        spent = await self._hold.usage()
-        return _cpu_time(spent)
+        try:
+            return _cpu_time(await self._hold.usage())
+        except SandboxFailed as problem:
+            self._failure = problem
+            return None
 
     async def end(self) -> None:
         """Let the wall kill the sandbox; its usage can still be read."""

@@ -51,6 +51,7 @@ class HostSandbox:
         self.link = Link()  # connected once the sandbox is created
         self._ended = False
         self.closed = False  # closed by its owner
+        self._failure: SandboxFailed | None = None  # found by a task that only measures, for the one that wants to know
         self.paused = False
         self._pausing = Lock()
         self.oom_kills_seen = self.refusals_seen = 0  # counts that no later program is to blame for
@@ -218,6 +219,9 @@ class HostSandbox:
     def spent(self, final: bool) -> Spent:
         """Return the resources that the sandbox has used; `final` ends the sandbox."""
         assert self._hold is not None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         if final:
             self._ended = True
             return self._hold.end()
@@ -230,8 +234,11 @@ class HostSandbox:
         """
         if self._hold is None:
             return 0.0
-        spent = self._hold.usage()
-        return _cpu_time(spent)
+        try:
+            return _cpu_time(self._hold.usage())
+        except SandboxFailed as problem:
+            self._failure = problem
+            return None
 
     def end(self) -> None:
         """Let the wall kill the sandbox; its usage can still be read."""
