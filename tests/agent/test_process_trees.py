@@ -29,3 +29,35 @@ def test_a_parent_is_killed_before_its_children() -> None:
     """A shell whose child is killed first can end by itself, with exit code 137, before its own signal comes."""
     done = subprocess.run([sys.executable, "-c", _KILL_TREES], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines() == ["True 3 -9"] * 16
+
+
+_START_ANOTHER_AFTER_THE_FIRST_LOOK = """
+import ctypes, subprocess
+from types import SimpleNamespace
+from cloche.agent import process_trees
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become our children, as they do the agent's
+line = "read line; sleep 88 & echo $!; wait"
+pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+shell = subprocess.Popen(["/bin/sh", "-c", line], **pipes, start_new_session=True)
+look, late = process_trees._table, []
+
+def look_and_let_it_start():
+    table = look()
+    if not late:
+        shell.stdin.write(b"\\n")
+        shell.stdin.flush()
+        late.append(int(shell.stdout.readline()))
+    return table
+
+process_trees._table = look_and_let_it_start
+process_trees.end_tree(SimpleNamespace(children={shell.pid}), shell.pid)
+shell.wait()
+print(late[0] in look())
+"""
+
+
+def test_a_process_that_starts_while_its_parent_is_killed_is_killed_too() -> None:
+    script = [sys.executable, "-c", _START_ANOTHER_AFTER_THE_FIRST_LOOK]
+    done = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"

@@ -22,8 +22,9 @@ from tests.doors.test_hostile_bodies import MAX_BODY, ROUTES, target
 from websockets.sync.client import connect
 
 from cloche.doors.loop_watch import COUNTED_S, LoopWatch
+from cloche.doors.mcp.streamable import MAX_MESSAGE
 
-ROOM = MAX_BODY - 4096
+ROOM, MCP_ROOM = MAX_BODY - 4096, MAX_MESSAGE - 4096
 CODE = "x = 1  # a comment, {with: [brackets]}\n" * 6000  # longer than anything that is looked at without a thread
 FLOOD = "import sys; sys.stdout.write('line\\n' * 2_000_000)"
 PICTURES = """
@@ -224,8 +225,8 @@ def test_large_calls_of_mcp_tools(http: httpx2.Client) -> None:
     headers["Mcp-Session-Id"] = begun.headers["mcp-session-id"]
     http.post("/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
     for name, arguments in (
-        ("files_write", {"path": "a", "content": "a" * (ROOM // 2)}),
-        ("files_write", {"path": "a", "content_base64": b64encode(bytes(ROOM // 8 * 3)).decode()}),
+        ("files_write", {"path": "a", "content": "a" * MCP_ROOM}),
+        ("files_write", {"path": "a", "content_base64": b64encode(bytes(MCP_ROOM // 4 * 3)).decode()}),
         ("files_read", {"path": "a", "length": 1 << 20}),
         ("code_execution", {"code": "#" * 1_000_000}),
         ("code_execution", {"code": FLOOD}),

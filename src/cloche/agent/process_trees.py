@@ -24,7 +24,9 @@ def end_tree(agent: Agent, root: int) -> None:
     ourselves = os.getpid()  # 1, if the sandbox has its own pid namespace
     others = agent.children - {root}
     sessions_of_others = {*others, os.getsid(0)}  # the agent's own session has the background jobs
+    looks = 0
     while True:
+        looks += 1
         table = _table()
         # Not reaped yet; a process whose main thread has ended looks dead while its other threads go on.
         doomed = {root: True}  # in the order of discovery: a parent comes before its children
@@ -43,7 +45,7 @@ def end_tree(agent: Agent, root: int) -> None:
                 os.kill(pid, signals.SIGKILL)
             except (ProcessLookupError, PermissionError):
                 pass
-        if len(doomed) == 1:
+        if len(doomed) == 1 and looks > 1:  # the root may have started a process after the first look
             return
 
 

@@ -30,7 +30,7 @@ from cloche.service.service import Service
 
 IDLE_S = 1800.0  # without a request; a client that returns later starts a new conversation
 MAX_CONVERSATIONS = 10_000
-MAX_MESSAGE = 8 << 20  # bytes: the SDK parses messages on the event loop
+MAX_MESSAGE = 4 << 20  # bytes: the SDK parses messages on the event loop
 _PIECE = 1 << 20
 FLUSH_S = 2.0  # to send the last answers when the server stops
 
