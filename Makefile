@@ -9,6 +9,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 tools := .venv/.tools
 package := .venv/.package
 environment := .venv/.environment
+debian := .venv/.debian
 page := src/cloche/doors/page/built/.stamp
 page_sources := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/.monaco/*' \
 	-not -path 'web/results/*' -not -path 'web/tests/*' -not -name '*.test.ts' -not -name '*.md' 2>/dev/null)
@@ -18,21 +19,22 @@ alone := tests/host tests/limits tests/escape
 code := $(wildcard src scripts bench tests)
 typed = $(foreach folder,$(code),$(if $(shell find $(folder) -name '*.py' -print -quit),$(folder)))
 
-.PHONY: install page run test fuzz check bench clean
+.PHONY: install page wheel run test fuzz check bench clean
 
-# The nursery finds our code on a read-only mount: what is not compiled beforehand is compiled at every start.
 install: $(package) $(environment)
-	@.venv/bin/python -m compileall -q src/cloche
-	@.venv/bin/python -m cloche.bundles
-	@# What makes languages quick is made once; a language that cannot be prepared is only slower.
-	@.venv/bin/cloche languages prepare || true
+	@.venv/bin/cloche setup --quiet
 
 page: $(page)
+
+# scripts/wheel_hook.py refuses a wheel without the playground.
+wheel: $(package) $(page)
+	@rm -rf dist
+	@.venv/bin/python -m hatchling build --target wheel --directory dist
 
 run: install $(page)
 	@.venv/bin/cloche serve $(ARGS)
 
-test: install $(page)
+test: install $(page) $(debian)
 	@scripts/system-packages tools
 	@scripts/system-packages languages
 	@.venv/bin/cloche languages prepare || true
@@ -41,7 +43,7 @@ test: install $(page)
 		.venv/bin/python -m pytest -m "not alone" -n 3 --dist loadfile --no-loadscope-reorder && \
 		.venv/bin/python -m pytest -m alone $(alone); fi
 
-# `make test` fuzzes for a minute; this takes about ten. CLOCHE_FUZZ_SEED=N tries other requests.
+# `make test` fuzzes for half a minute; this takes about ten. CLOCHE_FUZZ_SEED=N tries other requests.
 fuzz: install
 	@CLOCHE_FUZZ_SECONDS=$${CLOCHE_FUZZ_SECONDS:-120} .venv/bin/python -m pytest -s tests/fuzz $(ARGS)
 
@@ -70,18 +72,23 @@ $(tools): requirements-dev.lock
 	@.venv/bin/python -m pip uninstall --quiet --yes setuptools 2>/dev/null
 	@touch $@
 
-$(package): $(tools) pyproject.toml scripts/command.py
+$(package): $(tools) pyproject.toml src/cloche/cli/launcher.py
 	@echo "Installing Cloche (editable)"
 	@.venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@.venv/bin/python scripts/command.py
+	@.venv/bin/python -m cloche.cli.launcher
 	@touch $@
 
 $(environment): $(package) src/cloche/environment/packages.lock src/cloche/environment/package-lock.json \
 		src/cloche/environment/fingerprint.py
 	@scripts/system-packages fonts
 	@scripts/system-packages node
-	@.venv/bin/python -m cloche.environment
+	@.venv/bin/cloche setup --quiet
 	@touch $@
+
+# For tests of the package; without it they are skipped, and fail on CI.
+$(debian): $(package) scripts/debian-root
+	@scripts/system-packages debootstrap
+	@if scripts/debian-root .venv/debian; then touch $@; fi
 
 # Without Node there is a server all the same, with a plain page that says where things are.
 $(page): $(page_sources)

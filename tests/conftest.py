@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import cloche
 
 # What takes longest begins first: at the end it would keep one processor busy while the others have nothing to do.
 LONGEST = (
+    "environment/test_package.py",
     *("web/test_playground.py", "fuzz/test_operations.py", "host/test_others_than_root.py"),
     "corpora/test_notebooks.py",
     *("engine/test_run.py", "service/test_workspaces.py", "service/test_restart.py", "sessions/test_streams.py"),
@@ -95,11 +97,12 @@ class Server:
                 [*command, *flags], stdout=subprocess.PIPE, stderr=log, env={**inherited, **(env or {})}
             )
         assert self.process.stdout is not None
-        first = self.process.stdout.readline().decode()
-        if "ready at " not in first:
+        self.greeting = self.process.stdout.readline().decode()
+        found = re.match(r"Cloche is (?:ready at|not ready) \(?(http://[^\s)]+)", self.greeting)
+        if found is None:
             self.kill()
-            raise AssertionError(f"{first}{self.log.read_text()}")
-        self.url = first.split("ready at ")[1].strip()
+            raise AssertionError(f"{self.greeting}{self.log.read_text()}")
+        self.url = found[1]
         self.port = int(self.url.rpartition(":")[2])
         self.key = (folder / "data" / "key").read_text().strip()
         threading.Thread(target=self.process.stdout.read, daemon=True).start()

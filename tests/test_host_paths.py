@@ -12,7 +12,7 @@ from tests.exchange import exchanging
 
 import cloche
 from cloche.beneath import open_beneath
-from cloche.cli import run
+from cloche.cli.project_folder import read_project
 from cloche.errors import InvalidRun
 
 SOURCE = Path(cloche.__file__).parent
@@ -29,6 +29,7 @@ METHODS = {"open", "replace", "resolve", "copy", "mkdir", "move", "link", "walk"
 MAY = {
     "doors/page/files.py": "files of the page: the name is one of a strict pattern, in a folder of this package",
     "doors/http/shares.py": "the page that shows a share, a file of this package",
+    "engine/missing_modules.py": "the manifests of packages that the host shows to all sandboxes",
     "policy/key_file.py": "the key in the data directory; over no link, and never waits",
     "policy/mounts.py": "sources of mounts: the real path is opened over no link, and the wall compares what it mounts",
     "service/allocator.py": "the kernel's account of this process's memory",
@@ -109,9 +110,7 @@ def test_a_pipe_without_a_writer_is_opened_without_waiting(folder: Path) -> None
 def project(folder: Path) -> dict[str, bytes]:
     """The files that `cloche run FOLDER` sends to its sandbox, which may be on another host."""
     (folder / "project" / "main.py").write_text("")
-    arguments = run.plain(["run", str(folder / "project")])
-    assert arguments is not None
-    return run._project(arguments)[0]
+    return read_project(str(folder / "project"), None, None)[0]
 
 
 def test_a_project_has_its_own_files_and_waits_for_nothing(folder: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_template_runs_as_it_is(jail: None, name: str) -> None:
     assert (result.error, result.stderr) == (None, "")
     assert result.diagnostics == ()
     assert EXPECTED[name] in result.stdout
-    if name == "r-plot":
+    if name in ("r-plot", "python-data"):
         assert result.results[0].png
 
 

@@ -13,7 +13,7 @@ class Settings(Plain):
     """How Cloche runs on this host; a field's text begins with its environment variable."""
 
     environment: str | None = None
-    """CLOCHE_ENVIRONMENT: folder of the Python environment inside sandboxes; by default the one that `make install`
+    """CLOCHE_ENVIRONMENT: folder of the Python environment inside sandboxes; by default the one that `cloche setup`
     built."""
 
     pool: int = 2
@@ -53,7 +53,7 @@ class Settings(Plain):
 def load(one_run: bool = False) -> Settings:
     """Read the settings of this process; with `one_run`, it keeps nothing ready for a second run."""
     return Settings(
-        environment=os.environ.get("CLOCHE_ENVIRONMENT") or None,
+        environment=environment(),
         pool=0 if one_run else _number("CLOCHE_POOL", 2, 0, 64),
         warm=False if one_run else _flag("CLOCHE_WARM", True),
         url=server(),
@@ -70,6 +70,17 @@ def load(one_run: bool = False) -> Settings:
 def server() -> str | None:
     """The setting `url` alone: reading the others takes longer."""
     return os.environ.get("CLOCHE_URL") or None
+
+
+def environment() -> str | None:
+    """The setting `environment` alone."""
+    return os.environ.get("CLOCHE_ENVIRONMENT") or None
+
+
+def data_home() -> str:
+    """The folder for the data of this user's programs."""
+    given = os.environ.get("XDG_DATA_HOME", "")
+    return given if given.startswith("/") else os.path.expanduser("~/.local/share")
 
 
 def _number(name: str, default: int, low: int, high: int) -> int:

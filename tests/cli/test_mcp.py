@@ -10,7 +10,6 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import httpx2
@@ -65,10 +64,15 @@ async def test_a_conversation_over_stdio(jail: None, tmp_path: Path, mode: str) 
         code = {"code": "print('hello', flush=True)\nimport time\ntime.sleep(0.6)\nx = 1"}
         first = await client.call_tool("code_execution", code, progress_callback=note)
         assert not first.is_error
+        assert first.structured_content["new_session"]["outlives_connection"] is False
+        assert "when the client disconnects" in first.content[-1].text
         assert "hello" in seen
         again = await run(client, "x + 1")
         assert again.structured_content["results"] == ["2"]
         assert again.structured_content["session"] == first.structured_content["session"]
+        assert "new_session" not in again.structured_content
+        unknown = await run(client, "1", session="sbx_of_an_earlier_process")
+        assert "end when its client disconnects" in unknown.content[0].text
     assert list(tmp_path.glob("cloche-mcp-*")) == []
 
 
@@ -122,9 +126,9 @@ async def test_a_bridge_to_a_server(server: Server, http: httpx2.Client, tmp_pat
         assert (await client.read_resource(mine)).contents[0].text == "there"
         with pytest.raises(MCPError, match="Unknown tool"):
             await client.call_tool("nothing", {})
-    deadline = monotonic() + 20  # the server answers that the conversation is over, and then ends what was its
-    while http.get(f"/v1/sandboxes/{session}").json()["state"] != "ended":
-        assert monotonic() < deadline
+    async with stdio(env, "--url", server.url, mode=mode) as client:  # another connection, with the same key
+        assert (await run(client, "x", session=session)).structured_content["results"] == ["1"]
+        await client.call_tool("session_end", {"session": session})
 
 
 async def test_a_bridge_outlives_its_server(serve: Callable[..., Server], tmp_path: Path) -> None:

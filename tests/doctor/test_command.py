@@ -48,7 +48,7 @@ def test_it_says_what_to_do_where_cloche_cannot_run(monkeypatch, capsys):
     monkeypatch.setenv("CLOCHE_ENVIRONMENT", "/nowhere")
     assert run(probe=True) == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert "Cloche cannot run here. First: Python environment. Run `make install`" in out
+    assert "Cloche cannot run here. First: Python environment. Run `cloche setup`" in out
 
 
 def test_json_has_all_of_it(jail, broken, capsys):

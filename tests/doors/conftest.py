@@ -7,17 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.loop_watch import not_held
-
-
-@pytest.fixture(autouse=True)
-def loop_is_free(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test of the shared server may hold its event loop."""
-    if "server" not in request.fixturenames:
-        yield
-        return
-    with not_held(request.getfixturevalue("server").log):
-        yield
+from tests.loop_watch import pytest_pyfunc_call as pytest_pyfunc_call  # no test may hold the server's event loop
 
 
 @pytest.fixture

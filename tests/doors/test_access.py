@@ -51,6 +51,7 @@ TAKEN = {
 def service_without_keys() -> Any:
     service = MagicMock()
     service.configuration = Configuration()
+    service.browser_sessions.key_id.return_value = ""
     return service
 
 

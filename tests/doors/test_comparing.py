@@ -21,8 +21,10 @@ def test_what_differs_between_two_moments(http: httpx2.Client, new_sandbox: Call
         return told
 
     run("a, b = 1, [1]; open('same.txt','w').write('same'); open('x.txt','w').write('one')")
+    run("open('/log','w').write('one')")
     assert http.post(f"{box}/checkpoints", json={"name": "first"}).status_code == 201
     run("a = 2; c = 'new'; open('x.txt','w').write('two'); open('y.bin','wb').write(bytes(9))")
+    run("open('/log','w').write('two')")
     assert http.post(f"{box}/checkpoints", json={"name": "second"}).status_code == 201
     run("del c; __import__('os').remove('x.txt'); b.append(2)")
 
@@ -30,6 +32,12 @@ def test_what_differs_between_two_moments(http: httpx2.Client, new_sandbox: Call
     assert [(one["name"], one["kind"]) for one in told["variables"]] == [("a", "changed"), ("c", "created")]
     assert told["variables"][0]["before"] == {"type": "int", "shown": "1"}
     assert told["files"] == [
+        {
+            "path": "/log",
+            "kind": "changed",
+            "before": {"size": 3, "text": "one"},
+            "after": {"size": 3, "text": "two"},
+        },
         {
             "path": "x.txt",
             "kind": "changed",

@@ -17,12 +17,19 @@ from tests.doors.test_mcp import client_of as mcp_client
 from tests.doors.test_websocket import client_of as websocket_client
 from websockets.asyncio.client import connect
 
+# ruff: noqa: E501  (the code that a sandbox runs)
+
 # A picture and the figure that it shows.  Both are too large for the store to keep, and each has the mark once.
 CODE = f"""
-from base64 import b64encode
+import struct, zlib
+from base64 import b64decode, b64encode
 from IPython.display import display
 mark = "{MARK[:10]}" + "{MARK[10:]}"  # the code itself has no mark
-picture = b64encode(b"\\x89PNG\\r\\n\\x1a\\n0000").decode() + mark + "A" * 400_000
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+# The text begins at the 45th byte, so that its Base64 has the mark.
+parts = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)), chunk(b"tEXt", b"key\\0" + b64decode(mark) + b"A" * 300_000)
+picture = b64encode(b"\\x89PNG\\r\\n\\x1a\\n" + b"".join(parts) + chunk(b"IDAT", zlib.compress(bytes(2))) + chunk(b"IEND", b"")).decode()
 chart = {{"type": "line", "title": mark, "elements": [{{"label": "x" * 100}} for _ in range(5000)]}}
 display({{"image/png": picture, "application/vnd.cloche.chart+json": chart}}, raw=True)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, quote_from_bytes
@@ -52,6 +54,35 @@ def test_a_file_is_written_and_read(http: httpx2.Client, shared: str) -> None:
     missing = http.get(f"{shared}/files/deep/down/data.bin")
     assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "missing")
     assert http.delete(f"{shared}/files/deep").status_code == 404
+
+
+def test_a_file_is_written_only_if_it_is_as_expected(http: httpx2.Client, shared: str) -> None:
+    def digest(data: bytes) -> str:
+        return hashlib.sha256(data).hexdigest()
+
+    assert put(http, shared, "agreed.txt", b"one", expected="").status_code == 200
+    taken = put(http, shared, "agreed.txt", b"other", expected="")
+    assert (taken.status_code, taken.json()["error"]["kind"]) == (412, "file")
+    assert put(http, shared, "agreed.txt", b"two", expected=digest(b"one")).status_code == 200
+    assert put(http, shared, "agreed.txt", b"late", expected=digest(b"one")).status_code == 412
+    assert put(http, shared, "agreed.txt", b"three", expected="two").status_code == 422
+    inside(http, shared, "ln agreed.txt second-name.txt")  # a file with two names is written in place
+    assert put(http, shared, "agreed.txt", b"late", expected=digest(b"one")).status_code == 412
+    assert http.get(f"{shared}/files/agreed.txt").content == b"two"
+    assert put(http, shared, "agreed.txt", b"four", expected=digest(b"two")).status_code == 200
+    assert http.get(f"{shared}/files/second-name.txt").content == b"four"
+    assert put(http, shared, "gone/away.txt", b"x", expected=digest(b"x")).status_code == 412
+    assert inside(http, shared, "ls").count("gone") == 0  # no folder was made for it
+
+
+def test_of_many_who_expect_the_same_file_one_writes_it(http: httpx2.Client, shared: str) -> None:
+    put(http, shared, "raced.txt", b"begin")
+    known = hashlib.sha256(b"begin").hexdigest()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: put(http, shared, "raced.txt", b"%d" % n * 5000, expected=known), range(24)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 23
+    [won] = [n for n, answer in enumerate(answers) if answer.status_code == 200]
+    assert http.get(f"{shared}/files/raced.txt").content == b"%d" % won * 5000
 
 
 def test_an_absolute_path_is_percent_encoded(http: httpx2.Client, shared: str) -> None:

@@ -1,6 +1,6 @@
 """The largest requests and answers that a server takes part in: none of them holds its event loop.
 
-`loop_is_free` (conftest.py) watches every test of this folder.
+tests/loop_watch.py watches every test of this folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 from tests.doors.test_hostile_bodies import MAX_BODY, ROUTES, target
 from websockets.sync.client import connect
 
-from cloche.doors.loop_watch import COUNTED_S, LoopWatch
+from cloche.doors.loop_watch import COUNTED_S, TICK_S, LoopWatch
 from cloche.doors.mcp.streamable import MAX_MESSAGE
 
 ROOM, MCP_ROOM = MAX_BODY - 4096, MAX_MESSAGE - 4096
@@ -238,22 +238,62 @@ def test_large_calls_of_mcp_tools(http: httpx2.Client) -> None:
 # --- the watch itself
 
 
-async def test_a_hold_is_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+class ClockOfTheTest:
+    """CPU time that passes when a test says so, because the host's stalls pass for the thread's own on the real one."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("used", [0.0, COUNTED_S + TICK_S - 0.001, COUNTED_S + TICK_S + 0.001])
+async def test_a_hold_is_counted(used: float) -> None:
     counted: list[float] = []
-    watch = LoopWatch(counted.append)
+    clock = ClockOfTheTest()
+    watch = LoopWatch(counted.append, clock)
     try:
-        for is_held in (False, True):
-            with caplog.at_level("INFO", "cloche.loop"):
-                counted.clear()
-                await asyncio.sleep(0.03)
-                if is_held:
-                    busy()
-                await asyncio.sleep(0.05)
-            assert bool(counted) == is_held
-        assert counted[0] >= 0.15 > COUNTED_S
+        clock.now += used
+        tick(watch)
+        assert counted == ([pytest.approx(used - TICK_S)] if used > COUNTED_S + TICK_S else [])
+    finally:
+        watch.stop()
+
+
+async def test_a_hold_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    counted = asyncio.Event()
+    watch = LoopWatch(lambda _: counted.set())
+    try:
+        with caplog.at_level("INFO", "cloche.loop"):
+            busy()
+            async with asyncio.timeout(10):
+                await counted.wait()
         assert "busy" in caplog.text
     finally:
         watch.stop()
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+async def test_pieces_of_work_between_which_the_loop_was_seen_are_not_one(is_split: bool) -> None:
+    counted: list[float] = []
+    clock = ClockOfTheTest()
+    watch = LoopWatch(counted.append, clock)
+    try:
+        for _ in range(3):
+            clock.now += 0.03
+            if is_split:
+                watch._split()
+        tick(watch)
+        assert bool(counted) != is_split
+    finally:
+        watch.stop()
+
+
+def tick(watch: LoopWatch) -> None:
+    """Do now what the watch's timer would do."""
+    watch._timer.cancel()
+    watch._tick()
 
 
 def busy() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import struct
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from time import monotonic
@@ -19,7 +21,6 @@ from mcp.shared.exceptions import MCPError
 from tests.conftest import Server
 from tests.waiting import eventually, eventually_async
 
-from cloche import languages
 from cloche.doors.mcp.file_uris import file_at, kind_of, uri_of
 from cloche.doors.mcp.idle_conversations import MOST
 from cloche.doors.mcp.server import TOOLS
@@ -73,6 +74,12 @@ def text(result: types.CallToolResult) -> str:
     return result.content[0].text
 
 
+def announced(result: types.CallToolResult) -> str:
+    """The announcement of a new session, or nothing."""
+    last = result.content[-1]
+    return last.text if isinstance(last, types.TextContent) and last.text.startswith("[note] ") else ""
+
+
 def told(result: types.CallToolResult) -> dict[str, Any]:
     assert not result.is_error, text(result)
     answer: dict[str, Any] = result.structured_content
@@ -106,9 +113,8 @@ async def test_every_tool_is_described_for_a_model(client: Client) -> None:
         assert tool.input_schema["additionalProperties"] is False
         for name, about in tool.input_schema.get("properties", {}).items():
             assert "type" in about, f"{tool.name}({name}) has no plain type"
-            assert about.get("description") or name == "language"
+            assert about.get("description")
     assert set(tools["code_execution"].input_schema["required"]) == {"code"}
-    assert sorted(tools["code_execution"].input_schema["properties"]["language"]["enum"]) == languages.names()
     assert client.instructions
 
 
@@ -126,13 +132,6 @@ async def test_state_stays_from_call_to_call_and_a_new_conversation_starts_clean
         stranger = await run(second, "x")
         assert stranger.is_error
         assert "NameError" in text(stranger)
-
-
-async def test_the_sandbox_of_a_conversation_ends_with_it(server: Server, http: httpx2.Client) -> None:
-    async with client_of(server) as client:
-        session = told(await run(client, "1"))["session"]
-        assert http.get(f"/v1/sandboxes/{session}").json()["state"] == "alive"
-    await eventually_async(lambda: http.get(f"/v1/sandboxes/{session}").json()["state"] == "ended")
 
 
 async def test_code_that_fails_is_an_error_with_a_way_out(client: Client) -> None:
@@ -162,10 +161,23 @@ async def test_a_plot_is_an_image(client: Client) -> None:
 
 
 async def test_what_only_claims_to_be_a_picture_is_left_out(client: Client) -> None:
-    code = "from IPython.display import display\ndisplay({'image/png': 'bm8gcGljdHVyZQ=='}, raw=True)"
+    broken = base64.b64encode(PNG + bytes(20)).decode()
+    for data in ("bm8gcGljdHVyZQ==", broken, _png()[:-8]):
+        code = f"from IPython.display import display\ndisplay({{'image/png': {data!r}}}, raw=True)"
+        result = await run(client, code)
+        assert pictures(result) == []
+        assert "1 pictures are not shown" in text(result)
+
+
+async def test_a_picture_has_the_type_of_its_content(client: Client, http: httpx2.Client) -> None:
+    """Services for models refuse a PNG that is called a JPEG."""
+    code = f"from IPython.display import display\ndisplay({{'image/jpeg': {_png()!r}}}, raw=True)"
     result = await run(client, code)
-    assert pictures(result) == []
-    assert "1 pictures are not shown" in text(result)
+    assert [(one.mime_type, one.data) for one in pictures(result)] == [("image/png", _png())]
+    asked = {"code": f"{code}\ndisplay({{'image/png': 'bm8='}}, raw=True)", "view": "model"}
+    answer = http.post(f"/v1/sandboxes/{told(result)['session']}/run", json=asked).json()
+    assert answer["images"] == [{"mime": "image/png", "data": _png()}]
+    assert "1 pictures are not shown" in answer["text"]
 
 
 async def test_no_more_pictures_than_a_model_can_look_at(client: Client) -> None:
@@ -176,7 +188,14 @@ async def test_no_more_pictures_than_a_model_can_look_at(client: Client) -> None
 
 
 def _png() -> str:
-    return base64.b64encode(PNG + bytes(20)).decode()
+    """A picture of one pixel."""
+    rows = zlib.compress(b"\0\0")
+    chunks = ((b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)), (b"IDAT", rows), (b"IEND", b""))
+    parts = (
+        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in chunks
+    )
+    return base64.b64encode(PNG + b"".join(parts)).decode()
 
 
 async def test_progress_tells_what_is_printed_while_it_runs(client: Client) -> None:
@@ -223,6 +242,24 @@ async def test_every_execution_is_a_recorded_run(client: Client, http: httpx2.Cl
     assert (record["sandbox"], record["state"], record["language"]) == (answer["session"], "done", "python")
 
 
+async def test_the_languages_that_are_installed_are_offered(client: Client, http: httpx2.Client) -> None:
+    tool = next(tool for tool in (await client.list_tools()).tools if tool.name == "code_execution")
+    states = {one["name"]: one for one in http.get("/v1/languages").json()["items"]}
+    ready = [name for name, one in states.items() if one["state"] in ("ready", "old")]
+    about = tool.input_schema["properties"]["language"]
+    assert about["enum"] == ready
+    assert http.get("/containers").json()["items"][0]["languages"] == ready
+    assert tool.description is not None
+    assert all(states[name]["title"] in tool.description for name in ready)
+    assert all(states[name]["title"] in about["description"] for name in ready if states[name]["sessions"])
+    assert "{" not in tool.description
+    for name in sorted(set(states) - set(ready)):  # accepted, in case it is installed later
+        refused = await run(client, "1", language=name)
+        assert refused.structured_content["error"]["kind"] == "unavailable"
+        assert refused.structured_content["error"]["hint"]
+    assert told(await run(client, "echo $((1 + 1))", language="sh"))["stdout"] == "2\n"  # an alias
+
+
 async def test_other_languages_share_the_files(client: Client) -> None:
     assert not (await run(client, "open('f.txt', 'w').write('from python')")).is_error
     assert told(await run(client, "cat f.txt", language="bash"))["stdout"] == "from python"
@@ -263,9 +300,9 @@ async def test_bytes_that_are_no_text_do_not_break_the_answer(client: Client) ->
     [
         ("code_execution", {}, "code: Field required"),
         ("code_execution", {"code": "1", "lang": "python"}, "lang: Extra inputs"),
-        ("code_execution", {"code": "1", "language": "cobol"}, "'bash', 'c'"),
+        ("code_execution", {"code": "1", "language": "cobol"}, "Installed languages: bash, "),
         ("code_execution", {"code": "1", "timeout": 1e9}, "at most"),
-        ("code_execution", {"code": "1", "session": "sbx_nothing"}, "session_list"),
+        ("code_execution", {"code": "1", "session": "sbx_nothing"}, "Leave `session` out to start a new session"),
         ("files_read", {"path": "no/such"}, "no/such"),
         ("files_write", {"path": "a"}, "either content or content_base64"),
         ("files_write", {"path": "a", "content_base64": "%"}, "not base64"),
@@ -326,7 +363,8 @@ async def test_restart_forgets_variables_and_end_forgets_all(client: Client) -> 
     assert told(await client.call_tool("session_end", {}))["done"] == "ended"
     fresh = await run(client, "import os\nos.path.exists('kept')")
     assert told(fresh)["results"] == ["False"]
-    assert "This is a new, empty session" in text(fresh)
+    assert "has ended: it was ended by its owner" in announced(fresh)
+    assert "This is a new, empty session" in announced(fresh)
 
 
 async def test_interrupt_stops_what_runs(client: Client) -> None:
@@ -344,11 +382,17 @@ async def test_interrupt_stops_what_runs(client: Client) -> None:
 
 async def test_checkpoint_and_restore(client: Client) -> None:
     await run(client, "n = 1; open('n.txt', 'w').write('one')")
-    taken = told(await client.call_tool("checkpoint", {"name": "before"}))
+    await run(client, "a=1", language="bash")
+    saved = await client.call_tool("checkpoint", {"name": "before"})
+    taken = told(saved)
     assert taken["name"] == "before"
+    assert taken["lost"] == {"bash": {"variables": "language"}}
+    assert taken["note"] == "Not kept: the variables (only Python's variables can be copied) of the context bash."
+    assert taken["note"] in text(saved)
     await run(client, "n = 2; open('n.txt', 'w').write('two')")
     restored = told(await client.call_tool("restore", {"checkpoint": "before"}))
     assert restored["session"] == taken["session"]
+    assert (restored["lost"], restored["note"]) == (taken["lost"], taken["note"])
     assert told(await run(client, "n, open('n.txt').read()"))["results"] == ["(1, 'one')"]
     unknown = await client.call_tool("restore", {"checkpoint": "after"})
     assert "Existing checkpoints: before." in text(unknown)
@@ -392,8 +436,39 @@ async def test_bytes_come_as_base64_and_pictures_as_images(client: Client) -> No
     shown = await client.call_tool("files_read", {"path": "p.png"})
     assert told(shown)["encoding"] == "image"
     assert pictures(shown)[0].data == _png()
-    await client.call_tool("files_write", {"path": "no.png", "content": "no picture"})
-    assert told(await client.call_tool("files_read", {"path": "no.png"}))["encoding"] == "text"
+
+
+async def _resource(client: Client, written: types.CallToolResult) -> Any:
+    return (await client.read_resource(told(written)["uri"])).contents[0]
+
+
+async def test_the_content_of_a_file_decides_whether_it_is_a_picture(client: Client) -> None:
+    whole = base64.b64decode(_png())
+
+    async def written_and_read(path: str, data: bytes) -> tuple[types.CallToolResult, Any]:
+        arguments = {"path": path, "content_base64": base64.b64encode(data).decode()}
+        written = await client.call_tool("files_write", arguments)
+        return await client.call_tool("files_read", {"path": path}), await _resource(client, written)
+
+    for path in ("output/p.png", "output/p.jpg", "output/p"):
+        read, resource = await written_and_read(path, whole)
+        assert [(one.mime_type, one.data) for one in pictures(read)] == [("image/png", _png())]
+        assert (told(read)["mime"], told(read)["encoding"]) == ("image/png", "image")
+        assert "1×1" in text(read)  # noqa: RUF001
+        assert resource.mime_type == "image/png"
+    for path, data in (("cut.png", whole[:-10]), ("noise.jpg", b"\xfe" * 100), ("cut", whole[:50])):
+        read, resource = await written_and_read(path, data)
+        assert pictures(read) == []
+        assert (told(read)["mime"], told(read)["encoding"]) == ("application/octet-stream", "none")
+        assert f"{path} cannot be shown as a picture: its {len(data)} bytes" in text(read)
+        assert resource.mime_type == "application/octet-stream"
+    read, resource = await written_and_read("text.png", b"no picture")
+    assert (text(read), told(read)["mime"], told(read)["encoding"]) == ("no picture", "text/plain", "text")
+    assert (resource.mime_type, resource.text) == ("text/plain", "no picture")
+    await run(client, f"import base64\nopen('large.png', 'wb').write(base64.b64decode({_png()!r}) + bytes(3 << 20))")
+    read = await client.call_tool("files_read", {"path": "large.png"})
+    assert "the limit is 3 MB" in text(read)
+    assert pictures(read) == []
 
 
 # Resources
@@ -540,7 +615,8 @@ async def test_without_a_connection_a_session_goes_on_by_its_id(server: Server) 
         assert client.protocol_version == "2026-07-28"
         first = await run(client, "k = 3")
         session = told(first)["session"]
-        assert f'session="{session}"' in text(first)
+        assert f'session="{session}"' in announced(first)
+        assert told(first)["new_session"]["session"] == session
         assert told(await run(client, "k", session=session))["results"] == ["3"]
         assert told(await run(client, "1"))["session"] != session
         unclear = await client.call_tool("files_list", {})

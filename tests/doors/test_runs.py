@@ -106,7 +106,7 @@ def test_other_languages_run(http: httpx2.Client) -> None:
         ({"code": "1", "env": {"A=B": "x"}}, 400),
         ({"code": "1", "env": {"A": "\0"}}, 400),
         ({"code": "1", "args": ["\0"]}, 400),
-        ({"code": "1", "files": {"../x": ""}}, 409),  # the file system above /sandbox is read-only
+        ({"code": "1", "files": {"../usr/x": ""}}, 409),  # read-only
         ({"code": "1", "files": {"a\0b": ""}}, 400),
         ({"code": "1", "mounts": {"/etc": "/sandbox/x"}}, 409),
         ({"code": "1", "budget": 1}, 422),

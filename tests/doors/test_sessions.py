@@ -104,15 +104,17 @@ def test_checkpoints(http: httpx2.Client, sandbox: str) -> None:
     run(http, sandbox, "x = 1; open('f.txt', 'w').write('one')")
     made = http.post(f"{sandbox}/checkpoints", json={"name": "here"})
     assert made.status_code == 201
-    assert set(made.json()) == {"id", "name", "time", "lost"}
+    assert set(made.json()) == {"id", "name", "time", "lost", "note"}
     run(http, sandbox, "x = 2; open('f.txt', 'w').write('two')")
     restored = http.post(f"{sandbox}/checkpoints/here/restore")
     assert restored.status_code == 200
-    assert set(restored.json()) == {"lost", "restarted", "files"}
+    assert set(restored.json()) == {"lost", "restarted", "files", "note"}
+    assert (made.json()["lost"], made.json()["note"]) == ({}, "")
     assert run(http, sandbox, "x, open('f.txt').read()")["text"] == "(1, 'one')"
     branch = http.post(f"{sandbox}/checkpoints/{made.json()['id']}/fork", json={"files": "copy"})
     assert branch.status_code == 201
     assert branch.json()["is_branch"] is True
+    assert (branch.json()["lost"], branch.json()["note"]) == ({}, "")
     assert run(http, sandbox, "x", context=branch.json()["id"])["text"] == "1"
     assert http.post(f"{sandbox}/fork").status_code == 201
     assert http.get(f"{sandbox}/checkpoints").json()["items"][0]["name"] == "here"

@@ -10,25 +10,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2b.clients import install
-from tests.loop_watch import not_held
+from tests.loop_watch import pytest_pyfunc_call as pytest_pyfunc_call  # no test may hold the server's event loop
 
 collect_ignore = ["python", "javascript", "clients"]  # for other interpreters than ours
-
-
-@pytest.fixture(autouse=True)
-def loop_is_free(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test of the shared server may hold its event loop."""
-    if "server" not in request.fixturenames:
-        yield
-        return
-    with not_held(request.getfixturevalue("server").log):
-        yield
 
 
 @pytest.fixture(scope="session")

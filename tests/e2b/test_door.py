@@ -63,7 +63,10 @@ def test_old_and_new_paths_make_the_same(http: httpx2.Client, made: dict[str, An
         ("POST", "/sandboxes", b'{"templateID": "no-such"}', 404),
         ("GET", "/v2/sandboxes?limit=0", b"", 400),
         ("GET", "/v2/sandboxes?nextToken=zzz", b"", 400),
+        ("GET", "/v2/sandboxes?nextToken=999999999999999999-sbx" + "0" * 47, b"", 400),
         ("GET", "/v2/sandboxes?startedAfter=then", b"", 400),
+        ("DELETE", "/templates/base", b"", 400),
+        ("PATCH", "/v2/templates/base", b'{"public": false}', 400),
         ("GET", "/sandboxes/sbxnone", b"", 404),
         ("GET", "/v2/no-such", b"", 404),
         ("POST", "/volumes", b"{}", 400),
@@ -165,6 +168,53 @@ def test_who_kills_what_a_page_lists_gets_the_next_page(http: httpx2.Client, ord
 
     assert len(killed) == 3
     assert killed == sorted(killed, reverse=order == "desc")
+
+
+@pytest.mark.parametrize("count", [0, -1, 21, 10**30, 1.5, 1.0, True, "2", []])
+def test_a_number_of_forks_that_makes_no_sense_makes_none(
+    http: httpx2.Client, made: dict[str, Any], count: object
+) -> None:
+    refused = http.post(f"/sandboxes/{made['sandboxID']}/fork", json={"count": count})
+
+    assert (refused.status_code, refused.json()["message"]) == (400, "count may be 1 to 20.")
+    too_long = http.post(f"/sandboxes/{made['sandboxID']}/fork", json={"timeout": 10**9})
+    assert (too_long.status_code, "Timeout cannot be greater" in too_long.text) == (400, True)
+    assert http.get("/snapshots", params={"sandboxID": made["sandboxID"]}).json() == []
+
+
+def test_snapshots_and_forks_name_what_they_lose(http: httpx2.Client, made: dict[str, Any]) -> None:
+    path = f"/sandboxes/{made['sandboxID']}"
+    interpreter = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": "49999"}
+    interpreter["X-Access-Token"] = made["envdAccessToken"]
+    http.post("/execute", json={"code": "x = 1"}, headers=interpreter).raise_for_status()
+    own = made["sandboxID"].replace("sbx", "sbx_", 1)
+    started = http.post(f"/v1/sandboxes/{own}/commands", json={"command": ["sleep", "60"]}).json()
+
+    snapshot = http.post(f"{path}/snapshots", json={}).json()
+    (fork,) = http.post(f"{path}/fork", json={}).json()
+    for answer in (snapshot, fork["sandbox"]):
+        assert "python" in answer["lost"]["contexts"]
+        assert {"pid": started["pid"], "command": "sleep 60"} in answer["lost"]["processes"]
+        assert "Not kept: the variables of" in answer["note"]
+        assert "temporary files, in /tmp" in answer["note"]
+        assert f"({started['pid']}" in answer["note"]
+    copy = fork["sandbox"]["sandboxID"]
+    again = http.post(f"/sandboxes/{copy}/snapshots", json={}).json()
+    assert again["lost"] == {"contexts": [], "processes": []}
+    for name in (snapshot["snapshotID"], again["snapshotID"]):
+        assert http.delete(f"/templates/{name}").status_code == 204
+    http.delete(f"/sandboxes/{copy}")
+
+
+def test_templates_are_described_in_full(http: httpx2.Client, made: dict[str, Any]) -> None:
+    described, sandbox = http.get("/templates").json(), http.get(f"/sandboxes/{made['sandboxID']}").json()
+
+    for template in described:
+        assert {name: template[name] for name in ("cpuCount", "memoryMB", "diskSizeMB", "envdVersion")} == {
+            name: sandbox[name] for name in ("cpuCount", "memoryMB", "diskSizeMB", "envdVersion")
+        }
+        assert template["createdAt"] < sandbox["startedAt"]
+        assert template.keys() >= {"buildID", "buildStatus", "buildCount", "createdBy", "lastSpawnedAt", "spawnCount"}
 
 
 def test_a_paused_sandbox_has_no_time_to_be_set(http: httpx2.Client, made: dict[str, Any]) -> None:

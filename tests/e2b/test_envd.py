@@ -396,6 +396,53 @@ def test_an_upload_in_several_members_of_gzip_is_whole(envd: Envd) -> None:
         assert (answer.status_code, answer.json()["code"]) == (400, 400), wrong
 
 
+def test_a_command_that_is_too_long_is_told_what_to_do(envd: Envd) -> None:
+    process = {"cmd": "/bin/bash", "args": ["-l", "-c", "true " + "x" * 200_000]}
+    ((flags, told),) = envd.stream("process.Process/Start", {"process": process})
+
+    assert (flags, told["error"]["code"]) == (2, "invalid_argument")
+    assert told["error"]["message"].endswith("are too long. Pass large data as stdin or as files.")
+
+
+def field(disposition: str, contents: str) -> str:
+    """One part of a form."""
+    return f"--b\r\nContent-Disposition: form-data; {disposition}\r\n\r\n{contents}\r\n"
+
+
+def test_a_form_may_hold_a_file_without_a_name(envd: Envd) -> None:
+    kind = {"Content-Type": "multipart/form-data; boundary=b"}
+
+    def send(path: str, *fields: str) -> httpx2.Response:
+        return envd.request("POST", f"/files{path}", kind, content="".join((*fields, "--b--\r\n")).encode())
+
+    sent = send("?path=/tmp/nameless", field('name="note"', "no file"), field('name="file"', "text"))
+    assert (sent.status_code, [one["path"] for one in sent.json()]) == (200, ["/tmp/nameless"]), sent.text
+    assert envd.request("GET", "/files?path=/tmp/nameless").text == "text"
+    assert send("?path=/tmp/none", field('name="note"', "no file")).json() == []
+    assert envd.request("GET", "/files?path=/tmp/none").status_code == 404
+    for wrong in (
+        send("", field('name="file"', "where to?")),
+        send("", field('name="file"; filename=""', "where to?")),
+        send("?path=/tmp/twice", field('name="file"', "1"), field('name="file"', "2")),
+    ):
+        assert (wrong.status_code, wrong.json()["code"]) == (400, 400), wrong.text
+
+
+def test_a_file_that_may_not_be_used_is_no_reason_to_ask_again(envd: Envd) -> None:
+    kind = {"Content-Type": "application/octet-stream"}
+    assert envd.request("POST", "/files?path=/tmp/closed", kind, content=b"x").status_code == 200
+    assert envd.stream(
+        "process.Process/Start", {"process": {"cmd": "/bin/chmod", "args": ["0", "/tmp/closed"]}, "stdin": False}
+    )
+
+    for answer in (
+        envd.request("GET", "/files?path=/tmp/closed"),
+        envd.request("POST", "/files?path=/tmp/closed", kind, content=b"y"),
+        envd.request("POST", "/files?path=/usr/new", kind, content=b"y"),
+    ):
+        assert answer.status_code == 400, answer.text
+
+
 def test_what_an_upload_unpacks_to_is_bounded(serve: Callable[..., Any]) -> None:
     with serve("--max-upload", "4M").client() as http:
         made = http.post("/sandboxes", json={"templateID": "base"}).json()

@@ -271,7 +271,7 @@ def test_fifos_and_devices_never_hold_anybody_up(box: cloche.Sandbox) -> None:
 
 
 def test_what_may_not_be_written_is_told(box: cloche.Sandbox) -> None:
-    for path in ("/etc/passwd", "/usr/bin/new", "/new", "/proc/sys/kernel/hostname"):
+    for path in ("/etc/passwd", "/usr/bin/new", "/opt/new", "/proc/sys/kernel/hostname"):
         with pytest.raises(cloche.FileProblem):
             box.files.write(path, "x")
     box.files.write("f", "x", mode=0o000)
@@ -289,11 +289,12 @@ def test_loops_and_long_names_are_told(box: cloche.Sandbox) -> None:
 
 def test_a_full_disk_is_told_with_a_hint_and_the_sandbox_lives_on(jail: None) -> None:
     with cloche.Sandbox(disk="5M") as box:
+        free = box.files.disk()["free"]
         with pytest.raises(cloche.FileProblem, match="disk=") as caught:
             box.files.write("big", bytes(20 << 20))
         assert caught.value.errno == errno.ENOSPC
         assert not box.files.exists("big")
-        assert box.files.disk()["free"] == box.files.disk()["total"]
+        assert box.files.disk()["free"] == free
         box.files.write("small", "x")
         assert box.files.read("small") == b"x"
 
@@ -698,3 +699,20 @@ def test_a_file_that_a_program_removes_at_once_was_written(box: cloche.Sandbox) 
     for _ in range(300):
         assert box.files.write("brief", b"here").size == 4
     process.kill()
+
+
+# --- outside of the workspace
+
+
+def test_files_outside_of_the_workspace_are_like_all_others(box: cloche.Sandbox) -> None:
+    with box.files.watch("/", recursive=False) as changes:
+        box.files.write("/workspace/deep/a.txt", "a")
+        assert next(iter(changes)).path == "/workspace"
+    assert box.commands.run("cat /workspace/deep/a.txt; mkdir /app /logs; mv /workspace/deep/a.txt /logs").stdout == "a"
+    assert box.files.read("/logs/a.txt") == b"a"
+    assert {"/app", "/logs", "/workspace", "/usr"} <= {entry.path for entry in box.files.list("/")}
+    box.files.rename("/logs/a.txt", "moved.txt")
+    box.files.remove("/workspace")
+    assert not box.files.exists("/workspace")
+    box.files.write("/mnt/data/seen.txt", "x")
+    assert box.files.read("data/seen.txt") == box.files.read("/data/seen.txt") == b"x"

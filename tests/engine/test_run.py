@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -43,6 +44,30 @@ def test_time_and_memory_are_measured() -> None:
     assert result.cpu_time > 0
     assert result.duration > 0
     assert 60 << 20 <= result.memory_peak < 300 << 20
+
+
+def test_deleted_files_are_no_memory() -> None:
+    write = "import os\nwith open('/tmp/x', 'wb') as file:\n    for _ in range(150): file.write(bytes(1 << 20))\n"
+    for _ in range(3):  # in a sandbox that is made now, and in one of the pool
+        result = cloche.run(f"{write}os.remove('/tmp/x')\nheap = b'x' * (20 << 20)")
+        assert 20 << 20 <= result.memory_peak < 80 << 20
+    # The processes of a program count together, where a control group counts them.
+    forks = """
+import os
+ready, go = os.pipe(), os.pipe()
+for _ in range(3):
+    if os.fork() == 0:
+        heap = b"x" * (40 << 20)
+        os.write(ready[1], b".")
+        os.read(go[0], 1)
+        os._exit(0)
+for _ in range(3):
+    os.read(ready[0], 1)
+os.write(go[1], b"...")
+for _ in range(3):
+    os.wait()
+"""
+    assert cloche.run(forks).memory_peak >= (120 if os.geteuid() == 0 else 40) << 20
 
 
 def test_duration_includes_waiting_and_cpu_time_does_not() -> None:

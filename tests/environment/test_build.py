@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cloche.environment import MANIFEST, build, fingerprint, is_built
+from cloche.environment import MANIFEST, build, fingerprint, is_built, is_slim
+from cloche.environment.absence import explain
+from cloche.environment.progress import Silent, only_builder, progress_of
 
 
 @pytest.fixture
@@ -12,18 +14,14 @@ def quick(monkeypatch):
     """Replaces pip, which takes a minute, by a stand-in, and counts the builds."""
     built: list[Path] = []
 
-    def build_into(env, base, report):
+    def build_into(env, order, progress):
         env.mkdir()
         built.append(env)
-        report("working")
-        (env / MANIFEST).write_text("{}")
+        progress.step("working")
+        (env / MANIFEST).write_text('{"variant": "slim"}' if order.slim else '{"node_packages": {"esbuild": "1"}}')
 
     monkeypatch.setattr(build, "_build_into", build_into)
     return built
-
-
-def ignore(step: str) -> None:
-    """Ignores progress reports."""
 
 
 def names(directory: Path) -> set[str]:
@@ -31,14 +29,14 @@ def names(directory: Path) -> set[str]:
 
 
 def test_what_is_built_is_not_built_again(tmp_path, quick):
-    build.build(tmp_path / "env", report=ignore)
-    build.build(tmp_path / "env", report=ignore)
+    build.build(tmp_path / "env")
+    build.build(tmp_path / "env")
     assert len(quick) == 1
     assert names(tmp_path) == {"env"}
 
 
 def test_builders_that_meet_build_once(tmp_path, quick):
-    threads = [threading.Thread(target=build.build, args=(tmp_path / "env", None, ignore)) for _ in range(4)]
+    threads = [threading.Thread(target=build.build, args=(tmp_path / "env",)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -48,26 +46,26 @@ def test_builders_that_meet_build_once(tmp_path, quick):
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    def fail(env, base, report):
+    def fail(env, order, progress):
         env.mkdir()
         (env / MANIFEST).write_text("{}")
         raise build.BuildFailed("no space")
 
     monkeypatch.setattr(build, "_build_into", fail)
     with pytest.raises(build.BuildFailed, match="no space"):
-        build.build(tmp_path / "env", report=ignore)
+        build.build(tmp_path / "env")
     assert names(tmp_path) == set()
 
 
 def test_a_python_that_does_not_start_is_named(tmp_path):
     with pytest.raises(build.BuildFailed, match="no-such-python"):
-        build.build(tmp_path / "env", python="/no-such-python", report=ignore)
+        build.build(tmp_path / "env", python="/no-such-python")
 
 
 def test_the_remains_of_an_interrupted_build_do_not_disturb_the_next(tmp_path, quick):
     (tmp_path / ".env.partial" / "lib").mkdir(parents=True)
-    (tmp_path / "env" / "lib").mkdir(parents=True)
-    build.build(tmp_path / "env", report=ignore)
+    (tmp_path / ".env.old" / "lib").mkdir(parents=True)
+    build.build(tmp_path / "env")
     assert names(tmp_path) == {"env"}
     assert names(tmp_path / "env") == {MANIFEST}
 
@@ -75,13 +73,57 @@ def test_the_remains_of_an_interrupted_build_do_not_disturb_the_next(tmp_path, q
 def test_older_environments_of_the_same_python_go_and_others_stay(tmp_path, quick):
     for name in ("python-3.11-aaaaaaaaaaaa", "python-3.12-aaaaaaaaaaaa", "python-3.11-mine"):
         (tmp_path / name).mkdir()
-    build.build(tmp_path / "python-3.11-bbbbbbbbbbbb", report=ignore)
+    build.build(tmp_path / "python-3.11-bbbbbbbbbbbb")
     assert names(tmp_path) == {"python-3.11-bbbbbbbbbbbb", "python-3.12-aaaaaaaaaaaa", "python-3.11-mine"}
+
+
+def test_older_environments_of_other_interpreters_stay(tmp_path, quick):
+    for name in ("python-3.11-aaaaaaaaaaaa-usr", "python-3.11-aaaaaaaaaaaa-opt-python", "python-3.11-aaaaaaaaaaaa"):
+        (tmp_path / name).mkdir()
+    build.build(tmp_path / "python-3.11-bbbbbbbbbbbb-usr")
+    assert names(tmp_path) == {
+        "python-3.11-bbbbbbbbbbbb-usr",
+        "python-3.11-aaaaaaaaaaaa-opt-python",
+        "python-3.11-aaaaaaaaaaaa",
+    }
+
+
+def test_slim_and_full_replace_each_other(tmp_path, quick):
+    for slim in (True, True, False, False, True):
+        build.build(tmp_path / "env", slim=slim)
+        assert is_slim(tmp_path / "env") == slim
+        assert build.is_complete(tmp_path / "env", slim)
+        assert not build.is_complete(tmp_path / "env", not slim)
+    assert len(quick) == 3
+    assert names(tmp_path) == {"env"}
+
+
+def test_node_that_was_installed_later_completes_the_environment(tmp_path, quick, monkeypatch):
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / MANIFEST).write_text('{"node_packages": {}}')
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert build.is_complete(tmp_path / "env")
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not build.is_complete(tmp_path / "env")
+
+
+def test_a_build_that_is_under_way_is_known_to_others(tmp_path, quick):
+    assert progress_of(tmp_path / "env") is None
+    with only_builder(tmp_path / "env", Silent()) as progress:
+        progress.step("downloading")
+        progress.count(3, 10, 1000)
+        assert progress_of(tmp_path / "env") == "downloading, 3 of 10"
+        assert explain(str(tmp_path / "env"))[0].endswith("is being built (downloading, 3 of 10).")
+    assert progress_of(tmp_path / "env") is None
+    assert "cloche setup" in explain(str(tmp_path / "env"))[1]
 
 
 def test_what_lies_beside_a_place_of_the_operators_choice_stays(tmp_path, quick):
     (tmp_path / "python-3.11-aaaaaaaaaaaa").mkdir()
-    build.build(tmp_path / "env", report=ignore)
+    build.build(tmp_path / "env")
     assert "python-3.11-aaaaaaaaaaaa" in names(tmp_path)
 
 
@@ -132,6 +174,6 @@ def test_locks_name_versions_and_hashes_and_no_addresses(lock):
 
 def test_every_wanted_package_is_locked():
     folder = Path(build.__file__).parent
-    wanted = {line for line in (folder / "packages.in").read_text().splitlines() if line and line[0] != "#"}
+    wanted = set(re.findall(r"(?m)^[a-z0-9-]+", (folder / "packages.in").read_text()))
     locked = set(re.findall(r"(?m)^([a-z0-9-]+)==", (folder / "packages.lock").read_text()))
     assert wanted <= locked

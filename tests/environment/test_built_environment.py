@@ -4,11 +4,14 @@ import marshal
 import os
 import re
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from cloche.environment import MANIFEST, fingerprint, interpreter, is_built, location
+from cloche.environment import MANIFEST, fingerprint, interpreter, is_built, location, wheels
 
 PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -35,12 +38,22 @@ def test_it_is_the_locks(env):
     } == locked
 
 
+def test_the_slim_packages_need_no_others(env, site_packages):
+    slim = {each.name for each in wheels.requirements(slim=True)}
+    installed = {canonicalize_name(found.name): found for found in distributions(path=[str(site_packages)])}
+    assert slim <= installed.keys()
+    for name in map(canonicalize_name, slim):
+        needed = [Requirement(text) for text in installed[name].requires or ()]
+        applying = [each for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+        assert {canonicalize_name(each.name) for each in applying} <= slim, name
+
+
 def test_its_python_is_the_one_of_the_sandbox(env):
     for name in ("python", "python3", PYTHON):
         assert os.readlink(env / "bin" / name) == f"/opt/python/bin/{PYTHON}"
     settings = dict(line.split(" = ") for line in (env / "pyvenv.cfg").read_text().splitlines())
     assert settings["home"] == "/opt/python/bin"
-    assert settings["include-system-site-packages"] == "false"
+    assert settings["include-system-site-packages"] == "true"  # with it, Python also looks for the user's
 
 
 def test_its_interpreter_looks_for_libraries_where_the_sandbox_has_them(env):

@@ -40,6 +40,7 @@ def run_tests_as_user(*tests: str) -> None:
 def test_the_same_holds_for_an_ordinary_user() -> None:
     run_tests_as_user(
         *("escape/test_host_is_not_there.py", "escape/test_walls_stay_up.py", "escape/test_the_way_out.py"),
+        "escape/test_own_root.py",
         *("escape/test_the_agent.py", "escape/test_requests_of_others.py", "sessions/test_contexts.py"),
         "languages/test_ahead.py",
         "service/test_metering.py::test_the_time_of_a_sandbox_that_ends_at_once_is_charged",

@@ -300,6 +300,10 @@ fn main() {
         fails="SELECT * FROM boom;\n",
         broken="SELECT 1;\nSELECT 2;\nSELEC 3;\n",
     ),
+    "sqlite": Programs(
+        fails="SELECT * FROM boom;\n",
+        broken="SELECT 1;\nSELECT 2;\nSELEC 3;\n",
+    ),
     "tcl": Programs(
         everything="""fconfigure stdout -encoding utf-8
 foreach word $argv { puts -nonewline "$word|" }

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from tests.corpora.folder import CORPORA
 
+from cloche import languages
 from cloche.languages.detection import Guess, detect, foreign, known_names
 from cloche.languages.detection.marks import EXTENDS, detectable, marks
 from cloche.languages.detection.tokens import KINDS, LOOK_AT
@@ -75,7 +76,7 @@ def guessed(part: str, name: str) -> tuple[str, ...]:
         ("rb", "ruby"),
         ("pl", "perl"),
         ("jl", "julia"),
-        ("sqlite", "sql"),
+        ("sqlite", "sqlite"),
         ("psql", "sql"),
         ("Rscript", "r"),
         ("python title=main.py", "python"),
@@ -182,7 +183,7 @@ def test_a_header_is_recognised_by_its_content() -> None:
         ("#!/usr/bin/lua5.4", "lua"),
         ("#!/usr/bin/env julia", "julia"),
         ("#!/usr/bin/env tclsh8.6", "tcl"),
-        ("#!/usr/bin/sqlite3 -init", "sql"),
+        ("#!/usr/bin/sqlite3 -init", "sqlite"),
         ("#!/usr/bin/env -S go run", "go"),
         ("#!/usr/bin/env rust-script", "rust"),
         ("#!/usr/bin/java --source 21", "java"),
@@ -278,6 +279,18 @@ def test_types_make_typescript_and_classes_make_cpp() -> None:
         ("while (<DATA>) { print uc }", "perl"),
         ('puts "hello"', "ruby"),
         ("puts [expr {6 * 7}]", "tcl"),
+        ("puts [1,2,3].sum", "ruby"),
+        ("puts [1, 2].include?(2)", "ruby"),
+        ("puts [a, b].max", "ruby"),
+        ('puts ["a", "b"].join(",")', "ruby"),
+        ("puts [*1..5].sum", "ruby"),
+        ("puts [x.y, 2].min", "ruby"),
+        ("puts $0", "ruby"),
+        ("puts $x", "tcl"),
+        ("puts [name]", "tcl"),
+        ("puts [info patchlevel]", "tcl"),
+        ("puts {a b}", "tcl"),
+        ("puts stdout $x", "tcl"),
     ],
 )
 def test_one_line_can_be_enough(code: str, expected: str) -> None:
@@ -370,14 +383,14 @@ def test_marks_are_written_as_tokens(found: dict[str, float]) -> None:
         assert mark != "BOL"
     # A kind of token that does not exist would never be found.
     kinds = {part for mark in found for part in mark.split() if part.startswith("$") and part.isupper()}
-    assert kinds <= KINDS | {"$_GET", "$_POST", "$_SERVER", "$_SESSION", "$ENV"}
+    assert kinds <= KINDS | {"$_GET", "$_POST", "$_SERVER", "$_SESSION", "$ENV", "$PROGRAM_NAME"}
 
 
 def test_every_name_is_listed_once() -> None:
     for table in (known_names.LABELS, known_names.ENDINGS, known_names.FILES, known_names.PROGRAMS):
         listed = [name for row in table.values() for name in row.split()]
         assert len(listed) == len(set(listed))
-        assert set(table) <= set(NAMES)
+        assert set(table) <= set(languages.names())
     assert not {name for row in known_names.LABELS.values() for name in row.split()} & set(known_names.FOREIGN_LABELS)
     assert EXTENDS.keys() <= set(NAMES)
 

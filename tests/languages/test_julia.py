@@ -22,6 +22,8 @@ _OLD = 'ERROR: LoadError: syntax: unexpected "="\n' + _STACK
         (f"ERROR: LoadError: DomainError with -1.0:\nsqrt was called\n{_STACK}", ("runtime", "DomainError")),
         (f"noise\nERROR: LoadError: KeyError: key 1 not found\n{_STACK}", ("runtime", "KeyError")),
         (f"ERROR: LoadError: boom\n{_STACK}", ("runtime", "ErrorException")),
+        (f"ERROR: LoadError: StackOverflowError:\n{_STACK}", ("runtime", "StackOverflowError")),
+        (f"ERROR: LoadError: TaskFailedException:\nboom\n{_STACK}{_STACK}", ("runtime", "TaskFailedException")),
         (_NEW, ("syntax", "ParseError")),
         (_OLD, ("syntax", "ParseError")),
     ],
@@ -30,12 +32,22 @@ def test_an_exception_is_reported(stderr: str, expected: tuple[str, str]) -> Non
     failure = explain(stderr)
     assert failure is not None
     assert (failure.kind, failure.name) == expected
+    assert failure.message
 
 
 def test_a_syntax_error_has_its_place() -> None:
     project = Project(_MAIN, root="/sandbox/code")
     assert diagnose(_NEW, project) == (Diagnostic("main.jl", 2, 5, "unexpected `=`"),)
     assert diagnose(_OLD, project) == (Diagnostic("main.jl", 2, 0, 'unexpected "="'),)
+
+
+@pytest.mark.usefixtures("jail")
+def test_it_has_as_many_threads_as_cores() -> None:
+    needs("julia")
+    assert cloche.run("println(Threads.nthreads())", language="julia", cpu=2).stdout == "2\n"
+    assert cloche.run("println(Threads.nthreads())", language="julia").stdout == "1\n"
+    fewer = cloche.run("println(Threads.nthreads())", language="julia", cpu=2, env={"JULIA_NUM_THREADS": "1"})
+    assert fewer.stdout == "1\n"
 
 
 @pytest.mark.usefixtures("jail")

@@ -109,6 +109,11 @@ EXCESSES = {
     "disk, in /tmp": Excess(
         "f = open('/tmp/x', 'wb')\nwhile True: f.write(bytes(1 << 20))", ("disk",), {"disk": "16M"}
     ),
+    "disk, in the root": Excess(
+        "import os\nos.mkdir('/workspace')\nf = open('/workspace/x', 'wb')\nwhile True: f.write(bytes(1 << 20))",
+        ("disk",),
+        {"disk": "16M"},
+    ),
     "disk, in /dev/shm": Excess(
         "f = open('/dev/shm/x', 'wb')\nwhile True: f.write(bytes(1 << 20))", ("disk",), {"disk": "16M"}
     ),

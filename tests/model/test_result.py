@@ -75,7 +75,7 @@ PAIRS: list[tuple[type[Plain], type[BaseModel], set[str]]] = [
     (result.Diagnostic, answers.DiagnosticAnswer, set()),
     (result.Usage, answers.UsageAnswer, {"network"}),
     (history.Moment, answers.MomentAnswer, set()),
-    (history.Restored, answers.RestoredAnswer, set()),
+    (history.Restored, answers.RestoredAnswer, {"note"}),
     (history.Variable, answers.VariableAnswer, set()),
     (history.FileChanges, answers.FileChangesAnswer, set()),
     (history.VariableChanges, answers.VariableChangesAnswer, set()),

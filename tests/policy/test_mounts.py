@@ -90,6 +90,16 @@ def test_programs_of_the_server_are_given_only_for_reading(folder: Path, source:
         everything.check([Mount(source, TARGET, True)])
 
 
+def test_an_environment_in_a_users_folder_is_given_only_for_reading(folder: Path) -> None:
+    (folder / "data").mkdir()
+    everything = MountPolicy(["/"], folder / "data", [str(folder / "allowed" / "one")])
+    assert everything.check([Mount(str(folder / "allowed" / "one"), TARGET)])
+    for source in ("allowed/one", "allowed"):
+        with pytest.raises(Refused, match="files of the server itself"):
+            everything.check([Mount(str(folder / source), TARGET, True)])
+    assert everything.check([Mount(str(folder / "allowed" / "two"), TARGET, True)])
+
+
 @pytest.mark.parametrize("part", ["allowed/one", "allowed"])
 def test_a_folder_that_is_swapped_all_the_time_is_the_right_one_or_refused(folder: Path, part: str) -> None:
     """The operator allows both, so that a sandbox may write above the folder that it swaps."""

@@ -76,11 +76,19 @@ os.mkdir("closed"); open("closed/in", "w").write("in")
 os.utime("a/text", ns=(10**18, 10**18 + 7))
 os.chmod("closed", 0o500)
 os.rmdir("output")
+os.makedirs("/app/deep/empty"); os.chmod("/app/deep", 0o750)  # outside of the workspace
+with open("/app/deep/secret", "w") as file: file.write("kept too")
+os.chmod("/app/deep/secret", 0)
+os.symlink("deep", "/app/link")
+with open("/root/.rc", "w") as file: file.write("kept too")
+with open("/top", "w") as file: file.write("kept too")
+with open("/run/pid", "w") as file: file.write("not kept")
 """
 
 LOOK = r"""
 import hashlib, os
-for folder, folders, files in sorted(os.walk("/sandbox")):
+everything = [found for top in ("/sandbox", "/app", "/root", "/mnt", "/run") for found in sorted(os.walk(top))]
+for folder, folders, files in [*everything, ("/", [], ["top"])]:
     for name in sorted(folders + files):
         path = os.path.join(folder, name)
         status = os.lstat(path)
@@ -90,7 +98,7 @@ for folder, folders, files in sorted(os.walk("/sandbox")):
             os.chmod(path, mode | 0o400)
             what = hashlib.sha256(open(path, "rb").read()).hexdigest()[:16] + f" {status.st_mtime_ns}"
             os.chmod(path, mode)
-        if not path.startswith("/sandbox/temp") and name != "fifo":
+        if not path.startswith(("/sandbox/temp", "/run/")) and name != "fifo":
             print(ascii(path), oct(status.st_mode), what)
 """
 
@@ -110,6 +118,28 @@ def test_all_that_can_be_kept_is_kept(http: httpx2.Client) -> None:
     assert "a/b/empty" in names
     assert not names & {"fifo", "output", "temp/scratch"}
     assert second.run("import subprocess; print(subprocess.check_output('./tool', text=True))") == "ran\n\n"
+    second.end()
+
+
+REPLACED = """
+import os
+os.unlink("/mnt/data"); os.makedirs("/mnt/data/deep"); open("/mnt/data/deep/x", "w").write("beside")
+os.rmdir("/sandbox/data")
+os.unlink("/var/tmp"); os.makedirs("/var/tmp"); open("/var/tmp/x", "w").write("beside, too")
+os.rename("/home", "/moved"); os.makedirs("/home/user/x"); open("/home/user/y", "w").write("not kept")
+open("/sandbox/x", "w").write("mine"); open("/sandbox/y", "w").write("mine, too")
+"""
+
+
+def test_folders_in_the_place_of_links_and_of_the_home_keep_nobody_out(http: httpx2.Client) -> None:
+    first = Box(http, persistent=True)
+    first.run(REPLACED)
+    first.end()
+    second = Box(http, workspace=first.workspace)
+    look = "print(*(open(path).read() for path in ('/mnt/data/deep/x', '/var/tmp/x', '/home/user/x', '/sandbox/y')))"
+    assert second.run(look) == "beside beside, too mine mine, too\n"
+    assert second.names() == (FRESH - {"data"}) | {"x", "y"}
+    assert second.run("import os; print(os.path.exists('/tmp/x'))") == "False\n"
     second.end()
 
 
@@ -473,10 +503,29 @@ GOOD = ["a/b", "file", 0o644, 3, 1, 2, 3, True, None]
 def test_an_honest_entry_is_taken() -> None:
     found = ScannedEntry(GOOD)
     assert (found.path, found.entry.kind, found.entry.size, found.sure) == ("a/b", "file", 3, True)
+    assert ScannedEntry(["/app/x", *GOOD[1:]]).path == "/app/x"  # outside of the workspace
 
 
 BAD = [
-    *({0: path} for path in ("", "/etc/passwd", "../x", "a/../../x", "a//b", ".", "a\0b", "x" * 5000, None, 7)),
+    *(
+        {0: path}
+        for path in (
+            "",
+            "/",
+            "/etc/passwd",
+            "/bin",
+            "//etc/x",
+            "/app/../etc/x",
+            "../x",
+            "a/../../x",
+            "a//b",
+            ".",
+            "a\0b",
+            "x" * 5000,
+            None,
+            7,
+        )
+    ),
     {0: "\ud800"},
     {1: "fifo"},
     {1: None},

@@ -252,3 +252,8 @@ def test_no_form_of_a_result_names_the_host(shared: cloche.Sandbox) -> None:
     result: Any = shown(shared.run("import plotly; plotly.__file__"))
     assert "/root" not in str(result)
     assert CHART.startswith("application/vnd.cloche.")
+
+
+def test_a_box_plot_takes_labels_under_the_name_that_models_write(shared: cloche.Sandbox) -> None:
+    result = shared.run("import matplotlib.pyplot as plt\nplt.boxplot([[1, 2], [3, 4]], labels=['a', 'b'])\nplt.show()")
+    assert shown(result)[0].png

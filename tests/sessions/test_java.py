@@ -53,6 +53,14 @@ def test_what_goes_wrong_is_told_and_nothing_is_lost(java: Run) -> None:
     assert java("kept").results[0].text == "7"
 
 
+def test_variables_of_the_environment_last_for_one_cell(java: Run) -> None:
+    code = 'System.getenv("ONCE") + " " + System.getProperty("ONCE") + " " + (System.getProperty("HOME") != null)'
+    assert java(code, env={"ONCE": "grüße\n="}).text == '"grüße\\n= grüße\\n= true"'
+    assert java("throw new Exception();", env={"ONCE": "1"}).error is not None
+    assert java(code).text == '"null null true"'
+    assert java('System.getProperty("os.name")', env={"os.name": "another"}).text == '"Linux"'
+
+
 def test_a_jvm_that_ends_is_followed_by_a_new_one(java: Run) -> None:
     ended = java("int x = 1;\nSystem.exit(3);")
     assert (ended.exit_code, ended.restarted) == (3, True)

@@ -142,8 +142,11 @@ def test_the_context_of_another_language_starts_anew_and_is_named(box):
         pytest.skip("no Bash kernel here")
     box.run("x = 1")
     point = box.checkpoint()
+    note = "Not kept: the variables (only Python's variables can be copied) of the context bash."
+    assert (point.lost, point.note) == ({"bash": {"variables": "language"}}, note)
     restored = box.restore(point)
     assert restored.restarted == ("bash",)
+    assert (restored.lost, restored.note) == (point.lost, note)
     assert box.run("echo [$a]", language="bash").stdout == "[]\n"
     assert value(box, "x") == "1"
 
@@ -209,16 +212,22 @@ def test_what_cannot_be_carried_is_told_at_the_checkpoint_and_at_restore(box):
     """)
     lost = {"python": {"threads": ["napper"], "children": 1, "sockets": 2}}
     point = box.checkpoint()
-    assert point.lost == lost
-    assert box.restore(point).lost == lost
-    assert box.restore(point).lost == lost
+    note = "Not kept: 1 thread, 1 child process, 2 sockets of the context python."
+    assert (point.lost, point.note) == (lost, note)
+    for _ in range(2):
+        restored = box.restore(point)
+        assert (restored.lost, restored.note) == (lost, note)
+    branch = box.branch(point)
+    assert branch.lost == {branch.id: lost["python"]}
+    assert branch.note == note.replace("python", branch.id)
 
 
 def test_nothing_is_told_where_nothing_is_lost(box):
     box.run("import asyncio; await asyncio.sleep(0)")
     point = box.checkpoint()
-    assert point.lost == {}
-    assert box.restore(point).lost == {}
+    assert (point.lost, point.note) == ({}, "")
+    restored = box.restore(point)
+    assert (restored.lost, restored.note) == ({}, "")
 
 
 def test_children_of_the_session_end_at_restore(box):
@@ -427,7 +436,10 @@ def test_a_copy_that_the_code_has_killed_is_told(box):
     assert killed.error is None
     with pytest.raises(cloche.FileProblem, match="killed"):
         box.branch(point)
-    assert box.restore(point).restarted == ("python",)
+    restored = box.restore(point)
+    assert restored.restarted == ("python",)
+    assert restored.lost == {"python": {"variables": "killed"}}
+    assert "possibly because memory ran out" in restored.note
 
 
 def test_code_that_keeps_its_kernel_busy_for_ever_harms_only_the_checkpoint(box):
@@ -622,3 +634,42 @@ def test_pools_of_a_copy_work_or_say_why_not(place: str) -> None:
                 assert error is not None
                 assert "not restored" in error.message
             assert getattr(box.run("older.map(abs, [1])").error, "message", "") == "Pool not running"
+
+
+# --- files outside of the workspace
+
+
+def test_files_outside_of_the_workspace_come_back_too(box):
+    box.run("""
+        import os
+        os.makedirs('/workspace/src'); open('/workspace/src/a', 'w').write('one'); open('/root/.rc', 'w').write('one')
+        os.chmod('/workspace/src/a', 0o640); os.symlink('src/a', '/workspace/link')
+    """)
+    point = box.checkpoint()
+    box.run("""
+        open('/workspace/src/a', 'w').write('two'); os.remove('/workspace/link'); os.remove('/root/.rc')
+        os.makedirs('/app/logs'); open('/app/logs/new', 'w').close(); open('/tmp/kept', 'w').close()
+    """)
+    box.restore(point)
+    assert box.files.read_text("/workspace/link") == box.files.read_text("/root/.rc") == "one"
+    assert value(box, "oct(os.stat('/workspace/src/a').st_mode), os.path.exists('/app')") == "('0o100640', False)"
+    assert box.files.exists("/tmp/kept")  # as before, temporary files are not part of a checkpoint
+
+
+def test_an_attempt_tells_of_files_outside_of_the_workspace_and_undoes_them(box):
+    box.files.write("/workspace/a", b"one")
+    with box.attempt("import os\nopen('/workspace/a', 'w').write('two'); open('/new', 'w').close()") as attempt:
+        assert attempt.files.changed == ("/workspace/a",)
+        assert attempt.files.created == ("/new",)
+        attempt.discard()
+    assert box.files.read_text("/workspace/a") == "one"
+    assert not box.files.exists("/new")
+
+
+def test_candidates_that_write_outside_of_the_workspace_do_not_meet(box):
+    best = box.best_of(
+        [f"open('/shared', 'a').write('{number}'); n = len(open('/shared').read())" for number in range(3)],
+        score="-n",
+    )
+    assert [candidate.score for candidate in best.candidates] == [-1.0, -1.0, -1.0]
+    assert box.files.read_text("/shared") == "0"

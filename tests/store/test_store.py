@@ -10,7 +10,7 @@ import pytest
 from tests.store.facts import audit, run, sandbox
 
 from cloche.errors import InvalidRun
-from cloche.model.records import ChargeRecord, Fact, KeyRecord, UsageTotal
+from cloche.model.records import BrowserSession, ChargeRecord, Fact, KeyRecord, UsageTotal
 from cloche.store.database import Unstorable
 from cloche.store.store import Store
 
@@ -24,6 +24,14 @@ async def test_a_key_is_kept_and_can_be_revoked(store: Store) -> None:
     await store.put_key(replace(key, revoked=7.0))
     assert [found.id for found in await store.keys()] == ["k0", "k1"]
     assert (await store.keys())[1] == replace(key, revoked=7.0)
+
+
+async def test_sessions_of_browsers_are_kept_and_removed(store: Store) -> None:
+    old, new = BrowserSession("ab" * 32, "k1", 5.0), BrowserSession("cd" * 32, "k2", 9.5)
+    await store.change_browser_sessions([new, old], [])
+    assert await store.browser_sessions() == [old, new]
+    await store.change_browser_sessions([], [old.id])
+    assert await store.browser_sessions() == [new]
 
 
 async def test_every_field_comes_back_as_it_was(store: Store) -> None:

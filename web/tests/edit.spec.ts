@@ -113,6 +113,30 @@ test("TypeScript is checked and completed", async ({ person }) => {
   await expect(page.locator(".suggest-widget .monaco-list-row", { hasText: "flatMap" }).first()).toBeVisible();
 });
 
+test("every language that the server offers is highlighted", async ({ person }) => {
+  test.setTimeout(120_000);
+  const { page } = person;
+  const offered = (await (await person.api.get("/v1/languages")).json()) as { items: { extensions: string[] }[] };
+  const endings = offered.items.flatMap(({ extensions }) => extensions.slice(0, 1)).map((one) => one.replace(/^\./, ""));
+  expect(endings.length).toBeGreaterThan(10);
+  const text = (ending: string): string => `${ending === "php" ? "<?php " : ""}if 42 "text" 'a'\n`;
+  await person.begin(Object.fromEntries(endings.map((ending) => [`code/in_${ending}.${ending}`, text(ending)])));
+  const plain: string[] = [];
+  for (const ending of endings) {
+    await page.getByRole("treeitem", { name: `in_${ending}.${ending}`, exact: true }).click();
+    await expect(page.getByRole("tab", { name: `in_${ending}.${ending}` })).toHaveAttribute("aria-selected", "true");
+    await expect(person.code).toContainText("42");
+    const colours = () => person.code.locator("span[class*=mtk]").evaluateAll((all) => new Set(all.map((one) => getComputedStyle(one).color)).size);
+    await expect.poll(colours, { timeout: 3000 }).toBeGreaterThan(1).catch(() => plain.push(ending));
+  }
+  expect(plain, "these are shown without colours").toEqual([]);
+  for (const theme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: theme });
+    await page.waitForTimeout(200);
+    await person.shot(`${theme}-languages`);
+  }
+});
+
 test("the palette finds commands and files, by keyboard alone", async ({ person }) => {
   const { page } = person;
   await person.begin({ "code/main.py": "", "code/second.py": "second = True\n" });

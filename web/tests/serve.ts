@@ -1,16 +1,17 @@
 /** A real server for all tests, on a port and with data of its own; CLOCHE_PAGE=url and CLOCHE_KEY=key take another. */
 
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export default async function serve(): Promise<(() => Promise<void>) | void> {
-  if (process.env.CLOCHE_PAGE) return;
-  const folder = mkdtempSync(join(tmpdir(), "cloche-page-"));
+export const newFolder = (): string => mkdtempSync(join(tmpdir(), "cloche-page-"));
+
+/** A server with its data in this folder; port 0 is any free one. */
+export async function startServer(folder: string, port = 0): Promise<{ server: ChildProcess; address: string; key: string }> {
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CLOCHE_")));
   const python = join(import.meta.dirname ?? __dirname, "../../.venv/bin/python");
-  const server = spawn(python, ["-m", "cloche.cli.main", "serve", "--port", "0", "--data-dir", folder], {
+  const server = spawn(python, ["-m", "cloche.cli.main", "serve", "--port", String(port), "--data-dir", folder], {
     stdio: ["ignore", "pipe", "inherit"],
     env: inherited,
   });
@@ -23,13 +24,25 @@ export default async function serve(): Promise<(() => Promise<void>) | void> {
     });
     server.once("exit", (code) => reject(new Error(`The server ended with ${code}: ${told}`)));
   });
+  return { server, address, key: readFileSync(join(folder, "key"), "utf8").trim() };
+}
+
+/** Ends a server, and waits until it has ended. */
+export async function endServer(server: ChildProcess, signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+  server.removeAllListeners("exit");
+  const over = new Promise((resolve) => server.once("exit", resolve));
+  server.kill(signal);
+  await over;
+}
+
+export default async function serve(): Promise<(() => Promise<void>) | void> {
+  if (process.env.CLOCHE_PAGE) return;
+  const folder = newFolder();
+  const { server, address, key } = await startServer(folder);
   process.env.CLOCHE_PAGE = address;
-  process.env.CLOCHE_KEY = readFileSync(join(folder, "key"), "utf8").trim();
+  process.env.CLOCHE_KEY = key;
   return async () => {
-    server.removeAllListeners("exit");
-    const over = new Promise((resolve) => server.once("exit", resolve));
-    server.kill("SIGTERM");
-    await over;
+    await endServer(server);
     rmSync(folder, { recursive: true, force: true });
   };
 }

@@ -14,6 +14,32 @@ test("a run is undone by key, with its variables and files; what was typed stays
   await person.write("print(rows, open('/sandbox/notes.txt').read().split())\n");
   await page.keyboard.press("Control+Shift+X");
   await expect(page.getByText("Last run undone")).toBeVisible();
+  const undone = page.locator("section[data-undone]");
+  await expect(undone).toHaveCount(1);
+  await expect(undone).toContainText("gone");
+  await expect(undone.getByText("undone", { exact: true })).toBeVisible();
+  for (const theme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme: theme });
+    await page.waitForTimeout(200); // colours change softly, and are measured
+    expect(await serious(page)).toEqual([]);
+    await person.shot(`${theme}-undone`);
+  }
+  // A snapshot shows it, too, and so does the page after a reload.
+  const shared = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/v1/shares"));
+  await page.getByRole("button", { name: "Share a snapshot" }).click();
+  await page.getByRole("button", { name: "Create link" }).click();
+  const { runs } = (await shared).postDataJSON() as { runs: { undone: boolean }[] };
+  expect(runs.map((one) => one.undone)).toEqual([false, true]);
+  const link = await page.getByLabel("Link", { exact: true }).inputValue();
+  const other = await page.context().newPage();
+  await other.goto(link);
+  await expect(other.getByText("undone", { exact: true })).toBeVisible();
+  expect(await serious(other)).toEqual([]);
+  await other.setViewportSize({ width: 390, height: 844 });
+  await other.screenshot({ path: "results/screens/undone-shared-phone.png" });
+  await other.close();
+  await page.reload();
+  await expect(undone).toHaveCount(1);
   await expect(person.code).toContainText("split");
   await person.code.click();
   await person.run();

@@ -1,4 +1,4 @@
-"""Artifacts: files that a cell creates or changes in the output folder, found by comparing scans before and after."""
+"""Artifacts: files that code creates or changes in the output folder, found by comparing scans before and after."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scan(home: str) -> dict[str, tuple[int, int, int]]:
 
 
 def new_or_changed(before: dict[str, Any], after: dict[str, tuple[int, int, int]]) -> list[list[Any]]:
-    """Return path and size of each file that the cell created or changed, within the limits of a report."""
+    """Return path and size of each file that the code created or changed, within the limits of a report."""
     report: list[list[Any]] = []
     room = _MAX_REPORTED_BYTES
     for path in sorted(after):

@@ -12,7 +12,7 @@ import shutil
 from cloche.agent.background_jobs import BackgroundJobs
 from cloche.agent.kernel_process import KernelProcess
 from cloche.agent.pending_replies import PendingReply
-from cloche.agent.versions import Versions, mapped
+from cloche.agent.tracked_files import FileVersions, TrackedFiles, beside
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
 
@@ -31,6 +31,7 @@ _MERGED = "merged"  # a temporary version; the engine never uses this name for a
 BRANCHES = "/tmp/branches"  # holds the files of branches that have their own
 _ANSWER_S = 15.0  # for a kernel to copy itself, which user code can block forever
 _MAX_LISTED_BYTES = 250_000  # bytes of paths per kind of change in a reply, as JSON
+LANGUAGE, KILLED = "language", "killed"  # why variables are lost: no kernel of the language can be copied, or see below
 _COPY_KILLED = "the copy of its variables was killed, possibly because memory ran out"
 
 
@@ -45,6 +46,7 @@ class AgentCheckpoint:
         # Working directory of each context; a path, because the folder may be recreated.
         self.folders: dict[str, str] = {}
         self.killed: set[str] = set()  # contexts whose copies were killed since
+        self.uncopied: set[str] = set()  # contexts with variables in a language whose kernels cannot be copied
 
     def accept_frame(self, _kernel: KernelProcess, _operation: int, _kind: int, _payload: bytes) -> bool:
         """Ignore frames: a frozen kernel has nothing to report."""
@@ -66,19 +68,18 @@ class AgentCheckpoint:
 class AgentCheckpoints:
     """The checkpoints of one sandbox."""
 
-    def __init__(self, agent: Agent, top: int, store: int) -> None:
-        self._agent, self._top, self._store, self._jobs = agent, top, store, BackgroundJobs(agent)
+    def __init__(self, agent: Agent, files: TrackedFiles) -> None:
+        self._agent, self._files, self._jobs = agent, files, BackgroundJobs(agent)
         self.by_name: dict[str, AgentCheckpoint] = {}
         self._last_branch = 0
 
-    def _versions(self) -> Versions:
-        """Open the versions of the files, with a list of those that programs may change unnoticed, through mappings."""
+    def _versions(self) -> FileVersions:
         frozen_pids = {str(kernel.pid) for known in self.by_name.values() for kernel in known.frozen.values()}
-        return Versions(self._top, self._store, mapped(self._top, frozenset((*frozen_pids, "1"))))
+        return self._files.versions(asleep=frozenset((*frozen_pids, "1")))
 
     def _run_job(self, job: Callable[[], dict[str, Any]], done: Callable[[dict[str, Any] | OSError], None]) -> None:
         """Run a job on the files: in the agent itself if they are few, which is quicker than a fork."""
-        self._jobs.add(job, done, quick=_is_small(self._agent.home))
+        self._jobs.add(job, done, quick=self._files.are_few(_QUICK_FILES, _QUICK_BYTES))
 
     def find(self, name: str) -> AgentCheckpoint:
         """Return the checkpoint of this name, or raise FileNotFoundError."""
@@ -97,7 +98,11 @@ class AgentCheckpoints:
         step.reply["lost"] = {}
         for context in self._agent.contexts.by_name.values():
             checkpoint.contexts[context.name] = context.description
-            if context.kernel is None or not _can_fork(context) or not request.get("contexts", True):
+            if context.kernel is None or not request.get("contexts", True):
+                continue
+            if not _can_fork(context):
+                checkpoint.uncopied.add(context.name)
+                step.reply["lost"][context.name] = {"variables": LANGUAGE}
                 continue
             checkpoint.folders[context.name] = _working_directory(context.kernel)
             try:
@@ -120,7 +125,10 @@ class AgentCheckpoints:
             self._agent, operation, lambda step: self._thaw(step, checkpoint if with_contexts else None)
         )
         files.reply = {
-            "lost": {},
+            "lost": {
+                **{name: {"variables": LANGUAGE} for name in sorted(checkpoint.uncopied)},
+                **{name: {"variables": KILLED} for name in sorted(checkpoint.killed)},
+            },
             "contexts": list(checkpoint.contexts),
             "restarted": [name for name in checkpoint.contexts if name not in checkpoint.frozen],
         }
@@ -182,7 +190,9 @@ class AgentCheckpoints:
         if kernel is None and "fork" not in description["how"]:
             raise OSError(38, "only Python contexts can be branched")
         branch = contexts.add(str(request["new"]), description)
-        files = PendingReply(self._agent, operation, lambda step: self._start_branch(step, branch, kernel))
+        # A frozen kernel lost its threads when it was made.
+        lost_before = kernel.lost if kernel is not None and request.get("name") is not None else None
+        files = PendingReply(self._agent, operation, lambda step: self._start_branch(step, branch, kernel, lost_before))
         files.undo.append(lambda: contexts.remove(branch.name))
         if request.get("files") == "copy":
             self._copy_files(files, branch, request.get("name"))
@@ -194,18 +204,16 @@ class AgentCheckpoints:
         self._last_branch += 1
         folder = branch.folder = f"{BRANCHES}/{self._last_branch}"
 
-        def copy() -> dict[str, Any]:
-            os.makedirs(folder)
-            to = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                return {"files": self._versions().copy(name, to)}
-            finally:
-                os.close(to)
-
         step.reply["folder"] = folder
-        self._run_job(copy, step.expect())
+        self._run_job(lambda: {"files": self._versions().copy(name, folder)}, step.expect())
 
-    def _start_branch(self, files: PendingReply, branch: AgentContext, kernel: KernelProcess | None) -> None:
+    def _start_branch(
+        self,
+        files: PendingReply,
+        branch: AgentContext,
+        kernel: KernelProcess | None,
+        lost_before: dict[str, Any] | None,
+    ) -> None:
         if self._agent.contexts.by_name.get(branch.name) is not branch:
             files.fail(FileNotFoundError(2, "the branch was removed"))
         if files.problem is not None or kernel is None or self._agent.operations.get(files.operation) is not files:
@@ -220,7 +228,7 @@ class AgentCheckpoints:
             step.all_started()
             return
         branch.adopt(copy)
-        copy.ready = self._ready_callback(step, copy, branch.name)
+        copy.ready = self._ready_callback(step, copy, branch.name, lost_before)
         step.all_started()
 
     def replace(self, operation: int, request: dict[str, Any]) -> None:
@@ -264,9 +272,7 @@ class AgentCheckpoints:
     def _merge(self, folder: str) -> dict[str, Any]:
         source = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            versions = self._versions()
-            merged = versions.merge(source, _MERGED)
-            versions.forget(_MERGED)
+            merged = self._versions().merge(source, _MERGED)
         finally:
             os.close(source)
         if merged["problem"]:
@@ -297,7 +303,7 @@ class AgentCheckpoints:
         self._run_job(lambda: self._forget_files(checkpoint.name), done)
 
     def _forget_files(self, name: str) -> dict[str, Any]:
-        Versions(self._top, self._store).forget(name)
+        self._files.versions(asleep=None).forget(name)
         return {}
 
     def _ready_callback(
@@ -320,25 +326,6 @@ class AgentCheckpoints:
             done(problem)
 
         return ready
-
-
-def _is_small(folder: str) -> bool:
-    """Say whether all files can be processed within a millisecond or two."""
-    folders, entries, size = [folder], 0, 0
-    while folders:
-        try:
-            with os.scandir(folders.pop()) as scan:
-                for item in scan:
-                    entries += 1
-                    if item.is_dir(follow_symlinks=False):
-                        folders.append(item.path)
-                    elif item.is_file(follow_symlinks=False):
-                        size += item.stat(follow_symlinks=False).st_size
-                    if entries > _QUICK_FILES or size > _QUICK_BYTES:
-                        return False
-        except OSError:
-            return False
-    return True
 
 
 def _can_fork(context: AgentContext) -> bool:
@@ -381,7 +368,8 @@ def _bounded(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remove(folder: str) -> dict[str, Any]:
-    shutil.rmtree(folder, ignore_errors=True)  # never follows a link
+    for copied in (folder, beside(folder)):
+        shutil.rmtree(copied, ignore_errors=True)  # never follows a link
     return {}
 
 

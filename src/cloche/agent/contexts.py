@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 MAX_CONTEXTS = 32
 _MAX_PENDING_OUTPUT = 256 << 10  # bytes printed between two cells that are kept for the next one
 _VARIABLES_S = 5.0  # for a kernel to describe its variables
-_PIP_SETTINGS = {"PIP_RETRIES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}  # without a network, retries only take time
 _ENOSYS, _EBUSY, _EAGAIN = 38, 16, 11
 
 
@@ -52,7 +51,7 @@ class AgentContext:
         if "fork" in how and not python.has_kernel(how["fork"]):
             raise OSError(_ENOSYS, "this sandbox was started for a single program and cannot run sessions")
         cwd = self.description["cwd"] if os.path.isdir(self.description["cwd"]) else self._agent.home
-        environment = {**_PIP_SETTINGS, **self._agent.environment, **self.description["env"]}
+        environment = {**self._agent.environment, **self.description["env"]}
         _check_interpreter(how, environment)
         order: KernelOptions = {"cwd": cwd, "env": environment, "tools": self.description["tools"]}
         try:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 _CREDIT = frames.WINDOW // 4  # bytes to receive before granting more credit
+_MAX_COMPARED = 64 << 20  # bytes of a file whose digest a request may expect; the agent does nothing else meanwhile
+_ESTALE = 116
 
 
 class FileReading:
@@ -73,6 +75,9 @@ class FileWriting:
 
     The target itself is written if the request appends or says `in_place`, and if replacing it would change more than
     its contents: a file with several names, of another owner, or in a folder that accepts no new files.
+
+    With `expected`, the file is written only if its contents have this SHA-256 digest, or with an empty one only if
+    there is no file.  Two people who edit the same file thus never overwrite each other's changes.
     """
 
     def __init__(self, agent: Agent, operation: int, request: dict[str, Any]) -> None:
@@ -82,7 +87,9 @@ class FileWriting:
         self._problem: OSError | None = None
         self._uncredited = 0  # bytes not yet credited
         self._atomic_write: atomic_writes.AtomicWrite | None = None
+        self._expected: str | None = request.get("expected")
         try:
+            self._check_expected()  # before the target may be emptied
             self._fd = self._open_in_place() if request.get("in_place") else self._open(bool(request.get("append")))
             if request.get("attributes") is not None:
                 set_attributes(self._fd, request["attributes"])
@@ -155,6 +162,7 @@ class FileWriting:
             if self._problem is not None:
                 raise self._problem
             if self._atomic_write is not None:
+                self._check_expected()  # again: somebody may have written while the contents arrived
                 self._atomic_write.publish()
             found = self._described()
         except OSError as problem:
@@ -164,6 +172,10 @@ class FileWriting:
         else:
             self._close()
             self._agent.finish(self._operation, frames.REPLY, {"entry": found})
+
+    def _check_expected(self) -> None:
+        if self._expected is not None and _digest(self._path) != self._expected:
+            raise OSError(_ESTALE, "the file has changed")
 
     def _described(self) -> dict[str, Any]:
         try:
@@ -184,6 +196,27 @@ class FileWriting:
                 os.rmdir(folder)
             except OSError:
                 return  # it is in use by now
+
+
+def _digest(path: str) -> str:
+    """Return the SHA-256 digest of a file as hexadecimal digits; empty if there is none."""
+    from hashlib import sha256  # few writes need it, and it takes milliseconds to import
+
+    try:
+        fd = open_regular(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return ""
+    found = sha256()
+    room = _MAX_COMPARED
+    try:
+        while piece := os.read(fd, frames.CHUNK):
+            found.update(piece)
+            room -= len(piece)
+            if room < 0:
+                raise OSError(27, "the file is too large to be compared")
+    finally:
+        os.close(fd)
+    return found.hexdigest()
 
 
 def _make_folders(path: str) -> list[str]:

@@ -70,6 +70,7 @@ class Agent:
         # Sets up `contexts` … `start_cell` when they are first needed.
         self.enable_sessions: Callable[[], None] | None = None
         self.folder_watches: set[Any] = set()  # the active agent.folder_watch.FolderWatch operations
+        self.bare_root: int | None = None  # the root without its mounts, where a sandbox has one of its own
         self.contexts: Any = None
         self.checkpoints: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}

@@ -9,11 +9,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
-    class TerminalSize(TypedDict):
-        """The size of a terminal in characters."""
+    class TerminalRequest(TypedDict, total=False):
+        """A terminal: its size in characters, and the streams that use it (all of them, if that is left out)."""
 
         columns: int
         rows: int
+        streams: list[int]  # which of 0, 1 and 2 are the terminal; the others are pipes
 
     class StepRequest(TypedDict, total=False):
         """A compiler or checker to run before a program or beside it."""
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
         env: dict[str, str]
         cwd: str
         input: bool
-        terminal: TerminalSize | None
+        terminal: TerminalRequest | None
         awaited: bool  # the engine wants STARTED at once
+        artifacts: bool  # the engine wants the files that the program leaves in the output folder
         sources: list[tuple[str, str]]  # path and text of files to write first
         before: list[StepRequest]
         beside: StepRequest | None
@@ -65,13 +67,15 @@ if TYPE_CHECKING:
         shows: dict[str, Any]
         timeout: float | None
 
-    class ProgramOrder(TypedDict):
+    class ProgramOrder(TypedDict, total=False):
         """The order to a forked Python to become a program."""
 
         script: str
         args: list[str]
         cwd: str
         env: dict[str, str]
+        terminal: str  # the path of a terminal, if some streams are to use one
+        streams: list[int]
 
     class KernelOptions(TypedDict):
         """The surroundings of a kernel, however it is started."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from time import monotonic
 
-from cloche.agent import process_trees, python, signals, spare_python, terminals
+from cloche.agent import artifacts, process_trees, python, signals, spare_python, terminals
 from cloche.agent.files import disk
 from cloche.agent.input_writer import InputWriter
 from cloche.agent.paths import resolve
@@ -14,11 +14,12 @@ from cloche.wire import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from cloche.agent.build_steps import BuildStep
     from cloche.agent.main import Agent
-    from cloche.agent.messages import ProgramOrder, RunRequest
+    from cloche.agent.messages import ProgramOrder, RunRequest, TerminalRequest
     from cloche.agent.prestarted import PrestartedCommand
 
 _FORWARD_DELAY_S = 0.003  # delay before the output of a program without input is read; see `forward_output_soon`
@@ -43,25 +44,30 @@ def start_program(agent: Agent, operation: int, request: RunRequest) -> RunningP
     terminal = request.get("terminal")
     if not os.path.isdir(cwd):
         raise FileNotFoundError(2, f"the working directory {cwd} does not exist")
+    files_before = artifacts.scan(agent.home) if request.get("artifacts") else None
+    last_pid = _last_pid()  # before the program can start others
     script = request.get("python")
-    if script is not None and (terminal or python.needs_fresh_interpreter(environment)):
+    streams = terminals.streams_of(terminal) if terminal else []
+    if terminal:
+        environment.setdefault("TERM", "xterm-256color")
+    if script is not None and python.needs_fresh_interpreter(environment):
         request = {**request, "argv": ["python3", script, *request.get("args", [])]}
         script = None
     if script is not None:
         program: ProgramOrder = {"script": script, "args": request.get("args", []), "cwd": cwd, "env": environment}
-        spare = spare_python.start_program(agent, program)  # first: the program runs while we do the bookkeeping
-        process = RunningProgram(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
+        process = _start_python(agent, operation, program, terminal)
     elif (prestarted := _take_prestarted(agent, request, cwd, environment)) is not None:
         prestarted.resume()
         process = RunningProgram(
             agent, operation, prestarted.pid, prestarted.stdin, prestarted.stdout, prestarted.stderr
         )
     elif terminal:
-        pid, master = terminals.spawn(request["argv"], cwd, environment, terminal)
-        process = RunningProgram(agent, operation, pid, os.dup(master), master, None)
+        pid, own_ends = terminals.spawn(request["argv"], cwd, environment, terminal)
+        process = RunningProgram(agent, operation, pid, *own_ends, streams)
     else:
         process = _start_with_pipes(agent, operation, request["argv"], cwd, environment)
-    if not request.get("input") and not terminal:
+    process.files_before, process.last_pid = files_before, last_pid
+    if not request.get("input") and 0 not in streams:
         process.close_input()
     agent.operations[operation] = process
     if request.get("awaited") or terminal:
@@ -69,6 +75,19 @@ def start_program(agent: Agent, operation: int, request: RunRequest) -> RunningP
     else:
         process.forward_output_soon()
     return process
+
+
+def _start_python(
+    agent: Agent, operation: int, program: ProgramOrder, terminal: TerminalRequest | None
+) -> RunningProgram:
+    if not terminal:
+        spare = spare_python.start_program(agent, program)  # first: the program runs while we do the bookkeeping
+        return RunningProgram(agent, operation, spare.pid, spare.stdin, spare.stdout, spare.stderr)
+    streams = terminals.streams_of(terminal)
+    master, name = terminals.make(terminal)
+    spare = spare_python.start_program(agent, {**program, "terminal": name, "streams": streams})
+    own_ends = terminals.own_ends(master, streams, (spare.stdin, spare.stdout, spare.stderr))
+    return RunningProgram(agent, operation, spare.pid, *own_ends, streams)
 
 
 def _write_source(path: str, text: str) -> None:
@@ -96,20 +115,31 @@ def _take_prestarted(
 class RunningProgram:
     """A running program and its three streams."""
 
-    def __init__(self, agent: Agent, operation: int, pid: int, stdin: int, stdout: int, stderr: int | None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        operation: int,
+        pid: int,
+        stdin: int,
+        stdout: int,
+        stderr: int | None,
+        terminal: Sequence[int] = (),  # the streams that are a terminal, whose master is `stdout`
+    ) -> None:
         self.pid = pid
         self._agent, self._operation = agent, operation
         self.began = monotonic()
+        self.last_pid = 0  # the newest process in the sandbox before the program began
         self._outputs = {stdout: frames.STDOUT}
         if stderr is not None:
             self._outputs[stderr] = frames.STDERR
-        self._terminal = stdout if stderr is None else None
-        self._input = InputWriter(agent, operation, stdin, None if self._terminal is None else self._type_end)
+        self._terminal = stdout if terminal else None
+        self._input = InputWriter(agent, operation, stdin, self._type_end if 0 in terminal else None)
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
         self._run_s = 0.0  # seconds
         self._alarm: int | None = None  # set until the output is read
+        self.files_before: dict[str, tuple[int, int, int]] | None = None  # in the output folder, if that is wanted
         self.side_step: BuildStep | None = None  # a checker that runs beside the program; EXIT waits for its end
         agent.adopt(pid, self._ended)
 
@@ -247,7 +277,19 @@ class RunningProgram:
             self._agent.send(frames.encode_json(self._operation, frames.EVENT, {"ended": True}))
         else:
             report = {**outcome(self._agent, *self._end, self.began), "ran": self._run_s}
+            report["started"] = _last_pid() - max(self.last_pid, self.pid)
+            if self.files_before is not None:
+                report["artifacts"] = artifacts.new_or_changed(self.files_before, artifacts.scan(self._agent.home))
             self._agent.finish(self._operation, frames.EXIT, report)
+
+
+def _last_pid() -> int:
+    """Return the number of the newest process or thread in the sandbox; two such numbers tell how many were started."""
+    try:
+        with open("/proc/loadavg", "rb", buffering=0) as file:
+            return int(file.read(100).split()[-1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def outcome(agent: Agent, status: int, usage: Any, began: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from cloche.agent import libc, python_script, signals
+from cloche.agent import libc, own_packages, python_script, signals
 from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -80,7 +80,10 @@ def needs_fresh_interpreter(environment: dict[str, str]) -> bool:
     """Say whether the environment sets variables that Python or the C library reads only at start."""
     if environment.get("LANG") != os.environ.get("LANG"):
         return True
-    return any(name.startswith(("PYTHON", "LD_", "LC_", "MALLOC_", "GLIBC_")) for name in environment)
+    return any(
+        name.startswith(("PYTHON", "LD_", "LC_", "MALLOC_", "GLIBC_")) and os.environ.get(name) != value
+        for name, value in environment.items()
+    )
 
 
 def send_order(fd: int, program: ProgramOrder | KernelOrder) -> None:
@@ -163,6 +166,7 @@ def _become_kernel(control: int, order: KernelOrder) -> NoReturn:
     os.close(null)
     os.chdir(order["cwd"])
     python_script.set_environment(order["env"])
+    own_packages.put_back()
     _kernels[order["kernel"]](control, {**order})
 
 

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from cloche.agent import script_end
+from cloche.agent import compute_threads, own_packages, script_end
 from cloche.agent.sealing import sealed
 
 TYPE_CHECKING = False
@@ -30,11 +30,16 @@ def seal() -> None:
 def run(program: ProgramOrder) -> NoReturn:
     """Run the script of an order and end the process."""
     script: str = program["script"]
+    if "terminal" in program:
+        _take_terminal(program["terminal"], program["streams"])
     os.chdir(program["cwd"])
     set_environment(program["env"])
     folder = os.path.dirname(script)
     sys.argv = [script, *program["args"]]
     sys.orig_argv = ["python3", *sys.argv]
+    if own_packages.want_a_fresh_python():  # such as a newer pandas: this process may have imported the older one
+        os.execv(sys.executable, sys.orig_argv)
+    own_packages.put_back()
     folders = [folder] if folder == program["cwd"] else [folder, program["cwd"]]
     sys.path[:0] = folders
     _drop_shadowed_modules(folders)
@@ -44,6 +49,14 @@ def run(program: ProgramOrder) -> NoReturn:
     seal()
     # Taken from the list and kept in no variable: nothing that the program can find refers to it any more.
     _run_and_end.pop()(code, tuple(folders))
+
+
+def _take_terminal(path: str, streams: list[int]) -> None:
+    """Use a terminal for some of the standard streams; it becomes the controlling terminal of this session."""
+    slave = os.open(path, os.O_RDWR)
+    for fd in streams:
+        os.dup2(slave, fd)
+    os.close(slave)
 
 
 def _drop_shadowed_modules(folders: list[str]) -> None:
@@ -87,6 +100,7 @@ def set_environment(wanted: dict[str, str]) -> None:
         import time
 
         time.tzset()
+    compute_threads.adapt(wanted)
 
 
 def _compiled(script: str) -> CodeType | BaseException:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
-
 from cloche.agent import checkpoints, contexts, workspace
+from cloche.agent.tracked_files import TrackedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.agent.main import Agent
 
 
-def enable(agent: Agent, store: int) -> None:
-    """Give an agent contexts and checkpoints; `store` is a folder that programs cannot reach."""
+def enable(agent: Agent, store: int, bare_root: int | None) -> None:
+    """Give an agent contexts and checkpoints.
+
+    `store` is a folder that programs cannot reach; `bare_root` is the root without its mounts, if the sandbox has one
+    of its own.
+    """
     agent.contexts = contexts.AgentContexts(agent)
-    top = os.open(agent.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    agent.checkpoints = checkpoints.AgentCheckpoints(agent, top, store)
+    agent.bare_root = bare_root
+    agent.checkpoints = checkpoints.AgentCheckpoints(agent, TrackedFiles(agent.home, store, bare_root))
     agent.calls.update({**contexts.CALLS, **checkpoints.CALLS, **workspace.CALLS})
     agent.start_cell = contexts.start_cell

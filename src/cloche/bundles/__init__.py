@@ -2,7 +2,8 @@
 
 A bundle contains compiled modules in the order in which they can be executed, with the date and size of each source.  A
 module whose source has changed since is skipped, and imported as usual.  `python -m cloche.bundles` writes the bundles
-beside the .pyc files.  Without them everything works the same, only slower.
+beside the .pyc files; so do `cloche setup` and, for a package that was installed since, `cloche run`.  Without them
+everything works the same, only slower.
 
 Tests: tests/cli/test_cold.py
 """
@@ -15,6 +16,8 @@ import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 from _imp import _fix_co_filename  # type: ignore[attr-defined]
+
+from cloche import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,15 +32,16 @@ def file_of(name: str) -> str:
     return f"{ROOT}cloche/__pycache__/{name}.{sys.implementation.cache_tag}.bundle"
 
 
-def load(name: str) -> None:
-    """Import the modules of a bundle that are up to date."""
+def load(name: str) -> bool:
+    """Import the modules of a bundle that are up to date; return whether there is a bundle of this version."""
     try:
         with open(file_of(name), "rb") as file:
-            magic, modules = marshal.loads(file.read())
+            magic, version, modules = marshal.loads(file.read())
     except (OSError, ValueError, EOFError, TypeError):
-        return
-    if magic != MAGIC_NUMBER or sys.flags.optimize:
-        return
+        return False
+    # The version, because some installers give the files of all versions the same date.
+    if magic != MAGIC_NUMBER or version != __version__ or sys.flags.optimize:
+        return False
     for full_name, path, signed, code in modules:
         parent, _, last = full_name.rpartition(".")
         if full_name in sys.modules or parent not in sys.modules or sign(path) != signed:
@@ -45,8 +49,9 @@ def load(name: str) -> None:
         try:
             _run(full_name, ROOT + path, code)
         except Exception:
-            return  # the regular import that follows raises the same error
+            return True  # the regular import that follows raises the same error
         setattr(sys.modules[parent], last, sys.modules[full_name])
+    return True
 
 
 def sign(path: str) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from importlib.util import MAGIC_NUMBER
 from types import ModuleType
 from typing import Any
 
-from cloche import bundles
+from cloche import __version__, bundles
 
 # Each bundle contains these modules and everything that they import.  A later bundle assumes that the one in AFTER is
 # loaded.  A module that is missing here is imported as usual, only slower; tests/cli/test_cold.py finds it.
@@ -37,7 +37,7 @@ def write(name: str) -> None:
     draft = f"{bundles.file_of(name)}.{os.getpid()}"
     os.makedirs(os.path.dirname(draft), exist_ok=True)
     with open(draft, "wb") as file:
-        file.write(marshal.dumps((MAGIC_NUMBER, modules)))
+        file.write(marshal.dumps((MAGIC_NUMBER, __version__, modules)))
     os.replace(draft, bundles.file_of(name))
 
 

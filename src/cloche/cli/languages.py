@@ -163,9 +163,12 @@ def _install_by_apt(wanted: list[Language]) -> None:
 
 def _prepare(names: Sequence[str]) -> int:
     from cloche import languages
+    from cloche.languages import locales
     from cloche.languages.availability import not_ready
 
     wanted = [languages.find(name) for name in names] or languages.everything()
+    if not names:
+        locales.prepare(_say)
     code = NOT_ALL if _prepare_files(wanted) else 0
     if names:
         absent = [language for language in wanted if languages.tools(language) is None]

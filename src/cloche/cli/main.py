@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
-COMMANDS = ("run", "serve", "new", "languages", "doctor", "config", "key", "mcp", "e2b")
+COMMANDS = ("run", "serve", "setup", "new", "languages", "doctor", "config", "key", "mcp", "e2b")
 OWN_FAILURE = 125  # Cloche itself failed, not the program; as with `docker run`
 
 
@@ -26,19 +26,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.flags.no_site:
         _SitePackages.wait() if words[:1] == ["run"] else _SitePackages.add()
-    if words[:1] == ["run"] and not {"-h", "--help"} & set(words) and not _is_for_a_server(words):
+    if words[:1] == ["run"] and not {"-h", "--help"} & set(words) and not _needs_no_nursery(words):
         import gc
 
         from cloche import bundles
 
         gc.disable()  # imports leave no garbage; looking for it costs a millisecond here and one in the keeper
-        bundles.load("start")
+        is_bundled = bundles.load("start")
         from cloche.cli import head_start
 
+        if not head_start.is_possible() and not any(word.startswith("--isolation") for word in words):
+            failed = _set_up()
+            if failed:
+                return failed
         if _is_python(words):
             head_start.begin()
         else:
             head_start.prepare()
+        if not is_bundled:
+            head_start.improve_next()
     from cloche.errors import ClocheError
 
     try:
@@ -48,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _leave_at_once(code)
         return code
     except ClocheError as problem:
-        complain(problem.message, problem.hint)
+        complain(f"{problem.message} {problem.details}".rstrip(), problem.hint)
         return OWN_FAILURE
     except BrokenPipeError:
         return OWN_FAILURE  # the reader of our output is gone
@@ -57,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _SitePackages:
-    """Adds site-packages after a start without `site` (scripts/command.py): at once, or at the first failed import."""
+    """Adds site-packages after a start without `site` (launcher.py): at once, or at the first failed import."""
 
     @classmethod
     def wait(cls) -> None:
@@ -79,11 +85,29 @@ class _SitePackages:
         site.main()
 
 
-def _is_for_a_server(words: Sequence[str]) -> bool:
-    """Guess whether the run is for a server, so that no nursery is needed here.  Settings and options decide later."""
+def _set_up() -> int:
+    """Build the sandboxes' Python environment; return the exit code."""
+    from cloche.cli import setup
+    from cloche.errors import ClocheError
+
+    try:
+        setup.ensure()
+    except ClocheError as problem:
+        complain(problem.message, problem.hint)
+        return OWN_FAILURE
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _needs_no_nursery(words: Sequence[str]) -> bool:
+    """Guess whether the run is for a server, or of a notebook, whose sessions need another nursery than a program.
+
+    Settings and options decide later.
+    """
     from os import environ
 
-    return "CLOCHE_URL" in environ or any(word.startswith("--url") for word in words)
+    return "CLOCHE_URL" in environ or any(word.startswith("--url") or word.endswith(".ipynb") for word in words)
 
 
 def _plain(words: Sequence[str]) -> Any:

@@ -66,7 +66,12 @@ def main(arguments: argparse.Namespace) -> int:
     gc.freeze()
     gc.enable()
     logs.begin("warning", "text")
-    return bridge.serve(url, key or _own_key(url)) if url else stdio.serve()
+    if url:
+        return bridge.serve(url, key or _own_key(url))
+    from cloche.cli import setup
+
+    setup.begin()
+    return stdio.serve()
 
 
 def _install(arguments: argparse.Namespace, url: str, key: str) -> int:

@@ -7,7 +7,7 @@ import os
 import sys
 
 from cloche.errors import InvalidRun
-from cloche.model.events import Output
+from cloche.model.events import Output, Started
 from cloche.model.isolation import AUTO, ISOLATIONS
 from cloche.model.limits import LIMITS, Limits
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.sandbox.processes import Process
+    from cloche.cli.terminal import CallersTerminal
     from cloche.model.events import Event
     from cloche.model.result import Result
 
 _INTERRUPTED = 130  # the exit code, as a shell has it
-_NOT_OF_A_PROJECT = (".git", ".venv", "__pycache__", "target", ".mypy_cache")
-_MAX_FILES, _MAX_BYTES = 2000, 64 << 20  # of a folder that is run as a project
 
 _PLACEHOLDERS = {"seconds": "SECONDS", "bytes": "SIZE", "cores": "CORES", "processes": "N"}
 _TYPES = {"SECONDS": float, "CORES": float, "N": int}  # by placeholder; the rest are texts
@@ -43,6 +42,10 @@ OPTIONS: dict[str, tuple[Any, str, str]] = {
     "api-key": ("", "KEY", "the key for that server (default CLOCHE_API_KEY)"),
     "json": (False, "", "print the result as JSON, at the end"),
     "stats": (False, "", "say what the run used, on standard error"),
+    "tty": (False, "", "give the program a terminal, even if standard output is none"),
+    "no-tty": (False, "", "give the program pipes, even if standard output is a terminal"),
+    "save": (False, "", "write the outputs of a notebook's cells back into its file"),
+    "out": ("", "DIR", "copy the files that the program leaves in /sandbox/output to this folder, and list them"),
 }
 
 
@@ -107,16 +110,27 @@ def main(arguments: Namespace | Arguments) -> int:
 
     if arguments.code is not None and arguments.file is not None:  # `-c CODE first-argument …`
         arguments.args.insert(0, arguments.file)
+    if arguments.file is not None and arguments.code is None and arguments.file.endswith(".ipynb"):
+        return _run_notebook(arguments)
+    if arguments.save_:
+        raise InvalidRun("--save is for notebooks.", hint="Name a file that ends in .ipynb.")
     if arguments.file is not None and arguments.code is None and os.path.isdir(arguments.file):
-        project, language, entry = _project(arguments)
+        from cloche.cli.project_folder import read_project
+
+        project, language, entry = read_project(arguments.file, arguments.language, arguments.entry_ or None)
         code, takes_stdin = _text(project[entry]), True
     else:
         code, language, takes_stdin = _program(arguments)
         project, entry = {}, None
-    limits = Limits.of(**{row.name: getattr(arguments, _attribute(row.name)) for row in LIMITS})
-    mounts = dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_)
-    copied = [_pair(text, "--file", "SRC:DEST") for text in arguments.file_]
-    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
+    isolation = arguments.isolation_
+    place = place_for(arguments.url_ or None, arguments.api_key_ or None, isolation, None)
+    terminal = None
+    if not arguments.json_ and (arguments.tty_ or (os.isatty(1) and not arguments.no_tty_)):
+        from cloche.cli.terminal import callers_terminal
+
+        terminal = callers_terminal(arguments.tty_, is_whole=place.takes_whole_jobs)
+    limits = Limits.of(**_limits(arguments))
+    env, mounts, copied = _given(arguments)
     job = checked_job(
         code,
         limits,
@@ -125,31 +139,88 @@ def main(arguments: Namespace | Arguments) -> int:
         args=arguments.args,
         env=env,
         files=project,
-        other_files={target: _read(source) for source, target in copied},
+        other_files=copied,
         check=arguments.check_,
         mounts=mounts,
         is_interactive=takes_stdin,
         is_counted=arguments.json_ or arguments.stats_,  # asking the wall takes half a millisecond
+        is_last=not arguments.out_,
+        terminal=None if terminal is None else terminal.size,
+        terminal_streams=() if terminal is None else terminal.streams,
     )
+    take_files = None
+    if arguments.out_:
+        from cloche.cli.output_files import OutputFolder
+
+        output = OutputFolder(arguments.out_, {**project, **dict(job.files)})
+
+        def take_files(box: Any) -> None:
+            output.fill(box.files)
 
     def started(process: Process, box: Any) -> None:
         gc.freeze()
         gc.enable()  # main.py has switched it off for the start; the rest may take long
-        _pass_interrupts_on(process, box.let_go)
+        _pass_interrupts_on(process, box.let_go, terminal)
         if takes_stdin:
             _feed(process)
 
-    isolation = arguments.isolation_
-    place = place_for(arguments.url_ or None, arguments.api_key_ or None, isolation, None)
+    def show(event: Event) -> None:
+        if terminal is not None and isinstance(event, Started):
+            terminal.begin()
+        elif terminal is not None and isinstance(event, Output) and event.kind == "stdout":
+            event = Output(event.kind, terminal.shown(event.data))
+        _show(event)
+
     # This process ends at once.  The default wall cleans up by itself; another may do so by a thread of this process.
-    result = execute(place, job, started, None if arguments.json_ else _show, waits=isolation != AUTO)
+    try:
+        result = execute(
+            place, job, started, None if arguments.json_ else show, waits=isolation != AUTO, before_end=take_files
+        )
+    finally:
+        if terminal is not None:
+            terminal.end()
     kind = None
     if result.error is not None:
         from cloche.model.kinds import kind_of  # most programs end well, and need not wait for it
 
         kind = kind_of(result.error.kind)
     _report(result, arguments, is_silent=kind is not None and kind.is_silent)
+    if arguments.out_:
+        output.report()
     return result.exit_code if kind is None or kind.exit_code is None else kind.exit_code
+
+
+def _run_notebook(arguments: Namespace | Arguments) -> int:
+    from cloche.blocking.sandbox.sandbox import Sandbox
+    from cloche.cli import notebooks
+    from cloche.cli.output_files import OutputFolder
+
+    notebooks.check_options(arguments)
+    notebook = notebooks.Notebook(arguments.file, arguments.language)
+    output = OutputFolder(arguments.out_, {}) if arguments.out_ else None
+    env, mounts, copied = _given(arguments)
+    where = {"url": arguments.url_ or None, "api_key": arguments.api_key_ or None, "isolation": arguments.isolation_}
+    gc.enable()
+    with Sandbox(**_limits(arguments), env=env, mounts=mounts, **where) as box:
+        notebooks.copy_in(box, copied)
+        code = notebooks.run(notebook, box, output, arguments.save_)
+        if output is not None:
+            notebooks.take_files(box, output)
+    if output is not None:
+        output.report()
+    return code
+
+
+def _limits(arguments: Namespace | Arguments) -> dict[str, Any]:
+    return {row.name: getattr(arguments, _attribute(row.name)) for row in LIMITS}
+
+
+def _given(arguments: Namespace | Arguments) -> tuple[dict[str, str], dict[str, str], dict[str, bytes]]:
+    """The variables, the mounts, and the contents of the files to copy in."""
+    env = dict(_pair(text, "--env", "K=V", "=") for text in arguments.env_)
+    mounts = dict(_pair(text, "--mount", "SRC:DEST") for text in arguments.mount_)
+    copied = [_pair(text, "--file", "SRC:DEST") for text in arguments.file_]
+    return env, mounts, {target: _read(source) for source, target in copied}
 
 
 def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
@@ -159,30 +230,20 @@ def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
     if arguments.file is None:
         raise InvalidRun("There is nothing to run.", hint="Name a file, give a program with -c, or pass it in with -.")
     if arguments.file == "-":
-        return _text(sys.stdin.buffer.read()), arguments.language or "python", False
-    code = _text(_read(arguments.file))
+        source = sys.stdin.buffer.read()
+        _check_is_text(source, "standard input", arguments)
+        return _text(source), arguments.language or "python", False
+    source = _read(arguments.file)
+    _check_is_text(source, arguments.file, arguments)
+    code = _text(source)
     return code, arguments.language or _language_of(arguments.file, code), True
 
 
-def _project(arguments: Namespace | Arguments) -> tuple[dict[str, bytes], str, str]:
-    """All files of a folder, the language, and the entry among them."""
-    from cloche.languages.entry import choose_entry
+def _check_is_text(source: bytes, name: str, arguments: Namespace | Arguments) -> None:
+    if b"\0" in source and not arguments.language:
+        from cloche.cli.not_a_program import binary
 
-    folder, found, size = arguments.file, {}, 0
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _NOT_OF_A_PROJECT)
-        for name in sorted(names):
-            path = os.path.relpath(os.path.join(place, name), folder)
-            data = _read_beneath(folder, path)
-            if data is None:
-                continue
-            found[path] = data
-            size += len(data)
-            if len(found) > _MAX_FILES or size > _MAX_BYTES:
-                raise InvalidRun(f"{folder} is too large for a project.", hint="Show it to the program with --mount.")
-    entry = arguments.entry_ or None
-    language, entry = choose_entry(arguments.language, entry, found)
-    return found, language, entry
+        raise binary(name, source)
 
 
 def _language_of(file: str, code: str) -> str:
@@ -190,7 +251,12 @@ def _language_of(file: str, code: str) -> str:
         return "python"  # without asking: most are, and a cold start has no time to lose
     from cloche.languages.detection import detect
 
-    return detect(code, file=file).language or "python"
+    guess = detect(code, file=file)
+    if not guess.language:
+        from cloche.cli.not_a_program import check_may_be_one
+
+        check_may_be_one(file, code, guess.why)
+    return guess.language or "python"
 
 
 def _text(source: bytes) -> str:
@@ -203,32 +269,6 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError as problem:
         raise InvalidRun(f"{path} cannot be read: {problem.strerror}.") from problem
-
-
-def _read_beneath(folder: str, path: str) -> bytes | None:
-    """A file of a project; None for a pipe, a socket or a device.  A link leads to a file of the same project only."""
-    from errno import ENXIO
-    from stat import S_ISREG
-
-    from cloche.beneath import is_within, open_beneath
-
-    root, shown = os.path.realpath(folder), os.path.join(folder, path)
-    try:
-        real = os.path.realpath(os.path.join(root, path))
-        if not is_within(real, root):
-            raise InvalidRun(
-                f"{shown} is a link that leads out of {folder}.",
-                hint="Copy the file into the folder, or remove the link.",
-            )
-        fd = open_beneath(root, os.path.relpath(real, root), os.O_RDONLY)
-    except OSError as problem:
-        if problem.errno == ENXIO:
-            return None  # a socket
-        raise InvalidRun(f"{shown} cannot be read: {problem.strerror}.") from problem
-    with open(fd, "rb") as file:
-        if not S_ISREG(os.fstat(fd).st_mode):
-            return None
-        return file.read(_MAX_BYTES + 1)
 
 
 def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str, str]:
@@ -263,33 +303,55 @@ def _show(event: Event) -> None:
         stream.flush()
 
 
-def _pass_interrupts_on(process: Process, let_go: Callable[[], None]) -> None:
-    """The first Ctrl-C is for the program; at the second we end its sandbox, and leave.
+def _pass_interrupts_on(process: Process, let_go: Callable[[], None], terminal: CallersTerminal | None) -> None:
+    """The first Ctrl-C is for the program; at the second we end its sandbox, and leave.  A terminal may be resized.
 
     A thread hears of them.  As an exception one would come in the middle of whatever holds a lock just now, or not at
     all: right before we begin to wait, it would not be seen until that is over.
     """
-    from _signal import SIGINT, default_int_handler, getsignal, set_wakeup_fd, signal  # type: ignore[import-not-found]
+    from _signal import (  # type: ignore[import-not-found]
+        SIGINT,
+        SIGTERM,
+        SIGWINCH,
+        default_int_handler,
+        getsignal,
+        set_wakeup_fd,
+        signal,
+    )
     from _thread import start_new_thread
 
-    if getsignal(SIGINT) is not default_int_handler:
-        return  # the process that has started us wants it ignored
+    heard = [SIGINT] if getsignal(SIGINT) is default_int_handler else []  # else our starter wants it ignored
+    if terminal is not None:
+        heard += [SIGWINCH, SIGTERM]
+    if not heard:
+        return
     reading, writing = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(writing, False)
 
     def listen() -> None:
         from cloche.errors import ClocheError
 
-        for react, arguments in ((process.signal, ("SIGINT",)), (let_go, ())):
-            os.read(reading, 1)
+        interrupts = 0
+        while interrupts < 2:
+            number = os.read(reading, 1)[0]
             try:
-                react(*arguments)
+                if number == SIGWINCH and terminal is not None:
+                    terminal.resized(process)
+                    continue
+                interrupts += 1 if number == SIGINT else 2
+                if interrupts == 1:
+                    process.signal("SIGINT")
+                else:
+                    let_go()
             except (OSError, ClocheError):
                 pass  # it is over already
-        os._exit(_INTERRUPTED)
+        if terminal is not None:
+            terminal.end()
+        os._exit(_INTERRUPTED if number == SIGINT else 128 + number)
 
     set_wakeup_fd(writing)
-    signal(SIGINT, lambda *_: None)
+    for number in heard:
+        signal(number, lambda *_: None)
     start_new_thread(listen, ())
 
 

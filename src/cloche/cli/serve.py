@@ -27,6 +27,7 @@ def main(arguments: argparse.Namespace) -> int:
     import gc
 
     gc.disable()  # until everything is imported (doors/server.py): imports leave no garbage
+    from cloche.cli import setup
     from cloche.cli.main import complain
     from cloche.configuration import load_arguments
     from cloche.doors import logs, server
@@ -37,9 +38,16 @@ def main(arguments: argparse.Namespace) -> int:
     configuration = loaded.value
     logs.begin(configuration.log_level, configuration.log_format)
 
+    setup.ensure()
+
     def ready(address: str, service: Service) -> None:
         key = "" if not configuration.auth else f"/?key={service.admin_key}"
-        print(f"Cloche is ready at {address}", flush=True)
+        trouble = service.trouble
+        if trouble is None:
+            print(f"Cloche is ready at {address}", flush=True)
+        else:
+            print(f"Cloche is not ready ({address}): {trouble.message} {trouble.details}".rstrip(), flush=True)
+            print(f"  to do      {trouble.hint}")
         print(f"  open       {address}{key}")
         print(f"  API        {address}/v1   (reference: /docs, key: `cloche key`)")
         print(f"  MCP        {address}/mcp   (`cloche mcp install --help` shows how to set up a client)")

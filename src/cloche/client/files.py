@@ -41,12 +41,18 @@ class AsyncServerFiles:
         return shapes.entry(loads(await self._box.server.read(answer)))
 
     def writer(
-        self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
+        self,
+        path: str,
+        mode: int | None,
+        append: bool,
+        in_place: bool,
+        attributes: dict[str, str] | None,
+        expected: str | None,
     ) -> AsyncServerWriter:
         """Return a writer that writes a file piece by piece."""
         if in_place or attributes is not None:
             raise InvalidRun("in_place= and attributes= are for sandboxes of this host.", hint="Leave them out.")
-        return AsyncServerWriter(self._box, _target(path, mode, append))
+        return AsyncServerWriter(self._box, _target(path, mode, append, expected))
 
     def reader(self, path: str, offset: int, length: int | None) -> AsyncServerReader:
         """Return a reader that reads a file piece by piece."""
@@ -224,8 +230,10 @@ class AsyncServerWatcher:
         self._feed.close()
 
 
-def _target(path: str, mode: int | None, append: bool) -> str:
+def _target(path: str, mode: int | None, append: bool, expected: str | None = None) -> str:
     options = [f"mode={mode:o}"] if mode is not None else []
     if append:
         options.append("append=true")
+    if expected is not None:
+        options.append(f"expected={shapes.quoted(expected)}")
     return f"/files/{shapes.quoted(path)}{'?' if options else ''}{'&'.join(options)}"

@@ -74,6 +74,7 @@ def context_facts(fields: dict[str, Any]) -> ContextFacts:
     """Parse the server's description of a context."""
     facts = ContextFacts(fields["id"], languages.find(fields["language"]).name, fields["cwd"], known=True)
     facts.is_branch = fields["is_branch"]
+    facts.lost = fields.get("lost") or {}
     return facts
 
 

@@ -14,6 +14,7 @@ from cloche import environment, languages
 from cloche.blocking.walls import registry
 from cloche.doctor import namespaces
 from cloche.doctor.check import MISSING, OK, WEAKER, Check
+from cloche.environment.absence import explain
 from cloche.errors import ClocheError
 from cloche.languages.availability import INSTALL, INSTALLABLE, OLD, UNAVAILABLE, Availability, check_languages
 from cloche.model.plain import Plain
@@ -175,10 +176,13 @@ def python_environment(home: str) -> Check:
     """Check whether the Python environment of the sandboxes has been built."""
     name = "Python environment"
     if not environment.is_built(home):
-        remedy = "Run `make install` in the clone, or `python -m cloche.environment`."
-        return Check(name, MISSING, f"Not built; it belongs in {home}.", remedy)
+        message, remedy = explain(home)
+        return Check(name, MISSING, f"{message} It belongs in {home}.", remedy)
     manifest = environment.manifest(home)
-    return Check(name, OK, f"Python {manifest['python']} with {len(manifest['packages'])} packages, in {home}.")
+    meaning = f"Python {manifest['python']} with {len(manifest['packages'])} packages, in {home}."
+    if environment.is_slim(home):
+        return Check(name, OK, meaning, "It is the slim one. `cloche setup` installs pandas, Matplotlib and the rest.")
+    return Check(name, OK, meaning)
 
 
 def page_merging(run: str | None) -> Check:

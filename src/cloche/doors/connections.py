@@ -16,6 +16,7 @@ from typing import Any
 from starlette.types import Message, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from cloche.doors.forward.spelling import STATE, Spelling
 from cloche.doors.turns import TURN_S, Flow
 from cloche.doors.unread import UNREAD
 from cloche.doors.visitors import Visitor, Visitors
@@ -54,6 +55,7 @@ class Connection(HttpToolsProtocol):
         self._too_large = self._is_websocket = self._is_refused = False
         self._discarded = 0  # bytes since the refusal
         self._framing = 0  # bytes of the sizes and extensions of chunks, less those that the body may have
+        self._spelling = Spelling()  # of the request whose head is being read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -105,6 +107,7 @@ class Connection(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         self._disarm()
         self._is_websocket = True
+        self.app_state = {**self.app_state, STATE: self._spelling}  # uvicorn passes the request on in lower case
         super().handle_websocket_upgrade()
         if self._visitor is not None:
             self._visitor.make_way = self.transport.abort
@@ -189,6 +192,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._spelling = self.scope["state"][STATE] = Spelling()
         if self._visitor is not None:
             self._visitor.is_idle = False
         self._in_head, self._head_size, self._bytes, self._count = True, 0, 0, 0
@@ -202,6 +206,7 @@ class Connection(HttpToolsProtocol):
         # Trailers, which come after the body, are dropped.
         self._bound(len(name) + len(value), 1)
         if self._in_head:
+            self._spelling.note(name)
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

@@ -1,8 +1,10 @@
 """Measures how long one piece of work holds the event loop, during which no other client is served.
 
 A timer of the loop compares the CPU time that the loop's thread has used with the time that may have passed; a timer
-that comes late because the host is busy has used none.  A thread looks meanwhile which function is at work.  Python's
-garbage collector interrupts any function, so its time is not the function's, and is reported by itself.
+that comes late because the host is busy has used none.  A thread looks meanwhile which function is at work.  Where it
+finds none, one piece of work has ended and the next has not begun: after a wait for a processor, many small pieces are
+due at once, and are not one long piece.  Python's garbage collector interrupts any function, so its time is not the
+function's, and is reported by itself.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Thread, get_ident
-from time import monotonic, thread_time
+from time import clock_gettime, monotonic, pthread_getcpuclockid
 from types import FrameType
 
 log = logging.getLogger("cloche.loop")
@@ -23,14 +26,17 @@ COUNTED_S = 0.05  # of CPU time: no request may hold the loop for longer
 REPORTED_S = 0.1  # of CPU time, from which the operator is warned
 _LOOK_S = 0.05
 _OURS = "cloche."
+_RUNNER = "asyncio.runners"  # the module at the top of the stack while no callback runs
 
 
 class LoopWatch:
-    """Watches the loop in which it is made, until it is stopped."""
+    """Watches the loop in which it is made, until it is stopped; `cpu_time` tells what the loop's thread has used."""
 
-    def __init__(self, count: Callable[[float], None]) -> None:
+    def __init__(self, count: Callable[[float], None], cpu_time: Callable[[], float] | None = None) -> None:
         self._loop, self._count, self._thread_id = asyncio.get_running_loop(), count, get_ident()
-        self._used, self._ticked = thread_time(), monotonic()
+        self._cpu_time = cpu_time or partial(clock_gettime, pthread_getcpuclockid(self._thread_id))
+        self._used, self._ticked = self._cpu_time(), monotonic()
+        self._longest = 0.0  # CPU time of the longest piece of work since the timer, if several were seen
         self._place = ""  # the function that was at work when the loop was last held
         self._stopped = Event()
         self._collecting = self._collected = 0.0
@@ -45,14 +51,14 @@ class LoopWatch:
         gc.callbacks.remove(self._collect)
 
     def _tick(self) -> None:
-        used = thread_time()
+        used = self._cpu_time()
         # The work before the timer was due may have been many small pieces, so it does not count.
-        held = used - self._used - TICK_S - self._collected
+        held = max(used - self._used, self._longest) - TICK_S - self._collected
         if held >= COUNTED_S:
             self._count(held)
             level = logging.WARNING if held >= REPORTED_S else logging.INFO
             log.log(level, "one piece of work held the event loop for %.0f ms: %s", held * 1000, self._place or "brief")
-        self._used, self._ticked, self._place, self._collected = used, monotonic(), "", 0.0
+        self._used, self._ticked, self._place, self._collected, self._longest = used, monotonic(), "", 0.0, 0.0
         self._timer = self._loop.call_later(TICK_S, self._tick)
 
     def _collect(self, phase: str, _: dict[str, int]) -> None:
@@ -60,9 +66,9 @@ class LoopWatch:
         if get_ident() != self._thread_id:
             return
         if phase == "start":
-            self._collecting = thread_time()
+            self._collecting = self._cpu_time()
             return
-        took = thread_time() - self._collecting
+        took = self._cpu_time() - self._collecting
         self._collected += took
         if took >= REPORTED_S:
             log.warning("collecting garbage took %.0f ms", took * 1000)
@@ -70,7 +76,16 @@ class LoopWatch:
     def _look(self) -> None:
         while not self._stopped.wait(_LOOK_S):
             if monotonic() - self._ticked >= _LOOK_S and not self._place:
-                self._place = _described(sys._current_frames().get(self._thread_id))
+                frame = sys._current_frames().get(self._thread_id)
+                if frame is not None and frame.f_globals.get("__name__") == _RUNNER:
+                    self._split()
+                else:
+                    self._place = _described(frame)
+
+    def _split(self) -> None:
+        """Let a new piece of work begin, because the loop is between two."""
+        used = self._cpu_time()
+        self._used, self._longest = used, max(self._longest, used - self._used)
 
 
 def _described(frame: FrameType | None) -> str:

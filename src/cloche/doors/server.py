@@ -60,7 +60,11 @@ def guarded(http: FastAPI, service: Service, metrics: Metrics, ports: PortDoor) 
 
 
 async def serve(configuration: Configuration, ready: Callable[[str, Service], None]) -> None:
-    """Serve until a signal stops the server; `ready` is called with the address once it takes requests."""
+    """Serve until a signal stops the server.
+
+    `ready` is called with the address once the server takes requests and a sandbox was tried out; if that failed, as
+    `service.trouble` says, it is called again when a sandbox works.
+    """
     listening = _listen(configuration.host, configuration.port)
     try:
         port: int = listening.getsockname()[1]
@@ -69,20 +73,30 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
         try:
             server = _Server(service, mcp, _visitors())
             task = asyncio.create_task(server.serve([listening]))
+            address = _address(configuration.host, port)
+            telling = asyncio.create_task(_tell(service, lambda: ready(address, service)))
             await asyncio.wait({task, server.up}, return_when=asyncio.FIRST_COMPLETED)
             gc.collect()
             gc.freeze()  # collecting through everything that was loaded would make all requests wait
             gc.enable()
             server.watch()
             if not task.done():
-                ready(_address(configuration.host, port), service)
                 await asyncio.to_thread(_import_late)
             await task
+            telling.cancel()
         finally:
             await mcp.stop()
             await service.close()
     finally:
         listening.close()
+
+
+async def _tell(service: Service, ready: Callable[[], None]) -> None:
+    await service.tried_out()
+    ready()
+    if service.trouble is not None:
+        await service.works()
+        ready()
 
 
 def _import_late() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from cloche.doors.faults import for_client
 from cloche.doors.json_pieces import FORM, ResultView, display_text, json_pieces
+from cloche.doors.pictures import note_about, shown_pictures
 from cloche.errors import ClocheError, FileProblem
 from cloche.json_text import to_json
 from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started
@@ -180,26 +181,22 @@ def _merged(first: str, second: str) -> str:
 
 def model_json(result: Result, run_id: str, budget: int) -> dict[str, Any]:
     """A result as a model should read it, with the pictures beside the text."""
+    text, images = text_and_images(result, budget)
     return {
         "run_id": run_id,
         "view": "model",
-        "text": result.for_model(budget),
-        "images": images(result),
+        "text": text,
+        "images": images,
         "exit_code": result.exit_code,
         "error": plain(result.error),
         "artifacts": plain(result.artifacts),
     }
 
 
-def images(result: Result) -> list[dict[str, str]]:
-    """The pictures among the displays, each in one format."""
-    found = []
-    for shown in result.results:
-        for mime in ("image/png", "image/jpeg"):
-            if isinstance(shown.mime.get(mime), str):
-                found.append({"mime": mime, "data": shown.mime[mime].replace("\n", "")})
-                break
-    return found
+def text_and_images(result: Result, budget: int) -> tuple[str, list[dict[str, str]]]:
+    """The text of a result for a model, and its pictures."""
+    pictures, left_out = shown_pictures(result)
+    return result.for_model(budget) + note_about(left_out), [one._asdict() for one in pictures]
 
 
 def problem_json(problem: ClocheError) -> dict[str, Any]:

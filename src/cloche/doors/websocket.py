@@ -22,9 +22,10 @@ from cloche.doors.gate.identity import caller_of
 from cloche.doors.http.bodies import given_bytes
 from cloche.doors.json_input import read_json
 from cloche.doors.json_pieces import json_pieces
+from cloche.doors.pictures import work_for_model
 from cloche.doors.plain_text import errors_text, output_text
 from cloche.doors.routing.routes import SocketRoute
-from cloche.doors.shapes import event_pieces, images, wrapped
+from cloche.doors.shapes import event_pieces, text_and_images, wrapped
 from cloche.doors.sockets import ClientLeft, Door, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused
 from cloche.json_text import to_json
@@ -222,8 +223,9 @@ class _Client:
                 # The connection stays a reader until the result is sent: the log keeps the encoded displays until then.
                 reader = readers.enter_context(turn.run.log.reader())
                 await self._stream(turn, turn.run, reader)
-            await turn.run.outcome()
-            return _Outcome(turn, turn.run), turn.run.size
+            result = await turn.run.outcome()
+            work = work_for_model(result) if turn.request.get("view") == "model" else 0
+            return _Outcome(turn, turn.run), max(turn.run.size, work)
         except ClocheError as problem:
             return _problem_text(turn.id, problem, "" if turn.run is None else turn.run.id), 0
         except ClientLeft:
@@ -459,7 +461,7 @@ def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]
     if run.record.sandbox is not None:
         fields.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)
     if request.get("view") == "model":
-        fields.update(output=result.for_model(request.get("budget") or _BUDGET), images=images(result))
+        fields["output"], fields["images"] = text_and_images(result, request.get("budget") or _BUDGET)
     return fields
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _collections_abc import Callable, Sequence
 from math import isfinite
+from re import compile
 
 from cloche.io.tasks import at_once, call_function
 from cloche.model.history import Best, Candidate, FileChanges, Variable, VariableChanges
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from cloche.sandbox.backend import AsyncSession
     from cloche.sandbox.facts import ContextFacts
 
-# Code that contains one of these strings uses the shared files, no matter what its working directory is.
-_ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
+# Code that contains one of these strings, or an absolute path, may use the shared files, no matter what its working
+# directory is.  Files of the system are only read, and those in /tmp are shared in any case.
+_ABSOLUTE = ("expanduser", "~/", "Path.home")
+_ABSOLUTE_PATH = compile(r"""(?<![\w.)\]/])/(?!(?:tmp|usr|bin|etc|opt|dev|proc|lib)\b)\w""")
 
 
 class AsyncHostTrial:
@@ -82,7 +85,7 @@ async def best_of(
 ) -> Best:
     """Run candidates in branches of a context, and continue it as the one with the highest score."""
     contest = AsyncContest(box, session, context, score, timeout)
-    if any(place in code for code in candidates for place in _ABSOLUTE):
+    if any(_uses_shared_files(code) for code in candidates):
         return await contest.one_after_the_other(candidates)
     return await contest.side_by_side(candidates)
 
@@ -207,6 +210,10 @@ class AsyncContest:
         for checkpoint in list(self._checkpoints):
             await self._forget(checkpoint)
         await self._session.refresh()
+
+
+def _uses_shared_files(code: str) -> bool:
+    return any(place in code for place in _ABSOLUTE) or _ABSOLUTE_PATH.search(code) is not None
 
 
 def _job(function: Any, *args: Any) -> Any:

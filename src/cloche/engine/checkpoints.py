@@ -118,6 +118,7 @@ class AsyncHostCheckpoints:
             raise
         if isinstance(answer.get("cwd"), str):
             branch.cwd = answer["cwd"]
+        branch.lost = _dictionary(answer.get("lost"))
         self._box.sessions.keep(branch)
         return branch
 

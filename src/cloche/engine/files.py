@@ -44,6 +44,7 @@ class AsyncHostFiles:
         append: bool,
         in_place: bool = False,
         attributes: dict[str, str] | None = None,
+        expected: str | None = None,
     ) -> AsyncHostWriter:
         """Return a writer that writes a file piece by piece."""
         request: dict[str, Any] = {"method": "write", "path": path, "mode": mode, "append": append}
@@ -51,6 +52,8 @@ class AsyncHostFiles:
             request["in_place"] = True
         if attributes is not None:
             request["attributes"] = attributes
+        if expected is not None:
+            request["expected"] = expected
         return AsyncHostWriter(self._box, request)
 
     async def read(self, path: str, length: int | None = None) -> bytes:

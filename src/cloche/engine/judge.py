@@ -120,13 +120,11 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         return Error(
             "exit",
             f"The program ended with exit code {facts.exit_code}.",
-            "Its standard error says more."
-            if facts.stderr_tail.strip()
-            else "Its output may say why; if not, check its logic.",
+            exit_advice(facts.stderr_tail),
         )
     if facts.is_syntax or (trace.name in SYNTAX and trace is not facts.explained):
         return _with(trace, "syntax", trace.message, "Correct the line that the message points at and run it again.")
-    return _with(trace, "runtime", trace.message, advice(trace))
+    return _with(trace, "runtime", trace.message, advice(trace, facts.stderr_tail))
 
 
 class Traceback(Plain):
@@ -263,8 +261,22 @@ def killed(number: int, trace: Traceback | None) -> Error:
     return _with(trace, "killed", f"The program was killed by {name}.", hints.get(name, "Something sent it a signal."))
 
 
-def advice(trace: Traceback) -> str:
-    """Return advice about an exception."""
+def exit_advice(stderr: str) -> str:
+    """Return advice about an exit code other than 0."""
+    if not stderr.strip():
+        return "Its output may say why; if not, check its logic."
+    from cloche.engine import no_network  # only a failure needs it
+
+    return no_network.advice(stderr) or "Its standard error says more."
+
+
+def advice(trace: Traceback, stderr: str) -> str:
+    """Return advice about an exception, and about the output before it."""
+    from cloche.engine import missing_modules, no_network  # only a failure needs them
+
+    suggestion = missing_modules.advice(trace.name, trace.message)
+    if suggestion is not None:
+        return suggestion
     advice = {
         "ModuleNotFoundError": "Use a library that is installed, or one of the standard library.",
         "ImportError": "Check the name; the library may be another version than you think.",
@@ -276,13 +288,8 @@ def advice(trace: Traceback) -> str:
     }
     if trace.name in advice:
         return advice[trace.name]
-    if (
-        "Network is unreachable" in trace.message
-        or "Name or service not known" in trace.text
-        or "resolution" in trace.text
-    ):
-        return "The sandbox has no network: pass the data in as files."
-    return "Read the last lines of the traceback, correct the program and run it again."
+    found = no_network.advice(f"{stderr}\n{trace.text}\n{trace.message}")
+    return found or "Read the last lines of the traceback, correct the program and run it again."
 
 
 def seconds(count: float) -> str:

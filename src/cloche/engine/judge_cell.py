@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.engine.judge import SYNTAX, Traceback, advice, is_out_of_memory, killed, seconds, size
+from cloche.engine.judge import SYNTAX, Traceback, advice, exit_advice, is_out_of_memory, killed, seconds, size
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
 from cloche.model.result import Error
@@ -112,9 +112,7 @@ def _exit(facts: CellFacts) -> Error:
     return Error(
         "exit",
         f"The code ended with exit code {facts.code}.",
-        "Its standard error says more."
-        if facts.stderr_tail.strip()
-        else "Its output may say why; if not, check its logic.",
+        exit_advice(facts.stderr_tail),
     )
 
 
@@ -148,7 +146,7 @@ def _exception(facts: CellFacts, limits: Limits) -> Error:
         )
     if trace.name in SYNTAX and "\n    at " not in trace.text:  # JavaScript raises it for data too, with a stack
         return _with(facts, "syntax", trace.message, _SYNTAX)
-    return _with(facts, "runtime", trace.message, advice(trace))
+    return _with(facts, "runtime", trace.message, advice(trace, facts.stderr_tail))
 
 
 def _trace(facts: CellFacts) -> Traceback:

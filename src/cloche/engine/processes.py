@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cloche.engine.building import ProgramBuild
     from cloche.engine.sandbox import AsyncHostSandbox
     from cloche.model.order import Spent
-    from cloche.model.result import Diagnostic, Display
+    from cloche.model.result import Artifact, Diagnostic, Display
     from cloche.sandbox.checks import Data
 
 _SIGKILL = 9
@@ -234,8 +234,8 @@ class AsyncHostProcess:
         else:
             data_kept = data
         self._kept[stream] += data_kept
-        if stream == "stderr":
-            self._tail += data
+        if stream == "stderr" or "terminal" in self._request:
+            self._tail += data.replace(b"\r\n", b"\n") if "terminal" in self._request else data
             if len(self._tail) > 2 * TAIL:
                 del self._tail[:-TAIL]
         shown = data_kept if self._stop_at_output_limit else data
@@ -280,7 +280,7 @@ class AsyncHostProcess:
             self._built = max(self._begin, min(self._built, now - float(end.get("ran", 0.0))))
         code = int(end["code"]) if end is not None else 0 if self._ended is not None else -_SIGKILL
         self.status = code if end is not None else None
-        shown = await self._collect() if end is not None and not self.is_building else ()
+        shown, left = await self._collect(end) if end is not None and not self.is_building else ((), ())
         spent = await self._ask_wall(is_suspicious=end is None or code != 0)
         kept_out, kept_err = self._kept["stdout"], self._kept["stderr"]
         if self._building is not None and self.is_building:
@@ -306,6 +306,7 @@ class AsyncHostProcess:
             stderr_bytes=err,
             wall=self._box.wall,
             results=shown,
+            artifacts=left,
             diagnostics=self._diagnostics(error),
             build_time=self._time_to_build(now),
         )
@@ -350,7 +351,7 @@ class AsyncHostProcess:
         cpu, peak = end.get("cpu", 0.0), end.get("peak", 0)
         if self._ends_sandbox and spent is not None:
             cpu = spent.cpu_time if spent.cpu_time is not None else cpu
-            peak = spent.memory_peak if spent.memory_peak is not None else peak
+            peak = _without_deleted_files(spent, end) if spent.memory_peak is not None else peak
         elif self._building is not None:
             return float(cpu) + self._building.cpu, max(int(peak), self._building.peak)
         return float(cpu), int(peak)
@@ -372,13 +373,25 @@ class AsyncHostProcess:
             return None
         return (self._built or now) - self._begin
 
-    async def _collect(self) -> tuple[Display, ...]:
-        """Read the displays that the program has left in files."""
-        if self._building is None or not self._building.plan.display_folder:
-            return ()
-        from cloche.engine.program_displays import displays
+    async def _collect(self, end: dict[str, Any]) -> tuple[tuple[Display, ...], tuple[Artifact, ...]]:
+        """Read the displays that the program has left in files, and list the files in the output folder.
 
-        return await displays(self._box, self._building.plan.display_folder, clear=not self._ends_sandbox)
+        Where the sandbox ends with the program, the pictures among these files are displays, too: nobody could read
+        them later.
+        """
+        shown: tuple[Display, ...] = ()
+        left: tuple[Artifact, ...] = ()
+        if self._building is not None and self._building.plan.display_folder:
+            from cloche.engine.program_displays import displays
+
+            shown = await displays(self._box, self._building.plan.display_folder, clear=not self._ends_sandbox)
+        if end.get("artifacts"):
+            from cloche.engine.artifacts import artifacts, pictures
+
+            left = artifacts(end["artifacts"])
+            if self._ends_sandbox:
+                shown += await pictures(self._box, left)
+        return shown, left
 
     def _lacks_program(self) -> bool:
         """Return whether the program was not found, as opposed to its working directory."""
@@ -407,3 +420,21 @@ def _later(now: float, seconds: float | None) -> float | None:
 def _in_both_forms(kept: bytearray) -> tuple[bytes, str]:
     data = bytes(kept)
     return data, data.decode(errors="replace")
+
+
+def _without_deleted_files(spent: Spent, end: dict[str, Any]) -> int:
+    """Return the peak memory of a sandbox that has run a single program.
+
+    The wall's own figure may include files that were deleted since.  No process had more memory than the largest that
+    the program has waited for; so all together had no more than their number times that.  The agent reports these, and
+    may lie, but only between two figures of the wall.
+    """
+    peak, largest = spent.memory_peak or 0, _count(end.get("peak"))
+    numbers = [number for number in (spent.processes_peak, 2 + _count(end.get("started"))) if number]  # with the agent
+    if not largest or "started" not in end:
+        return peak
+    return min(peak, max(spent.memory_least or 0, largest * max(1, min(numbers) - 1)))
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value >= 0 else 0

@@ -73,6 +73,10 @@ class AsyncHostPrograms:
             language = await off_loop(len(code), lambda: language_of(code, program.entry))
         chosen = languages.find(language)
         request: dict[str, Any] = {"env": program.env, "cwd": program.cwd, "input": program.takes_input}
+        request["artifacts"] = True
+        if program.terminal is not None:
+            columns, rows = program.terminal
+            request["terminal"] = {"columns": columns, "rows": rows, "streams": list(program.terminal_streams)}
         place = program.entry
         if place is not None and not place.startswith("/"):
             place = f"{HOME}/{place}"
@@ -122,11 +126,11 @@ class AsyncHostPrograms:
         if not plan.run:  # the language is not installed: the agent will report that this program cannot be started
             argv = [f"{chosen.name} (not installed)"]
         request.update(argv=argv, language=chosen.name, **building.request())
-        request["env"] = {**plan.env, **program.env}
+        request["env"] = {**plan.env, **self._box.env, **program.env}
         written = list(plan.files)
         if program.code is not None and source not in (path for path, _ in written):
             written.append((project.entry, program.code))
-        is_usual = not (program.args or program.env or self._box.env or program.cwd)
+        is_usual = not (program.args or program.env or self._box.env or program.cwd or program.terminal)
         # The next program will probably begin with the same command.  The nursery keeps the command, and every sandbox
         # is a fork of the nursery, so it must not contain a name that this caller has chosen.
         is_usual = is_usual and project.snippet and project.entry == chosen.source

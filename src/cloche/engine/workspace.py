@@ -25,15 +25,17 @@ class WorkspaceEntries:
 
 
 async def inventory(
-    box: AsyncSandbox, leave_out: Sequence[str], parse: Callable[[Any], Any], most: int
+    box: AsyncSandbox, parse: Callable[[Any], Any], most: int, **choice: Sequence[str]
 ) -> WorkspaceEntries:
-    """List everything in /sandbox but the folders in `leave_out`, until there are more than `most` entries.
+    """List all files of a sandbox, until there are more than `most` entries.
 
+    Paths in /sandbox are relative to it, and the others absolute.  `choice` may have `leave_out` (names in /sandbox),
+    `system` (names in the root) and `usual` (paths of which only the content is listed).
     `parse` makes an entry of [path, kind, mode, size, modified, changed, inode, is_sure, target].  The agent is not
     trusted, so `parse` raises ValueError for a malformed entry.
     """
     host, found = on_this_host(box), WorkspaceEntries()
-    operation = await agent_requests.ask(host, {"method": "inventory", "leave_out": leave_out})
+    operation = await agent_requests.ask(host, {"method": "inventory", **choice})
     over = False
     try:
         while not over and not found.is_cut:
@@ -57,7 +59,7 @@ async def inventory(
 
 
 def contents(box: AsyncSandbox, path: str, length: int) -> AsyncReading:
-    """Read a file that the inventory has listed, by its path below /sandbox; links on the way are not followed."""
+    """Read a file that the inventory has listed, by its path there; links on the way are not followed."""
     request = {"method": "contents", "path": path, "offset": 0, "length": length}
     return AsyncReading(AsyncHostReader(on_this_host(box), request))
 

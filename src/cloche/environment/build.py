@@ -1,6 +1,5 @@
 """Builds the environment: the locked packages, laid out and compiled for the paths that a sandbox sees."""
 
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -10,51 +9,93 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cloche.environment import MANIFEST, interpreter, is_built, typescript
+from cloche.environment import MANIFEST, interpreter, is_built, is_slim, manifest, node_packages, typescript, wheels
+from cloche.environment.commands import call
+from cloche.environment.failure import BuildFailed
+from cloche.environment.progress import Progress, Silent, only_builder
 
-__all__ = ["BuildFailed", "build", "fingerprint"]
+__all__ = ["FULL", "SLIM", "BuildFailed", "Size", "build", "download", "fingerprint", "is_complete"]
 
 INSIDE = "/opt/env"
 INSIDE_PYTHON = "/opt/python"
 
 # Raise it when the builder makes something else from the same lock; then run scripts/lock.
-_BUILDER = 2
+_BUILDER = 4
 
 _HERE = Path(__file__).parent
-_LOCK = _HERE / "packages.lock"
-_NODE_LOCK = _HERE / "package-lock.json"  # beside package.json, as npm wants both
+_SITE = _HERE / "sitecustomize.py"
 
 
-class BuildFailed(RuntimeError):
-    """The environment could not be built; the message names the step that failed and quotes its output."""
+@dataclass(frozen=True)
+class Size:
+    """What an environment takes, roughly: megabytes to download, megabytes on the disk, and minutes."""
+
+    download_mb: int
+    disk_mb: int
+    minutes: str
 
 
-def build(target: Path, python: str | None = None, report: Callable[[str], None] = print) -> None:
-    """Builds the environment at `target` unless it exists; other processes see all of it or nothing."""
+FULL = Size(300, 1300, "2 to 5 minutes")
+SLIM = Size(30, 150, "less than a minute")
+
+
+def build(
+    target: Path,
+    python: str | None = None,
+    progress: Progress | None = None,
+    slim: bool = False,
+    source: Path | None = None,
+    lock: Path = wheels.LOCK,
+) -> None:
+    """Builds the environment at `target` unless it is complete; other processes see all of it or nothing.
+
+    `source` is a folder that `download` filled; then nothing is downloaded.
+    """
+    progress = progress or Silent()
     target = Path(os.path.abspath(target))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _only_builder(target.parent):
-        if is_built(target):
+    _make_folder(target)
+    with only_builder(target, progress) as progress:
+        if is_complete(target, slim):
             return
+        _check_target(target)
+        _check_room(target.parent, SLIM if slim else FULL)
         partial = target.with_name(f".{target.name}.partial")
+        fetched = target.with_name(f".{target.name}.wheels")
         shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted build
+        order = _Order(_inspect(python or _base_interpreter()), wheels.requirements(slim, lock), slim, source, fetched)
         try:
-            _build_into(partial, _inspect(python or _base_interpreter()), report)
-            shutil.rmtree(target, ignore_errors=True)  # it has no manifest, so it is not a complete environment
-            partial.rename(target)
+            _build_into(partial, order, progress)
+            _replace(target, partial)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
-        _remove_older(target, report)
+        shutil.rmtree(fetched, ignore_errors=True)
+        _remove_older(target, progress)
+
+
+def is_complete(target: Path, slim: bool = False) -> bool:
+    """Is there the environment that is wanted, with everything that this host allows?"""
+    if not is_built(target) or is_slim(target) != slim:
+        return False
+    return slim or bool(manifest(target).get("node_packages")) or bool(node_packages.lacks())
+
+
+def download(folder: Path, progress: Progress | None = None, slim: bool = False, lock: Path = wheels.LOCK) -> None:
+    """Downloads everything that `build` needs on a machine without a network, with the same Python."""
+    progress = progress or Silent()
+    progress.step("downloading the locked packages")
+    _make_folder(folder / "any")
+    wheels.fetch(wheels.requirements(slim, lock), folder, progress.count)
+    if not slim and not node_packages.lacks():
+        progress.step("downloading the locked Node packages")
+        node_packages.store(folder / node_packages.CACHE)
 
 
 def fingerprint() -> str:
     """Returns twelve hex digits that change with the locks, our own files or the builder's version."""
-    contents = b"".join(path.read_bytes() for path in (_LOCK, _NODE_LOCK, *typescript.OURS))
+    contents = b"".join(path.read_bytes() for path in (wheels.LOCK, node_packages.LOCK, _SITE, *typescript.OURS))
     return hashlib.sha256(contents + f"builder {_BUILDER}".encode()).hexdigest()[:12]
 
 
@@ -72,57 +113,70 @@ class _Base:
         return "python" + ".".join(self.version.split(".")[:2])
 
 
-def _build_into(env: Path, base: _Base, report: Callable[[str], None]) -> None:
+@dataclass(frozen=True)
+class _Order:
+    """The environment that is wanted, and where its packages come from."""
+
+    base: _Base
+    packages: list[wheels.Requirement]
+    slim: bool
+    source: Path | None  # a prepared folder
+    fetched: Path  # the folder for downloads, which outlives an interrupted build
+
+
+def _build_into(env: Path, order: _Order, progress: Progress) -> None:
+    base = order.base
     site_packages = env / "lib" / base.name / "site-packages"
     site_packages.mkdir(parents=True)
-    report("installing the locked packages")
-    _install(site_packages, base)
+    (env / "bin").mkdir()
+    _install(site_packages, order, progress)
+    shutil.copy(_SITE, site_packages)
     _spread_out(site_packages, env)
     _point_scripts_inside(env / "bin")
     _link_interpreter(env, base)
-    _install_node_packages(env, report)
-    report("compiling the packages")
+    if not order.slim:
+        _install_node_packages(env, order.source, progress)
+    progress.step("compiling the packages")
     _compile(site_packages, env, base)
-    report("listing the fonts")
-    _list_fonts(site_packages, env, base)
-    _write_manifest(site_packages, env, base)
+    if (site_packages / "matplotlib").is_dir():
+        progress.step("listing the fonts")
+        _list_fonts(site_packages, env, base)
+    _write_manifest(site_packages, env, order)
     _let_everyone_read(env)
 
 
-def _install(site_packages: Path, base: _Base) -> None:
-    # The pip of the running interpreter, so that the user's index, proxy and certificates are honoured; but not the
-    # settings that would send the packages elsewhere.
-    settings = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    command = [sys.executable, "-m", "pip", "--python", base.executable, "--quiet", "--no-input", "install"]
-    # The lock is complete, and every package in it has wheels: nothing is resolved, and nobody's build script runs.
-    command += ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-compile"]
-    _call("pip", [*command, "--target", str(site_packages), "--requirement", str(_LOCK)], settings)
+def _install(site_packages: Path, order: _Order, progress: Progress) -> None:
+    if order.source is None:
+        progress.step("downloading the locked packages")
+        wheels.fetch(order.packages, order.fetched, progress.count)
+    elif lacking := wheels.missing(order.packages, order.source):
+        names = ", ".join(each.name for each in lacking[:3]) + (" and others" if len(lacking) > 3 else "")
+        raise BuildFailed(
+            f"{order.source} lacks the wheels of {names}; fill it with `cloche setup --download FOLDER` on a machine "
+            "with a network and the same version of Python"
+        )
+    progress.step("installing the locked packages")
+    with tempfile.TemporaryDirectory(dir=site_packages.parent) as temporary:
+        listing = Path(temporary, "packages.txt")
+        listing.write_text("".join(f"{each.text}\n" for each in order.packages))
+        command = [*wheels.pip_command(), "--python", order.base.executable, "--quiet", "install", "--no-index"]
+        command += ["--find-links", str(order.source or order.fetched), "--require-hashes", "--no-deps"]
+        command += ["--only-binary", ":all:", "--no-compile", "--no-cache-dir", "--requirement", str(listing)]
+        # pip installs into a temporary folder first: on the same disk it can move the files, and need not copy them.
+        settings = {**wheels.PIP_SETTINGS, "TMPDIR": temporary}
+        call("pip", [*command, "--target", str(site_packages)], settings)
 
 
-def _install_node_packages(env: Path, report: Callable[[str], None]) -> None:
-    """Installs what JavaScript and TypeScript need beside Node: compilers, and declarations to check against."""
-    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
-    if missing:
-        report(f"{' and '.join(missing)} not found: TypeScript will not be available")
+def _install_node_packages(env: Path, source: Path | None, progress: Progress) -> None:
+    if lacking := node_packages.lacks():
+        progress.step(f"{lacking} not found: TypeScript will not be available until `cloche setup` finds Node and npm")
         return
-    report("installing the locked Node packages")
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("package.json", _NODE_LOCK.name):
-            shutil.copy(_HERE / name, folder)
-        # The user's npm, so that the registry, proxy and certificates are honoured; nobody's install script runs.
-        command = [
-            "npm",
-            "ci",
-            "--ignore-scripts",
-            "--no-audit",
-            "--no-fund",
-            "--no-update-notifier",
-            "--prefix",
-            folder,
-        ]
-        _call("npm", command, {})
-        shutil.copytree(Path(folder, "node_modules"), env / "lib" / "node_modules", symlinks=True)
-    typescript.furnish(env)
+    cache = source / node_packages.CACHE if source else None
+    if cache and not cache.is_dir():
+        progress.step(f"{source} has no Node packages: TypeScript will not be available")
+        return
+    progress.step("installing the locked Node packages")
+    node_packages.install(env, cache)
 
 
 def _spread_out(site_packages: Path, env: Path) -> None:
@@ -130,7 +184,7 @@ def _spread_out(site_packages: Path, env: Path) -> None:
     # uses another layout.)
     for name in ("bin", "etc", "include", "man", "share"):
         if (site_packages / name).is_dir():
-            (site_packages / name).rename(env / name)
+            (site_packages / name).replace(env / name)
 
 
 def _point_scripts_inside(scripts: Path) -> None:
@@ -147,14 +201,16 @@ _SHEBANG = f"#!{INSIDE}/bin/python3\n".encode()
 def _link_interpreter(env: Path, base: _Base) -> None:
     for name in ("python", "python3", base.name):
         (env / "bin" / name).symlink_to(f"{INSIDE_PYTHON}/bin/{base.name}")
+    # Only with the system's packages does Python look for packages that a user has installed (sitecustomize.py), and
+    # does pip install some.  The jail hides the system's packages.
     (env / "pyvenv.cfg").write_text(
-        f"home = {INSIDE_PYTHON}/bin\ninclude-system-site-packages = false\nversion = {base.version}\n"
+        f"home = {INSIDE_PYTHON}/bin\ninclude-system-site-packages = true\nversion = {base.version}\n"
     )
     binary = Path(base.prefix, "bin", base.name)
     try:
         patched = interpreter.relocated(binary, base.prefix, INSIDE_PYTHON)
     except (OSError, interpreter.NotPatchable) as error:
-        raise BuildFailed(f"{error}; use another Python (make install PYTHON=…)") from error
+        raise BuildFailed(f"{error}; use another Python") from error
     if patched is not None:
         copy = env / "interpreter" / base.name
         copy.parent.mkdir()
@@ -175,29 +231,20 @@ def _list_fonts(site_packages: Path, env: Path, base: _Base) -> None:
     with tempfile.TemporaryDirectory() as home:
         settings = {"HOME": home, "MPLCONFIGDIR": home, "MATPLOTLIBRC": home, "MPLBACKEND": "agg"}
         command = [base.executable, "-I", "-S", "-B", str(_HERE / "fonts.py")]
-        _call("listing the fonts", [*command, str(site_packages), str(env / "share" / "matplotlib")], settings)
+        call("listing the fonts", [*command, str(site_packages), str(env / "share" / "matplotlib")], settings)
 
 
-def _write_manifest(site_packages: Path, env: Path, base: _Base) -> None:
+def _write_manifest(site_packages: Path, env: Path, order: _Order) -> None:
     found = importlib.metadata.distributions(path=[str(site_packages)])
-    manifest = {
+    contents = {
         "fingerprint": fingerprint(),
-        "lock": hashlib.sha256(_LOCK.read_bytes()).hexdigest(),
-        "python": base.version,
+        "variant": "slim" if order.slim else "full",
+        "lock": hashlib.sha256(wheels.LOCK.read_bytes()).hexdigest(),
+        "python": order.base.version,
         "packages": dict(sorted((package.name.lower(), package.version) for package in found)),
-        "node_packages": _node_packages(env),
+        "node_packages": node_packages.installed(env),
     }
-    (env / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-
-
-def _node_packages(env: Path) -> dict[str, str]:
-    """Returns the installed Node packages with their versions; empty without Node."""
-    installed = {}
-    for path in sorted((env / "lib" / "node_modules").glob("**/package.json")):
-        package = json.loads(path.read_text())
-        if "name" in package and "version" in package:
-            installed[package["name"]] = package["version"]
-    return installed
+    (env / MANIFEST).write_text(json.dumps(contents, indent=2) + "\n")
 
 
 def _let_everyone_read(env: Path) -> None:
@@ -210,23 +257,51 @@ def _let_everyone_read(env: Path) -> None:
                 os.chmod(path, 0o755 if os.stat(path).st_mode & 0o100 else 0o644)
 
 
-def _remove_older(target: Path, report: Callable[[str], None]) -> None:
-    named = re.fullmatch(r"(python-3\.\d+-)[0-9a-f]{12}", target.name)
+def _replace(target: Path, partial: Path) -> None:
+    """Put a complete environment into its place; a server that uses the one there has to be started again."""
+    old = target.with_name(f".{target.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if target.exists():
+        target.rename(old)
+    partial.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _remove_older(target: Path, progress: Progress) -> None:
+    named = re.fullmatch(r"(python-3\.\d+-)[0-9a-f]{12}(-.*)?", target.name)
     if named is None:
         return  # the operator chose this place; the folders beside it are not ours
     for sibling in target.parent.iterdir():
-        if sibling != target and re.fullmatch(re.escape(named[1]) + "[0-9a-f]{12}", sibling.name):
-            report(f"removing the older environment {sibling.name}")
+        ours = re.fullmatch(
+            rf"\.?{re.escape(named[1])}[0-9a-f]{{12}}{re.escape(named[2] or '')}(\.wheels|\.old)?", sibling.name
+        )
+        if sibling != target and ours:
+            progress.step(f"removing the older environment {sibling.name}")
             (sibling / MANIFEST).unlink(missing_ok=True)  # first: a half-removed environment must not look complete
             shutil.rmtree(sibling, ignore_errors=True)
 
 
-@contextmanager
-def _only_builder(directory: Path) -> Iterator[None]:
-    # The file stays: removing it would let two builders hold locks on two files of the same name.
-    with open(directory / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _make_folder(target: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        writable = os.access(target.parent, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise BuildFailed(f"{target.parent} cannot be written; name another folder with CLOCHE_ENVIRONMENT")
+
+
+def _check_target(target: Path) -> None:
+    # The operator may have named a folder with other things in it.  What is there is replaced.
+    if target.is_dir() and os.listdir(target) and not is_built(target):
+        raise BuildFailed(f"{target} has files that are not an environment; remove them, or name another folder")
+
+
+def _check_room(folder: Path, size: Size) -> None:
+    wanted_mb = size.disk_mb + size.download_mb
+    free_mb = shutil.disk_usage(folder).free >> 20
+    if free_mb < wanted_mb:
+        raise BuildFailed(f"{folder} has {free_mb} MB free, and the build needs about {wanted_mb} MB")
 
 
 def _base_interpreter() -> str:
@@ -235,17 +310,5 @@ def _base_interpreter() -> str:
 
 def _inspect(python: str) -> _Base:
     question = "import sys; print(sys.base_prefix, '%d.%d.%d' % sys.version_info[:3], sep='\\n')"
-    prefix, version = _call("python", [python, "-I", "-S", "-c", question], {}).splitlines()
+    prefix, version = call("python", [python, "-I", "-S", "-c", question], {}).splitlines()
     return _Base(python, prefix, version)
-
-
-def _call(step: str, command: list[str], settings: dict[str, str]) -> str:
-    try:
-        done = subprocess.run(
-            command, env={**os.environ, **settings}, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
-    except OSError as error:
-        raise BuildFailed(f"{step}: {error}") from error
-    if done.returncode != 0:
-        raise BuildFailed(f"{step} failed:\n{(done.stderr or done.stdout).strip()}")
-    return done.stdout

@@ -12,7 +12,7 @@ import keyword
 import os
 import sys
 
-from cloche.kernels import output_streams, shell_commands, tracebacks
+from cloche.kernels import installed_packages, output_streams, shell_commands, tracebacks
 from cloche.kernels.displays import DisplayHookMixin, FormatterMixin, PublisherMixin
 
 TYPE_CHECKING = False
@@ -318,6 +318,7 @@ class CellRunnerMixin:
         output_streams.flush()
         code = shell_commands.run(self.var_expand(command, depth=1))
         self.user_ns["_exit_code"] = code
+        installed_packages.notice()
         if self.system_raise_on_error and code:
             from subprocess import CalledProcessError
 

@@ -19,10 +19,11 @@ _FAST_START = (
     "-XX:ArchiveRelocationMode=0",
     "-XX:-UsePerfData",
     "-XX:TieredStopAtLevel=1",
-    "-XX:ActiveProcessorCount=2",
     "-Xlog:disable",
     "-XX:ErrorFile=/tmp/hs_err_pid%p.log",
 )
+# The kernel changes the environment for each cell, which Java has no other way to do.
+_OPENED = ("--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED")
 
 
 def main(control: int, order: dict[str, Any]) -> NoReturn:
@@ -36,10 +37,12 @@ def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[
 
     java = which("java", path=environment.get("PATH", os.defpath)) or "java"
     prepared = next((folder_path for folder_path in _prepared_folders() if _was_made_with(folder_path, java)), None)
+    # Without this option, a JVM asks for the CPUs dozens of times, and each time takes a round trip to the agent.
+    options = (*_FAST_START, *_SMALL_HEAP, *_OPENED, f"-XX:ActiveProcessorCount={os.cpu_count() or 1}")
     if prepared is None:
-        return [java, *_FAST_START, *_SMALL_HEAP, SCRIPT, folder], environment
+        return [java, *options, SCRIPT, folder], environment
     start = (f"-XX:SharedArchiveFile={prepared}/kernel.jsa", "-cp", f"{prepared}/builder.jar", "Kernel")
-    return [java, *_FAST_START, *_SMALL_HEAP, *start, folder], environment
+    return [java, *options, *start, folder], environment
 
 
 def _prepared_folders() -> list[str]:

@@ -9,12 +9,13 @@ import os
 import sys
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
-from cloche.agent import signals
+from cloche.agent import compute_threads, signals
 from cloche.agent.sealing import sealed
 from cloche.kernels import (
     cell_loop,
     class_sources,
     forking,
+    installed_packages,
     ipython_shell,
     library_patches,
     output_streams,
@@ -119,6 +120,7 @@ class PythonKernel:
         shell.has_failed = shell.was_interrupted = False
         shell.display_pub.begin()
         sys.displayhook = shell.displayhook
+        installed_packages.read_new_paths()  # here, not when the kernel starts: these files are a user's code, too
 
     def compile_cell(self, cell: dict[str, Any]) -> tuple[list[CodeType] | None, dict[str, Any]]:
         """Return the code of a cell and the names that it uses."""
@@ -268,7 +270,17 @@ def _change_environment(wanted: dict[str, str] | None) -> dict[str, tuple[str, s
     for name, value in (wanted or {}).items():
         changed[name] = (value, os.environ.get(name))
         os.environ[name] = value
+    _adapt_threads(changed)
     return changed
+
+
+def _adapt_threads(changed: dict[str, tuple[str, str | None]]) -> None:
+    """Let the libraries for computing follow a cell's variables, as they follow those of a program."""
+    if not compute_threads.VARIABLES.isdisjoint(changed):
+        try:
+            compute_threads.adapt_again(os.environ)
+        except Exception:
+            pass  # the code has put something else in the place of a library
 
 
 def _restore_environment(changed: dict[str, tuple[str, str | None]]) -> None:
@@ -279,6 +291,7 @@ def _restore_environment(changed: dict[str, tuple[str, str | None]]) -> None:
             del os.environ[name]
         else:
             os.environ[name] = before
+    _adapt_threads(changed)
 
 
 def _cpu_time() -> float:

@@ -30,6 +30,6 @@ def _command(folder: str, environment: dict[str, str]) -> tuple[list[str], dict[
                 variables = {
                     name: f"{share}/{name[2:-4].lower()}" for name in ("R_SHARE_DIR", "R_INCLUDE_DIR", "R_DOC_DIR")
                 }
-                variables |= {"R_HOME": home, "LD_LIBRARY_PATH": f"{home}/lib", "OPENBLAS_NUM_THREADS": "1"}
+                variables |= {"R_HOME": home, "LD_LIBRARY_PATH": f"{home}/lib"}
                 return [f"{home}/bin/exec/R", *arguments], {**variables, **environment}
     return ["R", *arguments], environment

@@ -11,6 +11,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 GRACE = 1.0  # seconds that an interrupted command has to end
+_AT_THE_END = 4000  # characters of standard error in which the signs below count
+# Last words of package managers and others that wanted to download something.
+_DOWNLOADS = (
+    "No matching distribution found for",
+    "this-sandbox-has-no-network",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "GOPROXY=off",
+)
+_NO_NETWORK = (
+    "The sandbox has no network access, so nothing can be downloaded: use a library that is installed, "
+    "or upload a file and install that."
+)
 
 
 def run(command: str) -> int:
@@ -21,8 +34,12 @@ def run(command: str) -> int:
         return subprocess.run(command, shell=True, executable=_shell()).returncode
     process = subprocess.Popen(command, shell=True, executable=_shell(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        _forward_output(process)
-        return process.wait()
+        end = _forward_output(process)
+        code = process.wait()
+        # The failure of a command is no error of its cell, and so has no hint.
+        if code and os.environ.get("CLOCHE_NETWORK") == "none" and any(sign in end for sign in _DOWNLOADS):
+            print(_NO_NETWORK, file=sys.stderr)
+        return code
     except BaseException:
         _end(process)
         raise
@@ -36,8 +53,11 @@ def _shell() -> str | None:
     return os.environ.get("SHELL") or None
 
 
-def _forward_output(process: Popen[bytes]) -> None:
-    """Forward the output until the command has ended; processes that it left running are not waited for."""
+def _forward_output(process: Popen[bytes]) -> str:
+    """Forward the output until the command has ended; returns the end of standard error.
+
+    Processes that the command left running are not waited for.
+    """
     import select
     from codecs import getincrementaldecoder
 
@@ -48,7 +68,7 @@ def _forward_output(process: Popen[bytes]) -> None:
         process.stdout.fileno(): (sys.stdout, decoder("replace")),
         process.stderr.fileno(): (sys.stderr, decoder("replace")),
     }
-    poll = select.poll()
+    end, poll = "", select.poll()
     for fd in streams:
         os.set_blocking(fd, False)
         poll.register(fd, select.POLLIN)
@@ -61,13 +81,17 @@ def _forward_output(process: Popen[bytes]) -> None:
                 data = os.read(fd, 1 << 16)
             except BlockingIOError:
                 continue
-            stream.write(decode.decode(data, not data))
+            text = decode.decode(data, not data)
+            stream.write(text)
             stream.flush()
+            if stream is sys.stderr:
+                end = (end + text)[-_AT_THE_END:]
             if not data:
                 poll.unregister(fd)
                 del streams[fd]
         if has_ended and not ready:
-            return
+            break
+    return end
 
 
 def _end(process: Popen[bytes]) -> None:

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from cloche.languages.toolchain import FoundTools
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+# Databases by the names that people use as a language: there is no server for them in a sandbox.
+_DATABASES = {
+    **dict.fromkeys(("postgres", "postgresql", "psql", "pgsql", "plpgsql"), "PostgreSQL"),
+    **dict.fromkeys(("mysql", "mariadb"), "MySQL"),
+    **dict.fromkeys(("tsql", "t-sql", "mssql", "sqlserver"), "SQL Server"),
+    **dict.fromkeys(("plsql", "oracle"), "Oracle"),
+}
 _names: list[str] = []
 _languages: dict[str, Language] = {}  # by name and by alias, as far as they have been imported
 _found: dict[str, FoundTools | None] = {}
@@ -43,7 +50,22 @@ def _by_alias(alias: str, name: str) -> Language:
     for language in _likely_first(alias):
         if alias in language.aliases:
             return language
-    raise InvalidRun(f"The language {name!r:.100} is unknown.", hint=f"Known languages: {', '.join(names())}.")
+    if alias in _DATABASES:
+        raise InvalidRun(
+            f"Cloche has no {_DATABASES[alias]}: SQL runs on DuckDB, whose dialect is close to PostgreSQL's, "
+            "or on SQLite.",
+            hint='Use language="sql" for DuckDB, or language="sqlite".',
+        )
+    raise InvalidRun(f"The language {name!r:.100} is unknown.", hint=_similar(alias))
+
+
+def _similar(word: str) -> str:
+    """Name the languages that the word may mean, and all that there are."""
+    from difflib import get_close_matches
+
+    by_word = {known: language.name for language in everything() for known in (language.name, *language.aliases)}
+    near = dict.fromkeys(by_word[known] for known in get_close_matches(word, by_word, 3, 0.8))
+    return (f"Did you mean {' or '.join(near)}? " if near else "") + f"Known languages: {', '.join(names())}."
 
 
 def _likely_first(word: str) -> Iterator[Language]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 READY, OLD, INSTALLABLE, UNAVAILABLE = "ready", "old", "installable", "unavailable"
 INSTALL, PREPARE = "cloche languages install", "cloche languages prepare"
-_REBUILD = "Run `make install` in the repository, or `python -m cloche.environment`."
+_REBUILD = "Run `cloche setup`, which builds the full environment."
 _KINDS = ("packages", "node_packages")  # sections of the environment's manifest
 _AT_ONCE = 8  # programs that are asked for their version at the same time
 _versions: dict[tuple[str, ...], str | None] = {}
@@ -48,6 +48,19 @@ def check_languages(manifest: Mapping[str, Any], wanted: Iterable[str] | None = 
     checked = [languages.find(name) for name in (languages.names() if wanted is None else wanted)]
     versions = _ask_all(checked)
     return [_judge(language, manifest, versions.get(_key(language))) for language in checked]
+
+
+def installed(manifest: Mapping[str, Any]) -> list[Language]:
+    """Return the languages whose tools this host has; no program is asked for its version."""
+    return [language for language in languages.everything() if _is_installed(language, manifest)]
+
+
+def _is_installed(language: Language, manifest: Mapping[str, Any]) -> bool:
+    chain = language.toolchain
+    if chain is None:
+        return True
+    lacks_package = (chain.inside or chain.package) and _of_environment(chain, manifest) is None
+    return languages.tools(language) is not None and not lacks_package
 
 
 def not_ready(states: Iterable[Availability]) -> list[Availability]:

@@ -7,7 +7,6 @@ them, so none can leave anything in them for others.
 from __future__ import annotations
 
 import os
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,9 @@ _DONE = ".done"  # marks a complete folder, and names the toolchain that it was 
 
 def location() -> str:
     """Return the folder on the host; it contains a folder for each language and version."""
-    return os.path.join(sys.prefix, "lib", "cloche", "prepared")
+    from cloche import environment
+
+    return os.path.join(environment.home(), "prepared")
 
 
 def mount() -> tuple[str, str]:

@@ -24,13 +24,22 @@ class Moment(Plain):
 class Restored(Plain):
     """The outcome of going back to a checkpoint: what was lost, and which contexts started with no variables."""
 
-    lost: dict[str, Any]  # by context: threads, sockets and child processes, which no checkpoint can keep
+    # By context: threads, sockets and child processes, which no checkpoint can keep; `variables` says why those of the
+    # context are lost: "language" or "killed".
+    lost: dict[str, Any]
     restarted: tuple[str, ...]  # contexts that the checkpoint has no copy of: other languages, or started later
     files: dict[str, Any]  # how many files were written, removed and left unchanged
 
+    @property
+    def note(self) -> str:
+        """What did not come back, in a sentence; empty if everything did."""
+        from cloche.model.losses import losses_text
+
+        return losses_text(self.lost)
+
 
 class FileChanges(Plain):
-    """The files that differ, as paths relative to /sandbox."""
+    """The files that differ: paths relative to /sandbox, and absolute paths for those elsewhere, such as in /app."""
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()

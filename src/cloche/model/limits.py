@@ -80,7 +80,7 @@ LIMITS = (
     Limit("cpu", "cpu", "cores", 1.0, 0.01, 1024, 1024, "CPU",
           "CPU cores of the sandbox", by_wall=True),
     Limit("disk", "disk_bytes", "bytes", "1G", 1 << 20, 1 << 44, 16 << 30, "Disk",
-          "size of all files: `/sandbox`, `/tmp` and `/dev/shm` together", by_wall=True),
+          "size of all files: `/sandbox`, `/tmp`, `/dev/shm` and new folders in `/` together", by_wall=True),
     Limit("processes", "processes", "processes", 64, 1, 1 << 20, 1024, "Processes",
           "processes and threads at once", by_wall=True),
     Limit("output", "output_bytes", "bytes", "10M", 0, 1 << 34, 64 << 20, "Output",

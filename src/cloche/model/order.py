@@ -33,10 +33,12 @@ class Spent(Plain):
     """The resources that a sandbox has used, measured from outside; None where the wall does not know."""
 
     memory: int | None = None
-    memory_peak: int | None = None
+    memory_peak: int | None = None  # may include files that are gone by now
+    memory_least: int | None = None  # the peak is at least this
     cpu_time: float | None = None
     cpu_estimate: float | None = None  # in hundredths of a second, where the wall cannot count `cpu_time`
     processes: int | None = None
+    processes_peak: int | None = None  # with the agent, and with threads
     oom_kills: int = 0  # processes that were killed because memory ran out
     processes_refused: int = 0  # times that the limit of processes was met
     reason: str = ""  # why the wall ended the sandbox, if it did: "memory", "timeout" …

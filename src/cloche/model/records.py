@@ -21,6 +21,15 @@ class KeyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """A browser that is signed in.  Only the digest of its token is stored."""
+
+    id: str  # sha256 of the token, in hex
+    key: str  # the id of the key that the token stands for
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxRecord:
     """A sandbox; its state is "alive", "ended", or "lost" if its server crashed."""
 

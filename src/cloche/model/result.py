@@ -73,7 +73,7 @@ class Log(Plain):
 
 
 class Artifact(Plain):
-    """A file that a cell left under /sandbox/output."""
+    """A file that a cell or a program left under /sandbox/output."""
 
     path: str
     size: int
@@ -136,7 +136,7 @@ class Result(Plain):
     stdout_bytes: bytes = b""  # exactly as the program wrote it, in whatever encoding
     stderr_bytes: bytes = b""
     wall: str = ""  # the isolation that it ran behind
-    # The following fields are for cells (`box.run`).
+    # The following fields are for cells (`box.run`); programs have artifacts, and some have displays.
     results: tuple[Display, ...] = ()  # the displays, in order; the value of the last expression is the main one
     logs: tuple[Log, ...] = ()  # standard output and standard error, in order of arrival
     artifacts: tuple[Artifact, ...] = ()  # the files that it wrote or changed under /sandbox/output

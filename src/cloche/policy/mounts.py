@@ -25,9 +25,11 @@ _PROGRAMS = (os.path.realpath(sys.prefix), str(Path(__file__).resolve().parent.p
 class MountPolicy:
     """The folders that the operator allows, without those that are the server's own."""
 
-    def __init__(self, folders: Sequence[str], data: str | os.PathLike[str]) -> None:
+    def __init__(self, folders: Sequence[str], data: str | os.PathLike[str], shown: Sequence[str] = ()) -> None:
+        """`shown` are the folders that sandboxes see and believe: their Python environment, and prepared files."""
         self._folders = [os.path.realpath(folder) for folder in folders]
         self._data = os.path.realpath(data)
+        self._shown = [os.path.realpath(folder) for folder in shown]
 
     def check(self, mounts: Sequence[Mount]) -> tuple[Mount, ...]:
         """Return the mounts with their sources resolved; raises Refused for a source that may not be mounted."""
@@ -37,7 +39,7 @@ class MountPolicy:
         source = _real(mount)
         if not any(is_within(source, folder) for folder in self._folders):
             raise Refused(f"The folder {mount.source} may not be mounted.", hint=_ALLOWED)
-        own = (self._data, *_PROGRAMS) if mount.writable else (self._data,)
+        own = (self._data, *_PROGRAMS, *self._shown) if mount.writable else (self._data,)
         if any(is_within(source, folder) or is_within(folder, source) for folder in own):
             raise Refused(
                 f"The folder {mount.source} may not be mounted{' for writing' if mount.writable else ''}: "

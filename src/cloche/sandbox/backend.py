@@ -131,7 +131,13 @@ class AsyncFilesBackend(Protocol):
         """Write a file."""
 
     def writer(
-        self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
+        self,
+        path: str,
+        mode: int | None,
+        append: bool,
+        in_place: bool,
+        attributes: dict[str, str] | None,
+        expected: str | None,
     ) -> AsyncWriter:
         """Return a writer that writes a file piece by piece."""
 

@@ -24,12 +24,19 @@ class AsyncCheckpoint:
     def __init__(self, box: AsyncSandbox, facts: CheckpointFacts) -> None:
         self._box = box
         self.id, self.name, self.time = facts.id, facts.name, facts.time
-        self.lost: dict[str, Any] = facts.lost  # by context: threads, sockets … that a copy cannot carry
+        self.lost: dict[str, Any] = facts.lost  # by context: threads, sockets, variables … that a copy lacks
         self.removed = False
         self.contexts: tuple[AsyncContext, ...] = ()  # the contexts of that moment
 
     def __repr__(self) -> str:
         return f"<checkpoint {self.name or self.id}>"
+
+    @property
+    def note(self) -> str:
+        """What the checkpoint does not have, in a sentence; empty if it has everything."""
+        from cloche.model.losses import losses_text
+
+        return losses_text(self.lost)
 
     async def restore(self) -> Restored:
         """Bring variables and files back to their state at this checkpoint."""
@@ -57,6 +64,11 @@ class AsyncCheckpoints:
     def list(self) -> list[AsyncCheckpoint]:
         """List all checkpoints, oldest first."""
         return list(self._by_id.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another checkpoint would take the place of one."""
+        return len(self._by_id) >= self._most
 
     def get(self, which: str | AsyncCheckpoint) -> AsyncCheckpoint:
         """Find a checkpoint by its name or id."""

@@ -14,6 +14,8 @@ from cloche.sandbox.tools import calling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.model.result import Result
     from cloche.sandbox.backend import AsyncCell
     from cloche.sandbox.sandbox import AsyncSandbox
@@ -54,6 +56,18 @@ class AsyncContext:
     @cwd.setter
     def cwd(self, cwd: str | None) -> None:
         self.facts.cwd = cwd
+
+    @property
+    def lost(self) -> dict[str, Any]:
+        """The things that a branch could not take along: threads, sockets and child processes."""
+        return self.facts.lost
+
+    @property
+    def note(self) -> str:
+        """What a branch could not take along, in a sentence; empty if it has everything."""
+        from cloche.model.losses import losses_text
+
+        return losses_text(self.facts.lost)
 
     @property
     def is_branch(self) -> bool:

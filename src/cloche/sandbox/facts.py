@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 class ContextFacts:
     """A context: where cells keep their variables."""
 
-    __slots__ = ("cwd", "env", "id", "is_branch", "is_known", "language")
+    __slots__ = ("cwd", "env", "id", "is_branch", "is_known", "language", "lost")
 
     def __init__(
         self,
@@ -23,6 +23,7 @@ class ContextFacts:
     ) -> None:
         self.id, self.language, self.cwd, self.env = name, language, cwd, env or {}
         self.is_branch = False
+        self.lost: dict[str, Any] = {}  # by context: the things that a branch could not take along
         self.is_known = known  # whether the context exists in the backend
 
 

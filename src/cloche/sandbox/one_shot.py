@@ -100,6 +100,9 @@ def checked_job(
     mounts: Mapping[str, str] | Sequence[Mount] = (),
     is_interactive: bool = False,
     is_counted: bool = True,
+    is_last: bool = True,
+    terminal: tuple[int, int] | None = None,
+    terminal_streams: Sequence[int] = (0, 1, 2),
 ) -> Job:
     """Check a caller's arguments, choose the language and the entry, and make a job.
 
@@ -116,7 +119,9 @@ def checked_job(
         check=checked_check(check),
         takes_input=data is not None or is_interactive,
         files=[path for path, _ in written] or None,
-        is_last=True,
+        is_last=is_last,
+        terminal=terminal,
+        terminal_streams=terminal_streams,
         is_counted=is_counted,
     )
     if other_files:
@@ -131,11 +136,13 @@ async def execute(
     on_event: Callable[..., Any] | None = None,
     *,
     waits: bool = False,
+    before_end: Callable[..., Any] | None = None,
 ) -> Result:
     """Carry out a job.
 
     `started` is called with the process, so that the caller can kill it or write to it, and with its sandbox;
-    `on_event` is awaited with each event.  With `waits`, the sandbox is removed when this returns.
+    `on_event` is awaited with each event, and `before_end` with the sandbox after the program, whose `is_last` is
+    then false.  With `waits`, the sandbox is removed when this returns.
     """
     is_watched = started is not None or on_event is not None
     if place.takes_whole_jobs and not is_watched:
@@ -156,6 +163,8 @@ async def execute(
             if on_event is not None:
                 await on_event(event)
         assert process.result is not None
+        if before_end is not None:
+            await before_end(box)
         return process.result
     finally:
         await (box.close() if waits else box.let_go())

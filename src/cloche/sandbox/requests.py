@@ -41,6 +41,8 @@ class Program(Plain):
     takes_input: bool = False  # whether the program gets any standard input
     files: Iterable[str] | None = None  # of its project; None: all files in the sandbox
     is_last: bool = False  # the sandbox ends with it
+    terminal: tuple[int, int] | None = None  # columns and rows, if the program gets a terminal
+    terminal_streams: Sequence[int] = (0, 1, 2)  # the streams that are the terminal; the others are pipes
     is_counted: bool = True  # whether the wall is asked for the resources used, even after a success
 
 

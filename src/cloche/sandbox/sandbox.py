@@ -320,7 +320,7 @@ class AsyncSandbox:
         """Run each candidate in a branch of its own, and continue from the one with the highest score.
 
         `score` is an expression that is evaluated in each branch, or a function of yours that gets the result.  Each
-        candidate works in a copy of /sandbox; those that name an absolute path in /sandbox run one after the other.
+        candidate works in a copy of /sandbox; those that name an absolute path run one after the other.
         """
         if isinstance(candidates, str) or not 1 <= len(candidates) <= MAX_CANDIDATES:
             raise InvalidRun(f"best_of takes a list of 1 to {MAX_CANDIDATES} texts.")

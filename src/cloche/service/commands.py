@@ -18,6 +18,9 @@ from cloche.model.events import Exit, Started
 from cloche.model.result import Error, Result
 from cloche.policy import limits
 from cloche.policy.caller import Caller
+from cloche.sandbox.checks import checked_size
+from cloche.sandbox.processes import AsyncProcess
+from cloche.sandbox.requests import checked_program
 from cloche.service.event_log import EventLog, LogEntry, size_of
 from cloche.service.events import NoResult, OfCommand
 from cloche.service.identity import new_id
@@ -26,7 +29,6 @@ from cloche.service.runs import Runs
 from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
-    from cloche.sandbox.processes import AsyncProcess
     from cloche.service.charges import Account
     from cloche.service.lifecycle import Lifecycle
     from cloche.service.live import LiveSandbox
@@ -363,6 +365,20 @@ def _cut(result: Result) -> Result:
 async def _started(
     live: LiveSandbox, request: CommandRequest, *, takes_input: bool, whole: bool = False
 ) -> AsyncProcess:
+    if request.command is None and request.pty:
+        program = checked_program(
+            request.code,
+            request.language,
+            request.entry,
+            request.args,
+            request.env,
+            request.cwd,
+            request.timeout,
+            request.build_timeout,
+            request.check,
+            takes_input,
+        ).replace(terminal=checked_size(request.size))
+        return AsyncProcess(await live.box.backend.programs.start_program(program))
     if request.command is None:
         return await live.box.start_program(
             request.code,

@@ -115,6 +115,8 @@ async def _files(box: AsyncSandbox, old: _State, new: _State, changed: list[set[
 async def _contents(box: AsyncSandbox, folder: str, path: str) -> tuple[int, bytes] | None:
     """The size and the beginning of a file; None where the path is missing or not a file."""
     place = f"{folder}/{path}"
+    if path.startswith("/"):  # outside of the workspace; a copy of the state has such files beside it
+        place = f"{folder}.root{path}" if _COPY.match(folder) else path
     try:
         entry = await box.files.stat(place)
         return (entry.size, await box.files.read(place, length=MAX_TEXT)) if entry.kind == "file" else None

@@ -145,15 +145,21 @@ class Files:
         append: bool = False,
         in_place: bool = False,
         attributes: dict[str, str] | None = None,
+        expected: str | None = None,
         saves: bool = True,
     ) -> Entry:
-        """Write a file, all or nothing unless `in_place`.  A batch of writes saves once, at its end (`save`)."""
+        """Write a file, all or nothing unless `in_place`.  A batch of writes saves once, at its end (`save`).
+
+        With `expected`, the file must still have the contents of this digest (`AsyncFiles.write_stream`).
+        """
         live = await self._lifecycle.find(caller, sandbox)
         meter = self._keyring.meter(caller)
         meter.check_day()
         async with (
             live.used(saves=saves) as box,
-            box.files.write_stream(path, mode=mode, append=append, in_place=in_place, attributes=attributes) as writing,
+            box.files.write_stream(
+                path, mode=mode, append=append, in_place=in_place, attributes=attributes, expected=expected
+            ) as writing,
         ):
             async for chunk in chunks:
                 if chunk:

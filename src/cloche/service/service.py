@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 
+from cloche import environment, settings
 from cloche.clock import steady
 from cloche.configuration import Configuration
 from cloche.errors import ClocheError
 from cloche.model.records import audit_of
+from cloche.policy.browser_sessions import BrowserSessions
 from cloche.policy.keys import Keyring
 from cloche.policy.mounts import MountPolicy
 from cloche.policy.readers import Readers
@@ -57,6 +59,7 @@ class Service:
         self._folder = DataFolder(folder)
         self._journal = Journal(folder / "journal", store)
         self.keyring = Keyring(store, now=steady)
+        self.browser_sessions = BrowserSessions(store, now=steady)
         self.readers = Readers(configuration.readers_per_key, configuration.readers_per_sandbox)
         self.admission = Admission(
             configuration.runs_at_once,
@@ -69,7 +72,8 @@ class Service:
         self.keys = Keys(self.keyring, self.audit)
         self._charges = Charges(self._journal, self.keyring)
         self.runs = Runs(store, self._journal, self.admission, self._charges, Retention())
-        mounts = MountPolicy(configuration.mounts, folder)
+        shown = (environment.location(settings.environment()), environment.home())
+        mounts = MountPolicy(configuration.mounts, folder, shown)
         self.programs = Programs(configuration, mounts, self.runs)
         self.workspaces = Workspaces(folder / "workspaces")
         self._lifecycle = Lifecycle(
@@ -97,7 +101,8 @@ class Service:
         self.started = time()
         self.stopping = False
         self.admin_key = ""
-        self._trouble: ClocheError | None = None  # why no sandbox can be started here
+        self.trouble: ClocheError | None = None  # why no sandbox can be started here
+        self._tried, self._works = asyncio.Event(), asyncio.Event()  # a sandbox was tried out; one has worked
         self._tasks: list[asyncio.Task[None]] = []
 
     @classmethod
@@ -112,6 +117,7 @@ class Service:
             await service._recover()
             await service.keyring.load()
             service.admin_key = await service.keyring.ensure_admin(folder / "key")
+            await service.browser_sessions.load(lambda key: service.keyring.holder(key) is not None)
             await service._load_usage()
             await service.workspaces.load()
             await service.snapshots.load()
@@ -133,8 +139,17 @@ class Service:
         """Raise the reason why the server cannot do its work, if there is one."""
         await self._store.ping()
         await self._folder.check_room()
-        if self._trouble is not None:
-            raise self._trouble
+        await self.tried_out()
+        if self.trouble is not None:
+            raise self.trouble
+
+    async def tried_out(self) -> None:
+        """Wait until a first sandbox has worked, or `trouble` says why none can."""
+        await self._tried.wait()
+
+    async def works(self) -> None:
+        """Wait until a sandbox has worked."""
+        await self._works.wait()
 
     def _key_count(self) -> int | None:
         """How many keys share this server; None if it requires none."""
@@ -181,12 +196,15 @@ class Service:
         while True:
             try:
                 await run("", url="")
-                self._trouble = None
+                self.trouble = None
+                self._tried.set()
+                self._works.set()
                 return
             except ClocheError as problem:
-                if self._trouble is None:
-                    log.error("%s %s", problem.message, problem.hint)
-                self._trouble = problem
+                if self.trouble is None:
+                    log.error("%s", problem)
+                self.trouble = problem
+                self._tried.set()
             await asyncio.sleep(_TRY_AGAIN_S)
 
     async def _keep(self) -> None:

@@ -32,6 +32,7 @@ class ContextInfo:
     language: str
     cwd: str | None
     is_branch: bool
+    lost: Mapping[str, Any]  # what a branch could not take along
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,7 @@ class Sessions:
 
 
 def _context(context: AsyncContext) -> ContextInfo:
-    return ContextInfo(context.id, context.language, context.cwd, context.is_branch)
+    return ContextInfo(context.id, context.language, context.cwd, context.is_branch, context.lost)
 
 
 def _checkpoint(checkpoint: AsyncCheckpoint) -> CheckpointInfo:

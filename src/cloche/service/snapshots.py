@@ -19,6 +19,7 @@ from cloche.policy.caller import Caller
 from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.reservations import Reservations
+from cloche.service.snapshot_copies import SnapshotCopies
 from cloche.service.verbs import verb
 from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import Damaged
@@ -39,6 +40,18 @@ class Snapshot:
     name: str
     sandbox: str  # the source
     created: float
+    checkpoint: str = ""  # of the source, with the variables of Python
+    reason: str = ""  # why there is no such checkpoint
+
+    @property
+    def note(self) -> str:
+        """Whether the source can go back to this moment with its variables, in a sentence."""
+        if self.checkpoint:
+            return (
+                f"While the sandbox {self.sandbox} lives, restoring its checkpoint {self.checkpoint} brings back the "
+                "variables of Python, too."
+            )
+        return f"A restore within the sandbox cannot bring variables back either: {self.reason}." if self.reason else ""
 
 
 class Snapshots:
@@ -50,6 +63,7 @@ class Snapshots:
         self._workspaces = Workspaces(folder / "files")
         self._known: dict[str, Snapshot] = {}
         self._places = Reservations(MOST, f"You have {MOST} snapshots already.", "Remove some of them.")
+        self._copies = SnapshotCopies(lifecycle)
         self._being_read: Counter[str] = Counter()  # by how many new sandboxes; a removed one may still be read
 
     async def load(self) -> None:
@@ -63,8 +77,11 @@ class Snapshots:
             self._known[snapshot.id] = snapshot
 
     @verb("run")
-    async def take(self, caller: Caller, sandbox: str, name: str = "") -> Snapshot:
-        """Keep the files of a sandbox as they are now.  A snapshot of the same name is replaced."""
+    async def take(self, caller: Caller, sandbox: str, name: str = "", *, keeps_memory: bool = True) -> Snapshot:
+        """Keep the files of a sandbox as they are now.  A snapshot of the same name is replaced.
+
+        With `keeps_memory`, the sandbox gets a checkpoint, with which it can go back to this moment itself.
+        """
         _check(name)
         live = await self._lifecycle.find(caller, sandbox)
         with self._places.one(caller.owner, len(self.list(caller))):
@@ -72,12 +89,13 @@ class Snapshots:
             try:
                 async with live.used() as box:
                     await WorkspaceSaver(box, workspace, tree).save()
+                    copy = await self._copies.keep(live, workspace.id) if keeps_memory else ("", "")
             except BaseException:
                 await self._workspaces.release(workspace, is_new=True)
                 raise
             await self._workspaces.release(workspace)
             before = [known for known in self.list(caller) if name and known.name == name]
-            snapshot = Snapshot(workspace.id, live.owner, name, live.id, time())
+            snapshot = Snapshot(workspace.id, live.owner, name, live.id, time(), *copy)
             self._known[snapshot.id] = snapshot
         for known in before:
             await self._remove(known)
@@ -136,6 +154,7 @@ class Snapshots:
 
     async def _remove(self, snapshot: Snapshot) -> None:
         del self._known[snapshot.id]  # from here on nobody finds it
+        await self._copies.forget(snapshot.id)
         await self._discard_unless_needed(snapshot)
 
     async def _discard_unless_needed(self, snapshot: Snapshot) -> None:

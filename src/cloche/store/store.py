@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from cloche.model.records import (
     AuditRecord,
+    BrowserSession,
     ChargeRecord,
     Fact,
     KeyRecord,
@@ -70,6 +71,21 @@ class Store:
         """Add or change a key."""
         async with self._database.writing(REQUEST_S) as connection:
             await connection.execute(self._upserts.key, row(record))
+
+    async def browser_sessions(self) -> list[BrowserSession]:
+        """Return the sessions of browsers, oldest first."""
+        table = tables.browser_sessions
+        query = select(*_columns(table, BrowserSession)).order_by(table.c.until, table.c.id)
+        return [BrowserSession(**found) for found in await self._rows(query)]
+
+    async def change_browser_sessions(self, new: Sequence[BrowserSession], removed: Sequence[str]) -> None:
+        """Add sessions of browsers, and remove those with these ids."""
+        async with self._database.writing(REQUEST_S) as connection:
+            if removed:
+                ids = tables.browser_sessions.c.id
+                await connection.execute(delete(tables.browser_sessions).where(ids.in_(removed)))
+            if new:
+                await connection.execute(self._upserts.browser_session, [row(one) for one in new])
 
     # Sandboxes
 

@@ -65,6 +65,16 @@ keys = Table(
     Index("keys_created", "created", "id"),
 )
 
+# The id is the digest of the token in a browser's cookie.
+browser_sessions = Table(
+    "browser_sessions",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("key", Words, nullable=False),
+    Column("until", Double, nullable=False),
+    PrimaryKeyConstraint("id", name="browser_sessions_pk"),
+)
+
 sandboxes = Table(
     "sandboxes",
     metadata,

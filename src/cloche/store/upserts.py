@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Insert, Table, Text, and_, or_, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 
-from cloche.model.records import AuditRecord, ChargeRecord, KeyRecord, RunRecord, SandboxRecord
+from cloche.model.records import AuditRecord, BrowserSession, ChargeRecord, KeyRecord, RunRecord, SandboxRecord
 from cloche.store import tables
 
 HOUR_S = 3600
@@ -24,6 +24,7 @@ class Upserts:
     def __init__(self, is_sqlite: bool) -> None:
         self.insert: Callable[[Table], Any] = sqlite.insert if is_sqlite else postgresql.insert
         self.key = self._put(tables.keys)
+        self.browser_session = self._put(tables.browser_sessions)
         self.run_started = self._run_started()
         # Only the first outcome counts.
         self.run_ended = self._put(tables.runs, where=lambda _: tables.runs.c.state == RUNNING)
@@ -75,7 +76,7 @@ def run_rows(runs: dict[str, RunRecord]) -> list[dict[str, Any]]:
     return [{**row(runs[name]), "hour": int(runs[name].started // HOUR_S)} for name in sorted(runs)]
 
 
-def row(record: KeyRecord | SandboxRecord | RunRecord | ChargeRecord | AuditRecord) -> dict[str, Any]:
+def row(record: KeyRecord | BrowserSession | SandboxRecord | RunRecord | ChargeRecord | AuditRecord) -> dict[str, Any]:
     """Return a record as a row."""
     return {name: getattr(record, name) for name in NAMES[type(record)]}
 
@@ -87,5 +88,5 @@ def label(key: str, value: str) -> str:
 
 NAMES: dict[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in fields(kind))
-    for kind in (KeyRecord, SandboxRecord, RunRecord, ChargeRecord, AuditRecord)
+    for kind in (KeyRecord, BrowserSession, SandboxRecord, RunRecord, ChargeRecord, AuditRecord)
 }

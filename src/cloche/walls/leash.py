@@ -182,9 +182,11 @@ def _spent(usage: dict[str, Any]) -> Spent:
     return Spent(
         memory=usage.get("memory"),
         memory_peak=usage.get("memory_peak"),
+        memory_least=usage.get("memory_least"),
         cpu_time=usage.get("cpu_s"),
         cpu_estimate=usage.get("cpu_estimate_s"),
         processes=usage.get("processes"),
+        processes_peak=usage.get("processes_peak"),
         oom_kills=usage.get("oom_kills") or 0,
         processes_refused=usage.get("processes_refused") or 0,
         reason=usage.get("reason", ""),

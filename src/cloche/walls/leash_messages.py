@@ -18,7 +18,8 @@ Each message is one dictionary; its first key is its name.
     {"ended": {"reason": …}}         the sandbox has ended: "memory", "timeout", "closed", or "" when it died by itself
     {"gone": True}                   nothing of the sandbox is left
 
-USAGE has any of memory, memory_peak (bytes), cpu_s, cpu_estimate_s, processes, oom_kills and processes_refused; the
+USAGE has any of memory, memory_peak, memory_least (bytes), cpu_s, cpu_estimate_s, processes, processes_peak, oom_kills
+and processes_refused; the
 warden leaves out the values that it does not know.
 """
 

@@ -26,6 +26,19 @@ test("it says what it is, and is listed", async () => {
   assert.ok((await sandbox.getInfo()).endAt - info.endAt > 200_000);
   const [metrics] = await sandbox.getMetrics();
   assert.equal(metrics.cpuCount, 2);
+  // The client rounds these times to seconds, up or down.
+  const [same] = await sandbox.getMetrics({ start: metrics.timestamp, end: metrics.timestamp });
+  assert.deepEqual(same, metrics);
+  const since = await Sandbox.list({ query: { metadata: info.metadata, startedAfter: info.startedAt } }).nextItems();
+  assert.equal(since.length, 1);
+});
+
+test("a form with a text uploads it to a signed address", async () => {
+  const form = new FormData();
+  form.append("file", "text");
+  const answer = await fetch(await sandbox.uploadUrl("from a form.txt"), { method: "POST", body: form });
+  assert.equal(answer.status, 200, await answer.text());
+  assert.equal(await sandbox.files.read("from a form.txt"), "text");
 });
 
 test("code: values, output, errors, charts", async () => {

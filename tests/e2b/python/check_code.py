@@ -155,6 +155,16 @@ def test_r_where_the_host_has_it(shared: Sandbox) -> None:
     assert shared.run_code("x + 1", language="R").text == "[1] 21"
 
 
+def test_java_where_the_host_has_it(shared: Sandbox) -> None:
+    done = shared.run_code('System.out.println("hello");', language="java")
+    if done.error is not None and done.error.name == "LanguageUnavailable":
+        pytest.skip("there is no Java on this host")
+    assert done.logs.stdout == ["hello", "\n"]
+    variable = 'System.getProperty("ONCE", "default")'
+    assert shared.run_code(variable, language="java", envs={"ONCE": "once"}).text == "once"
+    assert shared.run_code(variable, language="java").text == "default"
+
+
 def test_pictures_are_displayed_when_they_are_shown_and_when_they_are_saved(shared: Sandbox) -> None:
     shared.run_code("from PIL import Image; picture = Image.new('RGB', (4, 4))")
     for code in ("picture", "picture.show()", "picture.save('a.png')"):

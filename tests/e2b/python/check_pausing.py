@@ -62,6 +62,7 @@ def test_time_is_up_and_it_waits_for_whoever_comes_next() -> None:
 
 def test_a_snapshot_has_the_files(sandbox: Sandbox) -> None:
     sandbox.run_code("import os; os.makedirs('a/b'); open('a/b/note.txt', 'w').write('kept')")
+    sandbox.files.write("/workspace/src/kept", "kept")
     unnamed = sandbox.create_snapshot()
     named = sandbox.create_snapshot(name="ours")
     try:
@@ -72,6 +73,7 @@ def test_a_snapshot_has_the_files(sandbox: Sandbox) -> None:
         for snapshot in (unnamed, named):
             with Sandbox.create(snapshot.snapshot_id) as again:
                 assert again.run_code("open('a/b/note.txt').read()").text == "kept"
+                assert again.files.read("/workspace/src/kept") == "kept"
                 assert again.get_info().template_id == snapshot.snapshot_id
         assert sandbox.run_code("open('a/b/note.txt').read()").text == "changed"
     finally:

@@ -32,6 +32,7 @@ def test_a_sandbox_says_what_it_is(sandbox: Sandbox) -> None:
     assert info.state is SandboxState.RUNNING
     assert timedelta(seconds=299) < info.end_at - info.started_at < timedelta(seconds=301)
     assert (info.cpu_count, info.memory_mb, info.envd_version) == (2, 1024, "0.6.13")
+    assert info.allow_internet_access is False  # the client asks for it by default, and there is none
     assert abs(datetime.now(UTC) - info.started_at) < timedelta(seconds=30)
     assert sandbox.get_host(3000).startswith(f"3000-{sandbox.sandbox_id}.localhost:")
 
@@ -95,6 +96,9 @@ def test_listing_by_metadata_in_pages_and_in_order() -> None:
         assert first[0].metadata == metadata
         oldest_first = Sandbox.list(query=query, order="asc").next_items()
         assert [one.sandbox_id for one in oldest_first] == [one.sandbox_id for one in made]
+        for one in oldest_first:
+            since = Sandbox.list(query=SandboxQuery(metadata=metadata, started_after=one.started_at)).next_items()
+            assert one.sandbox_id in [other.sandbox_id for other in since]
         assert Sandbox.list(query=SandboxQuery(metadata={**metadata, "a b": "c"})).next_items() == []
         assert Sandbox.list(query=SandboxQuery(metadata=metadata, state=[SandboxState.PAUSED])).next_items() == []
     finally:

@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 from tests.walls.jail.forked import in_child
 
-from cloche.walls.jail import filter, linux, syscalls
+from cloche.walls.jail import filter, linux, root, seccomp, syscalls
 
 MACHINE = platform.machine()
 NUMBERS = syscalls.numbers(MACHINE)
 X86_64 = pytest.mark.skipif(MACHINE != "x86_64", reason="only x86_64 has these ways into the kernel")
 
 ALLOWED = [name for names in filter.ALLOWED.values() for name in names]
+ANSWERED = [name for names in filter.ANSWERED.values() for name in names]
 ABSENT = [name for names in filter.ABSENT.values() for name in names]
 REFUSED = [name for names in filter.REFUSED.values() for name in names]
 
@@ -102,14 +103,14 @@ I386, ARM = 0x40000003, 0x40000028
 
 
 def test_every_call_of_the_kernel_is_in_one_list():
-    listed = [*ALLOWED, *ABSENT, *REFUSED, *filter.CHECKED]
+    listed = [*ALLOWED, *ANSWERED, *ABSENT, *REFUSED, *filter.CHECKED]
     assert len(listed) == len(set(listed))
     assert set(listed) == set(syscalls.numbers("x86_64")) | set(syscalls.numbers("aarch64"))
 
 
 def test_refused_says_what_the_lists_say():
     assert all(filter.refused(name) for name in [*REFUSED, *ABSENT, "a_call_of_tomorrow"])
-    assert not any(filter.refused(name) for name in [*ALLOWED, *filter.CHECKED])
+    assert not any(filter.refused(name) for name in [*ALLOWED, *ANSWERED, *filter.CHECKED])
 
 
 @pytest.mark.parametrize(
@@ -134,12 +135,20 @@ def test_what_is_always_allowed_is_allowed_without_a_look_at_the_arguments(machi
 
 
 @MACHINES
+def test_what_the_agent_answers_is_allowed_where_there_is_no_agent(machine):
+    numbers = syscalls.numbers(machine)
+    for program, verdict in ((filter.program(machine), ALLOW), (filter.asking(filter.program(machine)), seccomp.ASK)):
+        verdicts = {decide(program, ARCHITECTURES[machine], numbers[name])[0] & ~0xFFFF for name in ANSWERED}
+        assert verdicts == {verdict}
+
+
+@MACHINES
 def test_what_is_refused_is_refused_and_the_rest_is_unknown(machine):
     program, numbers = filter.program(machine), syscalls.numbers(machine)
     expected = dict.fromkeys(range(-2, 1100), ENOSYS)
     expected.update((number, EPERM) for name, number in numbers.items() if name in REFUSED)
     for name, number in numbers.items():
-        if name in ALLOWED or name in filter.CHECKED:
+        if name in (*ALLOWED, *ANSWERED, *filter.CHECKED):
             del expected[number]
     assert {number: decide(program, ARCHITECTURES[machine], number)[0] for number in expected} == expected
 
@@ -170,9 +179,19 @@ AGENT_AT = {
     "setpriority": (0,),
     "ioprio_set": (1,),
 }
+# The number of arguments before the ids, and of the ids.
+IDS_AT = {
+    **dict.fromkeys(("setuid", "setgid"), (0, 1)),
+    **dict.fromkeys(("setreuid", "setregid"), (0, 2)),
+    **dict.fromkeys(("setresuid", "setresgid"), (0, 3)),
+    **dict.fromkeys(("chown", "lchown", "fchown"), (1, 2)),
+    "fchownat": (2, 2),
+}
 LEASES_AND_NOTICES = (1024, 1026, 1039, 1040)  # F_SETLEASE, F_NOTIFY, F_GETDELEG, F_SETDELEG
 KNOWN_FILE_COMMANDS = [*range(12), 15, 16, 17, 36, 37, 38, 1025, *range(1027, 1039)]
 assert not set(KNOWN_FILE_COMMANDS) & set(LEASES_AND_NOTICES)
+
+OWN = (root.UID, 0xFFFFFFFF)
 
 # Every call that depends on its arguments: some that pass, some that do not.
 PASSING: list[tuple[str, tuple[int, ...]]] = [
@@ -197,6 +216,7 @@ PASSING: list[tuple[str, tuple[int, ...]]] = [
     ("seccomp", (1, 1)),
     *((name, (*before, pid)) for name, before in AGENT_AT.items() for pid in (0, 2, 11, 257, 0x10000)),
     ("move_pages", (0,)),
+    *((name, (0,) * before + ids) for name, (before, n) in IDS_AT.items() for ids in itertools.product(OWN, repeat=n)),
 ]
 FAILING: list[tuple[str, tuple[int, ...]]] = [
     *(("clone", (flag | signal.SIGCHLD,)) for flag in NAMESPACES),
@@ -225,6 +245,12 @@ FAILING: list[tuple[str, tuple[int, ...]]] = [
     *(("setpriority", (which, who)) for which in (1, 2) for who in (0, 1, 1000)),
     *(("ioprio_set", (which, who)) for which in (0, 2, 3) for who in (0, 1, 1000)),
     *(("move_pages", (pid,)) for pid in (1, 2)),
+    *(
+        (name, (0,) * before + tuple(other if position == at else root.UID for position in range(n)))
+        for name, (before, n) in IDS_AT.items()
+        for at in range(n)
+        for other in (0, 1, 999, 65534, root.UID + 1, root.UID | 1 << 16)
+    ),
 ]
 
 

@@ -39,8 +39,8 @@ class Tree:
             folder.mkdir()
             (folder / "file").write_text("text")
 
-    def restrict(self, *more: str) -> None:
-        landlock.restrict([str(self.readable), *SYSTEM], [str(self.writable), *more])
+    def restrict(self, *more: str, devices: tuple[str, ...] = ()) -> None:
+        landlock.restrict([str(self.readable), *SYSTEM], [str(self.writable), *more], devices)
 
 
 @pytest.fixture
@@ -164,17 +164,19 @@ def test_terminals_work(tree):
     def use() -> str:
         return subprocess.run([sys.executable, "-c", TERMINAL], capture_output=True, text=True, check=False).stdout
 
-    assert in_child(use, lambda: tree.restrict("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts")) == r"'33 44 0\n'"
+    devices = ("/dev/null", "/dev/tty", "/dev/ptmx", "/dev/pts")
+    assert in_child(use, lambda: tree.restrict(devices=devices)) == r"'33 44 0\n'"
 
 
 @since(5)
-def test_a_device_that_is_only_readable_takes_no_commands():
+def test_a_device_takes_commands_only_if_it_is_named_as_a_device():
     def command() -> object:
         with open("/dev/zero", "rb", buffering=0) as device:
             return fcntl.ioctl(device, termios.TIOCGWINSZ, b"\0" * 8)
 
     assert in_child(command, lambda: landlock.restrict(["/dev/zero"], [])) == "EACCES"
-    assert in_child(command, lambda: landlock.restrict([], ["/dev/zero"])) == "ENOTTY"
+    assert in_child(command, lambda: landlock.restrict([], ["/dev"])) == "EACCES"
+    assert in_child(command, lambda: landlock.restrict([], ["/dev"], ["/dev/zero"])) == "ENOTTY"
     assert in_child(command) == "ENOTTY"
 
 

@@ -103,8 +103,10 @@ export const renameFile = (id: string, path: string, newPath: string): Promise<E
   sendJson("PATCH", fileAddress(id, path), { new_path: newPath });
 export const makeFolder = (id: string, path: string): Promise<void> =>
   sendJson("POST", `${of(id)}/folders`, { path });
-export async function writeFile(id: string, path: string, contents: BodyInit): Promise<EntryAnswer> {
-  const response = await request(fileAddress(id, path), { method: "PUT", body: contents });
+/** Writes a file; with `expected`, only if the file has the contents of this digest (empty: if there is none), else 412. */
+export async function writeFile(id: string, path: string, contents: BodyInit, expected?: string): Promise<EntryAnswer> {
+  const condition = expected === undefined ? "" : `?expected=${expected}`;
+  const response = await request(fileAddress(id, path) + condition, { method: "PUT", body: contents });
   return (await response.json()) as EntryAnswer;
 }
 export const watchAddress = (id: string): string => `${of(id)}/watch?path=.&recursive=true`;

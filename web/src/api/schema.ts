@@ -80,12 +80,13 @@ export interface CellBody {
   keep?: number | null;
 }
 
-/** A checkpoint. */
+/** A checkpoint; `lost` and `note` say what it cannot bring back. */
 export interface CheckpointAnswer {
   id: string;
   name: string;
   time: number;
   lost: Record<string, unknown>;
+  note: string;
 }
 
 /** A new checkpoint. */
@@ -275,6 +276,16 @@ export interface FileChangesAnswer {
 /** A folder to create. */
 export interface FolderBody {
   path: string;
+}
+
+/** A context that continues from another; `lost` and `note` say what it could not take along. */
+export interface ForkAnswer {
+  id: string;
+  language: string;
+  cwd: string | null;
+  is_branch: boolean;
+  lost: Record<string, unknown>;
+  note: string;
 }
 
 /** A new context that continues from a checkpoint; null is the present state. */
@@ -537,6 +548,7 @@ export interface RestoredAnswer {
   lost: Record<string, unknown>;
   restarted: string[];
   files: Record<string, unknown>;
+  note: string;
 }
 
 /** The result of a run. */
@@ -704,6 +716,7 @@ export interface SharedRun {
   duration?: number | null;
   memory_peak?: number | null;
   exit_code?: number | null;
+  undone: boolean;
   pieces: SharedPiece[];
 }
 

@@ -6,6 +6,7 @@ import type { ProblemAnswer, SharedDocument, SharedFile, SharedRun } from "../ap
 import { Display } from "../parts/output/Display";
 import { ErrorView } from "../parts/output/ErrorView";
 import "../parts/output/output.css";
+import { Undone } from "../parts/output/Undone";
 import { TextView } from "../parts/output/TextView";
 import { isDark, setTheme } from "../state/app";
 import { bytes, seconds } from "../state/format";
@@ -165,7 +166,10 @@ function RunView({ run, isShown }: { run: SharedRun; isShown: boolean }) {
     <section aria-label={`Run: ${run.title || run.language}`} className="pane">
       <h2 className="flex h-9 items-center gap-2 border-b border-line px-4 text-[0.8125rem] font-medium">
         <Icon size={14} className={classes("shrink-0", hasFailed ? "text-danger" : "text-accent")} aria-label={hasFailed ? "Failed" : "Succeeded"} />
-        <span className="min-w-0 flex-1 truncate">{run.title || run.language}</span>
+        <span className="flex min-w-0 flex-1 items-center gap-2">
+          <span className={classes("truncate", run.undone && "text-ink-soft line-through")}>{run.title || run.language}</span>
+          {run.undone && <Undone />}
+        </span>
         <span className="flex gap-2 text-2xs font-normal text-ink-faint tabular-nums">
           {run.exit_code ? <span className="text-danger">exit {run.exit_code}</span> : null}
           {run.duration != null && <span>{seconds(run.duration)}</span>}
@@ -177,7 +181,7 @@ function RunView({ run, isShown }: { run: SharedRun; isShown: boolean }) {
           <Code path={endings[run.language] ?? "cell.ts"} text={run.code} />
         </div>
       )}
-      <div className="py-1">
+      <div className={classes("py-1", run.undone && "undone")}>
         {pieces.map((piece, index) =>
           piece.type === "text" ? (
             <TextView key={index} lines={piece.lines} version={0} go={nowhere} ours={null} isLive={false} />

@@ -1,11 +1,11 @@
 import { Activity, Code2, Files, History, LayoutGrid, SquareTerminal, TextQuote } from "lucide-react";
-import { lazy, Suspense, useEffect, useSyncExternalStore, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
 import { keysOf, offer } from "../state/commands";
 import { active, closeFile, save } from "../state/documents";
 import { restart, run, stopRuns, isRunning } from "../state/running";
-import { clearRuns } from "../state/runs";
+import { clearRuns, lostRuns } from "../state/runs";
 import { nameOf, openAgain, sandbox } from "../state/sandbox";
 import { openSharing } from "../state/sharing";
 import { useStore } from "../state/store";
@@ -262,6 +262,10 @@ function Offline() {
 
 function Ended() {
   const record = useStore(sandbox, (state) => state.record);
+  const [lost, setLost] = useState<string[]>([]);
+  useEffect(() => {
+    if (record) void lostRuns(record).then(setLost, () => undefined); // without the list, the reason is still shown
+  }, [record?.id]);
   return (
     <div className="min-h-0 flex-1">
       <Empty title="This sandbox has ended">
@@ -269,6 +273,11 @@ function Ended() {
           {record?.reason ? `Reason: ${record.reason.replace(/^[A-Z]/, (letter) => letter.toLowerCase())}. ` : ""}
           {record?.persistent ? "Its files are kept, its variables are lost." : "Only the copies in this browser are left."}
         </p>
+        {lost.length > 0 && (
+          <p role="status" className="mt-2 text-warn">
+            {lost.length === 1 ? `The run ${lost[0]} was lost. Run it again.` : `${lost.length} runs were lost: ${lost.join(", ")}. Run them again.`}
+          </p>
+        )}
         <div className="mt-4 flex justify-center gap-2">
           <Button look="primary" onClick={() => attempt(openAgain)}>
             {record?.persistent ? "Reopen its files" : "New sandbox"}

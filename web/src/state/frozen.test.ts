@@ -3,7 +3,7 @@ import type { SharedRun } from "../api/schema";
 import { frozen, thawed } from "./frozen";
 import { Lines } from "./lines";
 
-const run = (pieces: SharedRun["pieces"]): SharedRun => ({ title: "", language: "python", code: "", time: 0, pieces });
+const run = (pieces: SharedRun["pieces"]): SharedRun => ({ title: "", language: "python", code: "", time: 0, undone: false, pieces });
 
 test("what a run showed is the same after it was shared", () => {
   const lines = new Lines();

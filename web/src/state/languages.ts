@@ -4,7 +4,7 @@ import type { LanguageAnswer } from "../api/schema";
 import { app } from "./app";
 
 /** The editor's names, where they differ from ours. */
-const monacoNames: Record<string, string> = { bash: "shell", c: "cpp" };
+const monacoNames: Record<string, string> = { bash: "shell", c: "cpp", sqlite: "sql" };
 
 const others: Record<string, string> = {
   md: "markdown",
@@ -28,7 +28,7 @@ const ending = (path: string): string => /\.([^./]+)$/.exec(path)?.[1]?.toLowerC
 
 /** The language in which a file would run; null if the server does not know it. */
 export const languageOf = (path: string): LanguageAnswer | null =>
-  app.get().languages.find((language) => language.extensions.some((one) => one.replace(/^\./, "") === ending(path))) ?? null;
+  app.get().languages.find((language) => language.extensions.some((one) => one.replace(/^\./, "").toLowerCase() === ending(path))) ?? null;
 
 export function monacoLanguageOf(path: string): string {
   const name = languageOf(path)?.name;

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import type { CheckpointAnswer, MomentAnswer } from "../api/schema";
-import { firstLine, lostInWords, pointsOf } from "./moments";
+import { areUndone, firstLine, lostInWords, pointsOf } from "./moments";
 
 const moment = (kind: string, time: number, more: Partial<MomentAnswer> = {}): MomentAnswer => ({
   kind, time, context: "python", code: "", error: null, name: "", ...more,
 });
-const checkpoint = (id: string, time: number, name = ""): CheckpointAnswer => ({ id, name, time, lost: {} });
+const checkpoint = (id: string, time: number, name = ""): CheckpointAnswer => ({ id, name, time, lost: {}, note: "" });
 
 test("a run goes back to the checkpoint from before it, and a named one to itself", () => {
   const points = pointsOf(
@@ -51,5 +51,14 @@ test("what a checkpoint cannot carry is said in words", () => {
   expect(lostInWords({ python: { threads: ["a", "b"], children: 1, sockets: 0 }, other: { threads: [], children: 0, sockets: 2 } })).toBe(
     "2 threads, 1 child process, 2 sockets",
   );
+  expect(lostInWords({ bash: { variables: "language" } })).toBe("the variables of bash");
   expect(lostInWords({})).toBe("");
+});
+
+test("runs are found among the points by their code, the last first", () => {
+  const point = (digest: string, undone: boolean) => ({ digest, undone });
+  expect(areUndone(["a", "b"], [point("a", false), point("b", true)])).toEqual([false, true]);
+  // The first "a" was cleared from the page, and "c" comes from elsewhere.
+  expect(areUndone(["a", "b", "c"], [point("a", true), point("b", true), point("a", false)])).toEqual([false, true, false]);
+  expect(areUndone(["a", "a"], [point("a", false), point("a", true)])).toEqual([false, true]);
 });

@@ -72,6 +72,16 @@ function timeOf(name: string, earlier: Point[], checkpoints: CheckpointAnswer[])
   return known?.time ?? earlier.filter((one) => one.kind === "checkpoint" && one.name === name).at(-1)?.time ?? null;
 }
 
+/** Which runs were undone, by the digests of their code. The last run with some code is the last point with it. */
+export function areUndone(digests: string[], points: { digest: string; undone: boolean }[]): boolean[] {
+  const left = [...points];
+  const found = [...digests].reverse().map((digest) => {
+    const at = left.findLastIndex((point) => point.digest === digest);
+    return at >= 0 && (left.splice(at, 1)[0]?.undone ?? false);
+  });
+  return found.reverse();
+}
+
 const MARK = /^(?:#|\/\/|--)\s*%%\s*/;
 const MODEST = /^(?:import|from|use|using|#include|package|const \w+ = require)\b|^[)}\]]/;
 
@@ -87,6 +97,8 @@ interface Lost {
   threads?: string[];
   children?: number;
   sockets?: number;
+  /** Why the context's variables are missing. */
+  variables?: string;
 }
 
 const many = (count: number, one: string, several: string): string => `${count} ${count === 1 ? one : several}`;
@@ -94,12 +106,15 @@ const many = (count: number, one: string, several: string): string => `${count} 
 /** Describes what a checkpoint does not include; empty if nothing is missing. */
 export function lostInWords(lost: Record<string, unknown>): string {
   const sums = { threads: 0, children: 0, sockets: 0 };
-  for (const one of Object.values(lost) as Lost[]) {
+  const without: string[] = [];
+  for (const [name, one] of Object.entries(lost) as [string, Lost][]) {
+    if (one.variables) without.push(name);
     sums.threads += one.threads?.length ?? 0;
     sums.children += one.children ?? 0;
     sums.sockets += one.sockets ?? 0;
   }
   return [
+    without.length ? `the variables of ${without.join(" and ")}` : "",
     sums.threads ? many(sums.threads, "thread", "threads") : "",
     sums.children ? many(sums.children, "child process", "child processes") : "",
     sums.sockets ? many(sums.sockets, "socket", "sockets") : "",

@@ -3,11 +3,13 @@
 import * as api from "../api/cloche";
 import { isLast, runEvent, type RunEvent } from "../api/events";
 import { ApiProblem, explain } from "../api/http";
-import type { DisplayAnswer, ErrorAnswer, ResultAnswer, RunAnswer } from "../api/schema";
+import type { DisplayAnswer, ErrorAnswer, ResultAnswer, RunAnswer, SandboxAnswer } from "../api/schema";
 import { follow } from "../api/sse";
 import { keep, recall } from "./kept";
+import { titleOf } from "./languages";
 import { Lines } from "./lines";
 import { lasting, left, opened, sandbox, theSandbox } from "./sandbox";
+import { sha256 } from "./sha256";
 import { createStore, Signal } from "./store";
 
 /** The output of a run, in order. */
@@ -35,6 +37,8 @@ export interface Asked {
 
 export type Phase = "starting" | "running" | "done" | "lost";
 
+const byteLength = (text: string): number => new TextEncoder().encode(text).length;
+
 let lastKey = 0;
 
 /** One run. When it changes, `changed` notifies its views at most once a frame. */
@@ -53,10 +57,15 @@ export class Run {
   began = Date.now();
   version = 0;
   missed = false;
+  /** It was undone: nothing of it is left in variables and files. */
+  undone = false;
+  /** The bytes of output that came as events. */
+  private received = 0;
   /** The step before the program starts: "compile" … */
   step = "";
   /** The server's record of a run that ended before this page opened. */
   asOf: RunAnswer | null = null;
+  private isRecalled = false;
   private willTell = false;
   private clearNext = false;
 
@@ -76,6 +85,19 @@ export class Run {
 
   get hasText(): boolean {
     return this.pieces.some((piece) => piece.type === "text");
+  }
+
+  /** Is the output here incomplete? A result may keep less than the events have shown, and says `truncated`, too. */
+  get isCut(): boolean {
+    if (!this.result?.truncated) return false;
+    const { stdout, stderr } = this.result;
+    const isShortened = !this.isRecalled && this.received > byteLength(stdout) + byteLength(stderr);
+    return !isShortened || this.received >= (sandbox.get().record?.limits.output ?? Infinity);
+  }
+
+  /** The digest of its code, by which the server's records name it. */
+  get digest(): string {
+    return this.asOf?.code_sha256 ?? sha256(new TextEncoder().encode(this.asked.code));
   }
 
   /** The whole output as text; slow if there is much. */
@@ -99,6 +121,7 @@ export class Run {
         break;
       case "stdout":
       case "stderr":
+        this.received += byteLength(event.text);
         this.textPiece().push(event.kind, event.text);
         break;
       case "result":
@@ -131,6 +154,7 @@ export class Run {
   /** Shows the output from the result, because the events are gone. */
   recall(result: ResultAnswer): void {
     if (this.pieces.length === 0) {
+      this.isRecalled = true;
       for (const { stream, text } of result.logs ?? []) this.take({ kind: stream === "stderr" ? "stderr" : "stdout", text });
       for (const display of result.results ?? []) this.take({ kind: "result", result: display, update: false });
     }
@@ -182,6 +206,9 @@ export class Run {
 export const runs = createStore<{ all: Run[]; loading: boolean }>({ all: [], loading: false });
 /** A run has ended, ours or somebody else's. */
 export const runEnded = new Signal<Run>();
+
+/** Runs from before this page were added. */
+export const runsRecovered = new Signal<void>();
 
 let leaving = new AbortController();
 
@@ -281,10 +308,12 @@ export async function write(run: Run, data: string, eof = false): Promise<void> 
 }
 
 export function clearRuns(): void {
-  const gone = runs.get().all.filter((run) => run.isOver && run.runId).map((run) => run.runId as string);
+  // A run that ended before this page opened is over, even if its output is still being loaded.
+  const isOver = (run: Run): boolean => run.isOver || run.asOf !== null;
+  const gone = runs.get().all.filter((run) => isOver(run) && run.runId).map((run) => run.runId as string);
   const { record } = sandbox.get();
   if (record) keep(`cleared.${lasting(record)}`, [...recall<string[]>(`cleared.${lasting(record)}`, []), ...gone].slice(-300));
-  runs.set(({ all }) => ({ all: all.filter((run) => !run.isOver) }));
+  runs.set(({ all }) => ({ all: all.filter((run) => !isOver(run)) }));
 }
 
 export function collapseAll(collapsed: boolean): void {
@@ -319,7 +348,8 @@ async function recover(id: string, key: string): Promise<void> {
     const recovered = found
       .filter((record) => !cleared.has(record.id) && !known.has(record.id) && record.language !== "command")
       .map((record) => recoveredRun(record, origins.get(record.id)));
-    runs.set(({ all }) => ({ all: [...recovered, ...all] }));
+    runs.set(({ all }) => ({ all: [...recovered, ...all], loading: false }));
+    runsRecovered.emit();
     // Newest first, because these are visible. One after the other, because a browser has few connections.
     for (const run of recovered.filter((one) => !one.isOver && !one.asOf)) void attach(run);
     for (const run of recovered.filter((one) => one.asOf).reverse()) await attach(run);
@@ -347,6 +377,13 @@ function recoveredRun(record: RunAnswer, origin: Origin | undefined): Run {
   run.phase = "running";
   run.asOf = record.state === "running" ? null : record;
   return run;
+}
+
+/** The titles of runs that were lost with an ended sandbox. */
+export async function lostRuns(record: SandboxAnswer): Promise<string[]> {
+  const origins = new Map(recall<[string, Origin][]>(`runs.${lasting(record)}`, []));
+  const found = (await api.runs(record.id, 20)).filter((run) => run.state === "interrupted");
+  return found.map((run) => origins.get(run.id)?.title || titleOf(run.language)).reverse();
 }
 
 async function attach(run: Run): Promise<void> {

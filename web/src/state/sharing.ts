@@ -63,6 +63,7 @@ function body(title: string, withCode: boolean, withRuns: boolean): ShareBody {
           duration: run.result?.duration ?? null,
           memory_peak: run.result?.memory_peak ?? null,
           exit_code: run.result?.exit_code ?? null,
+          undone: run.undone,
           pieces: frozen(run.pieces),
         }))
       : [],

@@ -2,12 +2,14 @@
 
 import * as beyond from "../api/beyond";
 import * as api from "../api/cloche";
+import { ApiProblem } from "../api/http";
 import type { CheckpointAnswer, ComparedAnswer, RestoredAnswer } from "../api/schema";
 import { documents, edit, saveAll } from "./documents";
 import { inspector } from "./inspector";
-import { firstLine, lostInWords, pointsOf, type Point } from "./moments";
-import { runEnded } from "./runs";
+import { areUndone, firstLine, lostInWords, pointsOf, type Point } from "./moments";
+import { runEnded, runs, runsRecovered, type Run } from "./runs";
 import { left, opened, sandbox, theSandbox } from "./sandbox";
+import { sha256 } from "./sha256";
 import { createStore } from "./store";
 import { attempt, note } from "./toasts";
 import { baseOf } from "./tree";
@@ -56,14 +58,28 @@ export const NOW: Side = { checkpoint: null, label: "now" };
 async function load(): Promise<void> {
   const { record } = sandbox.get();
   if (!record) return;
+  const over = runs.get().all.filter((run) => run.asked.kind === "cell" && (run.isOver || run.asOf !== null));
   try {
     const [moments, checkpoints] = await Promise.all([api.history(record.id), api.checkpoints(record.id)]);
     if (sandbox.get().record?.id !== record.id) return;
-    timeline.set({ phase: "ready", problem: null, checkpoints, points: pointsOf(moments, checkpoints) });
+    const points = pointsOf(moments, checkpoints);
+    timeline.set({ phase: "ready", problem: null, checkpoints, points });
+    markUndone(over, points);
     await checkBranch(record.id);
   } catch (problem) {
     if (sandbox.get().phase === "open") timeline.set({ phase: "failed", problem });
   }
+}
+
+function markUndone(over: Run[], points: Point[]): void {
+  const encoder = new TextEncoder();
+  const ran = points.filter((point) => point.kind === "run").map((point) => ({ digest: sha256(encoder.encode(point.code)), undone: point.undone }));
+  const undone = areUndone(over.map((run) => run.digest), ran);
+  over.forEach((run, index) => {
+    if (run.undone === undone[index]) return;
+    run.undone = undone[index] ?? false;
+    run.tell();
+  });
 }
 
 /** Leaves a branch that a restore has removed. */
@@ -122,10 +138,25 @@ async function typed(): Promise<{ path: string; text: string }[]> {
     .map(({ path, text }) => ({ path, text }));
 }
 
-async function different(texts: { path: string; text: string }[]): Promise<{ path: string; text: string }[]> {
+/** The texts that differ from their files, and the version of each file. */
+async function different(texts: { path: string; text: string }[]): Promise<{ path: string; text: string; version: string }[]> {
   const id = theSandbox();
-  const now = await Promise.all(texts.map(({ path }) => api.readFile(id, path).then((answer) => answer.text(), () => null)));
-  return texts.filter(({ text }, index) => now[index] !== text);
+  const now = await Promise.all(texts.map(({ path }) => api.readFile(id, path).then((answer) => answer.arrayBuffer(), () => null)));
+  return texts.flatMap(({ path, text }, index) => {
+    const bytes = now[index] ?? null;
+    if (bytes !== null && new TextDecoder().decode(bytes) === text) return [];
+    return [{ path, text, version: bytes === null ? "" : sha256(new Uint8Array(bytes)) }];
+  });
+}
+
+/** Writes a text, unless somebody else has written the file in the meantime. */
+async function putBack(path: string, text: string, version: string): Promise<void> {
+  try {
+    await api.writeFile(theSandbox(), path, text, version);
+  } catch (problem) {
+    if (!(problem instanceof ApiProblem) || problem.status !== 412) throw problem;
+    edit(path, text); // the person chooses
+  }
 }
 
 /** Undoes the last run: variables and files return to their state before it. Typed text stays. */
@@ -134,7 +165,7 @@ export const undo = (): void =>
     busily("undo", async () => {
       const texts = await typed();
       const restored = await api.undo(theSandbox());
-      for (const { path, text } of await different(texts)) await api.writeFile(theSandbox(), path, text);
+      for (const { path, text, version } of await different(texts)) await putBack(path, text, version);
       tellRestored("Last run undone", restored);
     }),
   );
@@ -229,6 +260,7 @@ opened.on(({ live }) => {
   live.connected.on((connected) => connected && soon());
 });
 runEnded.on(soon);
+runsRecovered.on(soon);
 left.on(() => {
   timeline.set(nothing);
   inspector.set({ context: null });

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MAX_LISTED = 1000  # paths of one kind in a reply
 
 
-def changes(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str, Any]:
+def changes(store: VersionStore, index: Index, top: int, left_out: frozenset[str], tree: Tree) -> dict[str, Any]:
     """Return the first paths of each kind of change, and the totals."""
     found: dict[str, list[str]] = {"created": [], "changed": [], "removed": []}
     totals = dict.fromkeys(found, 0)
-    for kind, folders, parent, name, is_folder in _changes(store, index, top, tree):
+    for kind, folders, parent, name, is_folder in _changes(store, index, top, left_out, tree):
         totals[kind] += 1
         if len(found[kind]) < MAX_LISTED:
             found[kind].append(path(folders, parent, name) + "/" * is_folder)
@@ -68,11 +68,11 @@ def has_content(store: VersionStore, index: Index, folder: int, file: File, stat
         os.close(live)
 
 
-def _changes(store: VersionStore, index: Index, top: int, tree: Tree) -> Iterator[Change]:
+def _changes(store: VersionStore, index: Index, top: int, left_out: frozenset[str], tree: Tree) -> Iterator[Change]:
     folders, left = tree[0], entries(tree)
     live: list[Folder] = [(0, "", 0, 0)]
     counterparts: list[int | None] = [0]  # for each live folder its number in the version
-    with TreePosition(top, 0o500) as place:
+    with TreePosition(top, 0o500, left_out) as place:
         for count, (parent, name, status) in enumerate(walk(place)):
             if count >= MAX_ENTRIES:
                 raise too_many(MAX_ENTRIES)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def restore(store: VersionStore, index: Index, top: int, tree: Tree) -> dict[str, Any]:
+def restore(store: VersionStore, index: Index, top: int, left_out: frozenset[str], tree: Tree) -> dict[str, Any]:
     """Restore the tree at `top` as far as possible."""
     restoring = _Restoring(store, index, tree)
-    restoring.run(top)
+    restoring.run(top, left_out)
     if restoring.lacked_room:  # the first pass may have freed some; this one removes files before it writes
         restoring.is_frugal = True
-        restoring.run(top)
+        restoring.run(top, left_out)
     return {
         "written": restoring.written,
         "removed": restoring.removed,
@@ -53,11 +53,11 @@ class _Restoring:
         self._store, self._index = store, index
         self._folders, self._entries = tree[0], entries(tree)
 
-    def run(self, top: int) -> None:
+    def run(self, top: int, left_out: frozenset[str]) -> None:
         """Walk the tree once: remove and write on the way down, set modes and times on the way up."""
         self.problem, self.lacked_room = None, False
         self.unchanged = -self.written  # files written by an earlier pass count as right in this one
-        with TreePosition(top, 0o700) as place:
+        with TreePosition(top, 0o700, left_out) as place:
             ahead = [(0, self._arrange(place, self._entries[0]))]
             while ahead:
                 current, subfolders = ahead[-1]
@@ -85,7 +85,8 @@ class _Restoring:
     def _finish(self, place: TreePosition, folder: Folder) -> None:
         _, name, mode, mtime = folder
         try:
-            if mtime is not None and os.fstat(place.fd).st_mtime_ns != mtime:
+            status = os.fstat(place.fd)
+            if mtime is not None and status.st_mtime_ns != mtime and status.st_uid == os.getuid():
                 os.utime(place.fd, ns=(mtime, mtime))
             place.keep_mode(mode)
         except OSError as problem:
@@ -121,7 +122,7 @@ class _Restoring:
 
     def _stays(self, place: TreePosition, name: str, want: int | File | None) -> bool:
         """Say whether an entry can stay; removes it unless a file will be written over it."""
-        if is_in_progress(name):
+        if is_in_progress(name) or place.leaves_out(name):
             return True
         # Not `item.stat`, which uses the descriptor that the listing started with.
         status = os.stat(name, dir_fd=place.fd, follow_symlinks=False)

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 _REREAD_BYTES = 16 << 20  # bytes; a file up to this size is read again if it changed while it was read
 
 
-def take(store: VersionStore, index: Index, top: int, version: str, most: int) -> dict[str, int]:
+def take(
+    store: VersionStore, index: Index, top: int, left_out: frozenset[str], version: str, most: int
+) -> dict[str, int]:
     """Record the tree at `top`.  On failure, remove what was stored, and report the missing room if that is why."""
     contents = ContentStore(store)
     taking = _Taking(contents, index)
     try:
-        taking.run(top, most)
+        taking.run(top, left_out, most)
         store.save(version, (taking.folders, taking.files))
     except BaseException as problem:
         needed = taking.needed + sum(contents.added.values())
@@ -57,11 +59,11 @@ class _Taking:
         self.needed = self.needed_files = 0
         self._contents, self._index = contents, index
 
-    def run(self, top: int, most: int) -> None:
+    def run(self, top: int, left_out: frozenset[str], most: int) -> None:
         """Walk the tree once."""
         status = os.fstat(top)
         self.folders.append((0, "", modes.S_IMODE(status.st_mode), status.st_mtime_ns))
-        with TreePosition(top, 0o500) as place:
+        with TreePosition(top, 0o500, left_out) as place:
             for parent, name, status in walk(place):
                 if len(self.folders) + len(self.files) > most:
                     raise too_many(most)

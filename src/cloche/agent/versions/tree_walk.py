@@ -19,15 +19,16 @@ _LOST = 1 << 30  # never an open descriptor (not -1: os.scandir takes that for t
 class TreePosition:
     """The current folder of a walk, and the way back up, with at most two descriptors.  Use it in a `with`.
 
-    `need` are the permissions that we need as the owner; a folder that lacks them gets them while we are in it.  If a
-    program moves the folders that we are in, `fd` may be invalid until the walk is back in the tree.
+    `need` are the permissions that we need as the owner; a folder that lacks them gets them while we are in it.  The
+    names in `left_out` at the top are not part of the tree.  If a program moves the folders that we are in, `fd` may be
+    invalid until the walk is back in the tree.
     """
 
-    def __init__(self, top: int, need: int) -> None:
+    def __init__(self, top: int, need: int, left_out: frozenset[str] = frozenset()) -> None:
         status = os.fstat(top)
         self.device = status.st_dev
         self.unread: set[int] = set()  # folders, by their number in `walk`
-        self._top, self._need = top, need
+        self._top, self._need, self._left_out = top, need, left_out
         # Inode, mode to restore and name of every folder on the way.
         self._trail = [(status.st_ino, allow_inside(top, need), "")]
         self.fd = os.open(".", FOLDER, dir_fd=top)
@@ -64,6 +65,10 @@ class TreePosition:
         if below != _LOST:
             give_back(below, mode)
             os.close(below)
+
+    def leaves_out(self, name: str) -> bool:
+        """Say whether an entry of the current folder is not part of the tree."""
+        return name in self._left_out and len(self._trail) == 1
 
     def keep_mode(self, mode: int) -> None:
         """Set the mode that the current folder gets when we leave it."""
@@ -120,7 +125,7 @@ def walk(place: TreePosition) -> Iterator[tuple[int, str, os.stat_result]]:
         try:
             with os.scandir(place.fd) as listing:
                 for item in listing:
-                    if is_temporary_name(item.name):
+                    if is_temporary_name(item.name) or place.leaves_out(item.name):
                         continue
                     try:
                         status = item.stat(follow_symlinks=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat as modes
 
 from cloche.agent.versions.compare import changes
 from cloche.agent.versions.index import Index
@@ -23,11 +24,14 @@ _LIVE = "live"  # a temporary version; other names are in hex
 class Versions:
     """The versions of the tree at `top`, kept in the folder `store`: both are open descriptors on one file system.
 
-    `mapped` has the inodes of files that a program has mapped for writing (`mapped()` finds them).
+    `mapped` has the inodes of files that a program has mapped for writing (`mapped()` finds them).  The names in
+    `left_out` at the top of the tree are not part of it.
     """
 
-    def __init__(self, top: int, store: int, mapped: frozenset[int] = frozenset()) -> None:
-        self._top, self._store, self._mapped = top, VersionStore(store), mapped
+    def __init__(
+        self, top: int, store: int, mapped: frozenset[int] = frozenset(), left_out: frozenset[str] = frozenset()
+    ) -> None:
+        self._top, self._store, self._mapped, self._left_out = top, VersionStore(store), mapped, left_out
 
     def take(self, name: str, most: int = MAX_ENTRIES) -> dict[str, int]:
         """Record the tree under a name, and replace an earlier version of that name.
@@ -46,7 +50,8 @@ class Versions:
 
         A folder's path ends in `/`.  A change is another content, kind, mode or target; another time alone is not.
         """
-        return changes(self._store, self._index(self._top), self._top, self._store.load(_file_name(name)))
+        tree = self._store.load(_file_name(name))
+        return changes(self._store, self._index(self._top), self._top, self._left_out, tree)
 
     def copy(self, name: str | None, to: int) -> dict[str, Any]:
         """Write the tree of a version, or the live tree, into an empty folder."""
@@ -69,6 +74,10 @@ class Versions:
         """Remove a version, and the contents that no other version uses."""
         self._store.forget(_file_name(name))
 
+    def has_files(self, name: str) -> bool:
+        """Say whether a version has any regular file."""
+        return any(modes.S_ISREG(file[2]) for file in self._store.load(_file_name(name))[1])
+
     def size(self) -> int:
         """Return the disk space of the store in bytes."""
         return self._store.size()
@@ -76,7 +85,7 @@ class Versions:
     def _take(self, top: int, version: str, most: int = MAX_ENTRIES) -> dict[str, int]:
         index = self._index(top)
         had_one = self._store.has(version)
-        taken = take(self._store, index, top, version, most)
+        taken = take(self._store, index, top, self._left_out, version, most)
         index.save()
         if had_one:
             self._store.sweep()
@@ -84,7 +93,7 @@ class Versions:
 
     def _restore(self, top: int, version: str) -> dict[str, Any]:
         tree, index = self._store.load(version), self._index(top)
-        restored = restore(self._store, index, top, tree)
+        restored = restore(self._store, index, top, self._left_out, tree)
         index.save()
         return restored
 

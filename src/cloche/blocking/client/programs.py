@@ -29,7 +29,8 @@ class ServerPrograms:
     def start_program(self, program: Program, stdin: Data | None = None) -> ServerProcess:
         """Start a program; `stdin` is its whole input, if that is known already."""
         given = {"stdin": program.takes_input} if stdin is None else shapes.given("stdin", stdin)
-        return self._start({**_program(program), **given})
+        terminal = {} if program.terminal is None else {"pty": True, "size": list(program.terminal)}
+        return self._start({**_program(program), **given, **terminal})
 
     def run_command(self, command: Command, stdin: Data | None) -> Result:
         """Run a command to its end, in one request."""

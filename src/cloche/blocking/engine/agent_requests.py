@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.engine.sandbox import HostSandbox
 
+_HINTS = {28: "Delete files or allow more with disk=.", 116: "Read the file again, and decide which contents to keep."}
 ANSWER_S = 60.0  # time for an agent to answer; files are in memory, so an agent that takes longer is stuck
 
 
@@ -95,5 +96,5 @@ def problem(failure: dict[str, Any], about: str) -> Exception:
     message = f"{about}: {str(failure.get('message', 'failed'))[:1000]}"
     if number == 2:
         return FileMissing(message)
-    hint = "Delete files or allow more with disk=." if number == 28 else ""
-    return FileProblem(message, hint, number if isinstance(number, int) else 0)
+    known = number if isinstance(number, int) else 0
+    return FileProblem(message, _HINTS.get(known, ""), known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from _collections_abc import Callable, Sequence
 from math import isfinite
+from re import compile
 
 from cloche.blocking.io.tasks import at_once, call_function
 from cloche.blocking.sandbox.tools import SCORE_S
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.backend import Session
     from cloche.sandbox.facts import ContextFacts
 
-# Code that contains one of these strings uses the shared files, no matter what its working directory is.
-_ABSOLUTE = ("/sandbox", "/data", "/home/user", "expanduser", "~/", "Path.home")
+# Code that contains one of these strings, or an absolute path, may use the shared files, no matter what its working
+# directory is.  Files of the system are only read, and those in /tmp are shared in any case.
+_ABSOLUTE = ("expanduser", "~/", "Path.home")
+_ABSOLUTE_PATH = compile(r"""(?<![\w.)\]/])/(?!(?:tmp|usr|bin|etc|opt|dev|proc|lib)\b)\w""")
 
 
 class HostTrial:
@@ -81,7 +84,7 @@ def best_of(
 ) -> Best:
     """Run candidates in branches of a context, and continue it as the one with the highest score."""
     contest = Contest(box, session, context, score, timeout)
-    if any(place in code for code in candidates for place in _ABSOLUTE):
+    if any(_uses_shared_files(code) for code in candidates):
         return contest.one_after_the_other(candidates)
     return contest.side_by_side(candidates)
 
@@ -206,6 +209,10 @@ class Contest:
         for checkpoint in list(self._checkpoints):
             self._forget(checkpoint)
         self._session.refresh()
+
+
+def _uses_shared_files(code: str) -> bool:
+    return any(place in code for place in _ABSOLUTE) or _ABSOLUTE_PATH.search(code) is not None
 
 
 def _job(function: Any, *args: Any) -> Any:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from mimetypes import guess_type
 from os import cpu_count
 from time import monotonic
 
+from cloche.blocking.engine.artifacts import artifacts
 from cloche.blocking.engine.link import NONSENSE, Lost
 from cloche.blocking.engine.processes import GRACE_S
 from cloche.blocking.io.tasks import Tasks, off_loop
@@ -16,7 +16,7 @@ from cloche.engine.cell_output import CellOutput
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, End, Failed, Output, Started
-from cloche.model.result import Artifact, Error, Result, ToolCall
+from cloche.model.result import Error, Result, ToolCall
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -335,7 +335,7 @@ class HostCell:
             wall=self._box.wall,
             results=tuple(self._displays.displays),
             logs=self._output.logs(),
-            artifacts=_artifacts((end or {}).get("artifacts")),
+            artifacts=artifacts((end or {}).get("artifacts")),
             execution_count=int(_claimed(kernel, "count", _MAX_CLAIM)) or None,
             tool_calls=tuple(self._calls),
             restarted=died or self.lost_before,
@@ -373,16 +373,6 @@ def _claimed(kernel: dict[str, Any], name: str, highest: float) -> float:
     """Return a number that the kernel sent, at most this large: the cell may have sent it itself."""
     value: Any = kernel.get(name)
     return float(min(max(value, 0), highest)) if type(value) in (int, float) and value == value else 0.0
-
-
-def _artifacts(files: Any) -> tuple[Artifact, ...]:
-    try:
-        return tuple(
-            Artifact(str(path), int(size), guess_type(str(path))[0] or "application/octet-stream")
-            for path, size in files or ()
-        )
-    except NONSENSE:
-        return ()
 
 
 def _remedy(language: object) -> str:

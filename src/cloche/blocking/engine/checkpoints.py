@@ -119,6 +119,7 @@ class HostCheckpoints:
             raise
         if isinstance(answer.get("cwd"), str):
             branch.cwd = answer["cwd"]
+        branch.lost = _dictionary(answer.get("lost"))
         self._box.sessions.keep(branch)
         return branch
 

@@ -45,6 +45,7 @@ class HostFiles:
         append: bool,
         in_place: bool = False,
         attributes: dict[str, str] | None = None,
+        expected: str | None = None,
     ) -> HostWriter:
         """Return a writer that writes a file piece by piece."""
         request: dict[str, Any] = {"method": "write", "path": path, "mode": mode, "append": append}
@@ -52,6 +53,8 @@ class HostFiles:
             request["in_place"] = True
         if attributes is not None:
             request["attributes"] = attributes
+        if expected is not None:
+            request["expected"] = expected
         return HostWriter(self._box, request)
 
     def read(self, path: str, length: int | None = None) -> bytes:

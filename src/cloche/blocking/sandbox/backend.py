@@ -132,7 +132,13 @@ class FilesBackend(Protocol):
         """Write a file."""
 
     def writer(
-        self, path: str, mode: int | None, append: bool, in_place: bool, attributes: dict[str, str] | None
+        self,
+        path: str,
+        mode: int | None,
+        append: bool,
+        in_place: bool,
+        attributes: dict[str, str] | None,
+        expected: str | None,
     ) -> Writer:
         """Return a writer that writes a file piece by piece."""
 

@@ -15,6 +15,8 @@ from cloche.sandbox.facts import ContextFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cloche.blocking.sandbox.backend import Cell
     from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.model.result import Result
@@ -55,6 +57,18 @@ class Context:
     @cwd.setter
     def cwd(self, cwd: str | None) -> None:
         self.facts.cwd = cwd
+
+    @property
+    def lost(self) -> dict[str, Any]:
+        """The things that a branch could not take along: threads, sockets and child processes."""
+        return self.facts.lost
+
+    @property
+    def note(self) -> str:
+        """What a branch could not take along, in a sentence; empty if it has everything."""
+        from cloche.model.losses import losses_text
+
+        return losses_text(self.facts.lost)
 
     @property
     def is_branch(self) -> bool:

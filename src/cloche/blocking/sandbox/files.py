@@ -36,14 +36,19 @@ class Files:
         append: bool = False,
         in_place: bool = False,
         attributes: Mapping[str, str] | None = None,
+        expected: str | None = None,
     ) -> Writing:
         """Write a file piece by piece.  Programs see none of it until it is finished, except with `append`.
 
         With `in_place` programs see the file grow, and its inode stays the same.  `attributes` replace its xattrs in
         the `user` namespace.  Servers support neither of these two.
+
+        With `expected`, a SHA-256 digest in hexadecimal, the file is written only if it still has these contents; with
+        an empty one only if there is no file.  Otherwise `FileProblem` is raised, with errno ESTALE.
         """
         given = None if attributes is None else checked_env(attributes)
-        return Writing(self._backend.writer(checked_path(path), checked_mode(mode), append, in_place, given))
+        writer = self._backend.writer(checked_path(path), checked_mode(mode), append, in_place, given, expected)
+        return Writing(writer)
 
     def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Read a file, or a part of it."""

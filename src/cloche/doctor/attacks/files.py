@@ -12,15 +12,16 @@ if TYPE_CHECKING:
 
 _HOST_FILES = """
 def names_in(folder):
-    names = os.listdir(folder)
-    if not names:  # /root is there, and is the sandbox's own
+    names = set(os.listdir(folder)) - {"data", "tmp"}  # links that every sandbox has
+    if not names:  # the folder is there, and is the sandbox's own
         raise FileNotFoundError(2, "nothing is in it")
     return names
 
 attempt("a file of the host", read, GIVEN["secret_file"])
-for path in ("/etc/shadow", "/etc/ssh", "/var/lib", "/var/log", "/boot", "/mnt", "/srv", "/lost+found"):
+for path in ("/etc/shadow", "/etc/ssh", "/var/lib", "/var/log", "/boot", "/srv", "/lost+found"):
     attempt(path, os.stat, path)
-attempt("/root", names_in, "/root")
+for path in ("/root", "/mnt", "/var", "/run"):
+    attempt(path, names_in, path)
 for path in GIVEN["paths"]:
     attempt(path, os.stat, path)
 if GIVEN["home"] not in ("/", "/sandbox", "/nonexistent"):
@@ -94,8 +95,11 @@ for line in read("/proc/self/mounts", 1 << 20).decode().splitlines():
 """
 
 _CONTROL_GROUPS = """
-for path in ("/sys", "/sys/fs/cgroup", "/sys/kernel", "/sys/kernel/debug", "/sys/class", "/dev/cgroup"):
+for path in ("/sys/kernel", "/sys/kernel/debug", "/sys/class", "/sys/block", "/sys/firmware", "/dev/cgroup"):
     attempt(path, os.listdir, path)
+for name in ("cgroup.procs", "memory/cgroup.procs", "pids/cgroup.procs"):  # some walls show a few limits here
+    attempt(f"read {name}", read, f"/sys/fs/cgroup/{name}")
+attempt("make a control group", os.mkdir, "/sys/fs/cgroup/attack")
 for line in read("/proc/self/cgroup").decode().splitlines():
     path = line.split(":", 2)[2]  # a namespace of its own makes each look like the top of its tree
     tell(f"the name of its control group", "gained" if "cloche-" in path else "refused", path)
@@ -126,8 +130,8 @@ _READ_ONLY = """
 def create(path):
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
 
-for folder in ("/", "/usr", "/usr/bin", "/usr/local/lib", "/etc", "/etc/ssl/certs", "/opt", "/opt/env", "/opt/python",
-               "/run", "/var", "/home", "/dev", "/proc", sys.prefix, os.path.dirname(os.__file__)):
+for folder in ("/usr", "/usr/bin", "/usr/local/lib", "/etc", "/etc/ssl/certs", "/opt", "/opt/env", "/opt/python",
+               "/dev", "/proc", sys.prefix, os.path.dirname(os.__file__)):
     attempt(f"write into {folder}", create, f"{folder}/cloche-probe")
 for path in ("/etc/passwd", "/etc/hosts", "/usr/bin/env", "/opt/env/bin/python3", os.__file__):
     attempt(f"change {path}", write_open, path)
@@ -137,7 +141,7 @@ _DEVICES = """
 allowed = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd", "stdin", "stdout", "stderr"}
 for name in os.listdir("/dev"):
     tell(f"/dev/{name}", "refused" if name in allowed else "gained")
-for folder in ("/tmp", "/sandbox", "/dev/shm"):
+for folder in ("/", "/tmp", "/sandbox", "/dev/shm"):
     attempt(f"mknod of memory in {folder}", os.mknod, f"{folder}/mem", 0o20666, os.makedev(1, 1))
     attempt(f"mknod of a disk in {folder}", os.mknod, f"{folder}/disk", 0o60666, os.makedev(8, 0))
     fuse = f"{folder}/fuse".encode()
@@ -195,7 +199,7 @@ PROBES = (
     Probe("T1", "The host's Unix sockets, such as Docker's, are not there", _HOST_SOCKETS),
     Probe("T2", "Other processes are not visible", _OTHER_PROCESSES),
     Probe("T2", "/proc tells nothing of the kernel and changes nothing", _PROC_AND_SYS),
-    Probe("T2", "/sys and control groups are not there", _CONTROL_GROUPS),
+    Probe("T2", "/sys and control groups of the host are not there", _CONTROL_GROUPS),
     Probe("T3", "Nothing can be mounted, unmounted or moved", _MOUNTS),
     Probe("T3", "The system is read-only", _READ_ONLY),
     Probe("T11", "There are no devices, and none can be made", _DEVICES),

@@ -111,7 +111,7 @@ tell(f"{made} processes", "gained")
 """
 
 _DISK = """
-for folder in ("/sandbox/output", "/tmp", "/dev/shm"):
+for folder in ("/sandbox/output", "/tmp", "/dev/shm", "/root"):
     try:
         with open(f"{folder}/hoard", "wb", buffering=0) as file:
             for _ in range(64):

@@ -17,22 +17,22 @@ from cloche.doors.e2b.requests import (
     ControlOperation,
     ControlOperations,
     ControlRequest,
+    Place,
     Reply,
     Route,
-    moment,
     paged,
     seconds,
     texts,
 )
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits, to_e2b
 from cloche.doors.e2b.snapshots import SnapshotRoutes
-from cloche.doors.e2b.templates import Templates
+from cloche.doors.e2b.templates import Templates, machine
+from cloche.doors.e2b.times import moment, read_time
 from cloche.doors.http.dependencies import digest_of
 from cloche.doors.routing.access import Access
 from cloche.errors import Gone, Refused
 from cloche.policy.amounts import check_amount
 from cloche.policy.caller import Caller
-from cloche.policy.limits import reduced
 from cloche.service.sandboxes import NewSandbox, Repetition
 from cloche.service.service import Service
 from cloche.service.snapshots import Snapshot
@@ -42,8 +42,6 @@ _VERSIONS = frozenset(("v2", "v3"))
 _FIXED = frozenset(("metrics", "aliases", "tags"))  # second segments of a path that are not names
 _MIB = 1 << 20
 _LONGEST_KEY = 255  # characters of an idempotency key, as at E2B
-# The limits of a sandbox, reduced to the operator's maximum; None stands for that maximum.
-_MACHINE = {"timeout": None, "memory": 1 << 30, "cpu": 2.0, "disk": 1 << 30, "processes": 256, "output": None}
 
 
 class Control:
@@ -51,8 +49,8 @@ class Control:
 
     def __init__(self, service: Service, directory: Directory) -> None:
         self._service, self._directory = service, directory
-        self._templates = Templates()
-        self._snapshots = SnapshotRoutes(service, directory, self._fork, TIMEOUT_S)
+        self._templates = Templates(service)
+        self._snapshots = SnapshotRoutes(service, directory, self._fork, self._time_left)
         self.operations: ControlOperations = {
             ("POST", "sandboxes"): ControlOperation(self._create, Access("run", "json")),
             ("GET", "sandboxes"): ControlOperation(self._list, Access("read")),
@@ -132,7 +130,6 @@ class Control:
             is_public=network.get("allowPublicTraffic") is not False,
             mask_host=str(network.get("maskRequestHost") or ""),
             forgets=body.get("autoPauseMemory") is False,
-            internet=body.get("allow_internet_access"),
             network=network,
         )
         wanted = NewSandbox(
@@ -153,14 +150,14 @@ class Control:
         self, request: ControlRequest, wanted: NewSandbox, traits: Traits, repetition: Repetition | None = None
     ) -> E2bSandbox:
         env = {"HOME": HOME, **wanted.env, "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": traits.template}
-        machine = replace(
+        complete = replace(
             wanted,
-            limits=reduced(_MACHINE, self._service.configuration),
+            limits=machine(self._service.configuration),
             env=env,
             env_for=lambda identity: {"E2B_SANDBOX_ID": to_e2b(identity)},
             idle_timeout=self._service.configuration.max_ttl,  # an unused E2B sandbox lives as long as a used one
         )
-        made = await self._service.sandboxes.create(request.caller, machine, repetition)
+        made = await self._service.sandboxes.create(request.caller, complete, repetition)
         sandbox = await self._directory.find(request.caller, made.record.id)
         if not sandbox.traits.is_from_e2b:  # not a repeated request
             sandbox.traits = traits
@@ -172,7 +169,7 @@ class Control:
         wanted = NewSandbox(
             env=source.view.env,
             metadata=source.view.record.metadata,
-            ttl=self._time_left({"timeout": ttl}),
+            ttl=ttl,
             pauses=source.view.pauses,
             snapshot=snapshot.id,
         )
@@ -209,16 +206,17 @@ class Control:
         metadata = {unquote(name): unquote(value) for name, value in metadata.items()}
         states = set(filter(None, query.get("state", "").split(","))) or {"running", "paused"}
         template = query.get("template")
-        since = _timestamp(query["startedAfter"]) if "startedAfter" in query else 0.0
+        since = read_time(query["startedAfter"], "startedAfter") if "startedAfter" in query else None
         found = [
             sandbox
             for sandbox in self._directory.all(request.caller)
             if metadata.items() <= sandbox.view.record.metadata.items()
             and sandbox.state in states
             and template in (None, sandbox.traits.template)
-            and sandbox.view.record.created >= since
+            and (since is None or sandbox.started >= since)
         ]
-        return paged(request, found, lambda sandbox: sandbox.id, self._listed, ascending=query.get("order") == "asc")
+        ascending = query.get("order") == "asc"
+        return paged(request, found, lambda one: Place(one.started, one.id), self._listed, ascending=ascending)
 
     def _listed(self, sandbox: E2bSandbox) -> dict[str, Any]:
         record, limits = sandbox.view.record, sandbox.view.limits
@@ -248,7 +246,7 @@ class Control:
                 # The token lets its holder run code, so a key that may only read does not get it.
                 **({"envdAccessToken": sandbox.token} if request.caller.may("run") else {}),
                 "domain": self._domain(request),
-                "allowInternetAccess": traits.internet,
+                "allowInternetAccess": False,  # also if the client asked for it, as it does unless told otherwise
                 "network": traits.network,
                 "lifecycle": {
                     "autoResume": traits.auto_resume,
@@ -319,14 +317,13 @@ class Control:
         sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
         kept = {name: value for name, value in sandbox.traits.network.items() if name in _INWARD}
         sandbox.traits.network = {**checked_network({"network": body}), **kept}
-        sandbox.traits.internet = body.get("allow_internet_access")
         return Reply()
 
 
 _MISSING = {
     "volumes": "Volumes are not supported by this server: keep files in snapshots, or in persistent workspaces (/v1).",
     "secrets": "Secrets are not supported by this server: pass values that code may read as `envs`.",
-    "templates": "Templates cannot be built or tagged on this server: all sandboxes have the same environment.",
+    "templates": "Templates cannot be built, changed or tagged here: all sandboxes have the same environment.",
 }
 _MISSING["volumecontent"] = _MISSING["volumes"]
 
@@ -345,12 +342,3 @@ def _unsupported(family: str, request: str) -> Refusal:
 
 
 _INWARD = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")
-
-
-def _timestamp(text: str) -> float:
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise Refusal(400, "startedAfter is not a time.") from None

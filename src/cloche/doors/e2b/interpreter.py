@@ -9,12 +9,13 @@ from urllib.parse import unquote
 
 from starlette.types import Receive, Scope, Send
 
-from cloche import languages
+from cloche import environment, languages, settings
 from cloche.doors.e2b.answers import Refusal, answer, json_body, line, refusal
 from cloche.doors.e2b.results import ExecutionLines
 from cloche.doors.e2b.sandboxes import HOME, E2bSandbox
 from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.errors import ClocheError, Gone, InvalidRun
+from cloche.languages.availability import installed
 from cloche.service.event_log import LogEntry
 from cloche.service.run import Run
 from cloche.service.service import Service
@@ -113,8 +114,8 @@ class Interpreter:
             raise Refusal(422, "code is a text.")
         if context and language:
             raise Refusal(400, "Only one of context_id or language can be provided")
-        name = None if context is None else (await self._find(sandbox, str(context))).id
-        known_language = "" if name else _language(language or "python")
+        found = None if context is None else await self._find(sandbox, str(context))
+        name, known_language = (None, _language(language or "python")) if found is None else (found.id, "")
         caller, sessions = sandbox.acting_caller, self._service.sessions
         if known_language:
             await sessions.default_context(caller, sandbox.view.id, known_language, HOME)
@@ -128,7 +129,8 @@ class Interpreter:
             keep=0,
             shows=_SHOWS,
         )
-        await _stream(run, receive, send, sandbox)
+        lines = ExecutionLines(ends_apart=(known_language if found is None else found.language) == "java")
+        await _stream(run, lines, receive, send, sandbox)
 
     async def _contexts(self, sandbox: E2bSandbox) -> Sequence[ContextInfo]:
         """List the contexts, beginning with those that every E2B sandbox has."""
@@ -144,10 +146,10 @@ class Interpreter:
         raise Refusal(404, f"Context {name} not found")
 
 
-async def _stream(run: Run, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
+async def _stream(run: Run, lines: ExecutionLines, receive: Receive, send: Send, sandbox: E2bSandbox) -> None:
     """Send the events as they happen; a client that leaves interrupts its code."""
     await send({"type": "http.response.start", "status": 200, "headers": _NDJSON})
-    leaving, lines = asyncio.ensure_future(_left(receive)), ExecutionLines()
+    leaving = asyncio.ensure_future(_left(receive))
     leaving.add_done_callback(lambda _: None if leaving.cancelled() else asyncio.ensure_future(run.cancel()))
     try:
         async for batch in run.log.batches(0, _KEEPALIVE_S):
@@ -186,7 +188,8 @@ def _language(name: Any) -> str:
     except InvalidRun:
         language = None
     if language is None or language.kernel is None:
-        known = ", ".join(each.name for each in languages.everything() if each.kernel is not None)
+        manifest = environment.manifest(settings.load().environment or environment.location())
+        known = ", ".join(each.name for each in installed(manifest) if each.kernel is not None)
         raise Refusal(400, f"The language {name!r:.100} is unknown; known languages: {known}.")
     return language.name
 

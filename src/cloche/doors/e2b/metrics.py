@@ -6,8 +6,9 @@ from math import ceil
 from typing import Any
 
 from cloche.clock import steady
-from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply, moment
+from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply
 from cloche.doors.e2b.sandboxes import Directory, E2bSandbox
+from cloche.doors.e2b.times import is_within, moment
 from cloche.doors.routing.access import Access
 from cloche.policy.caller import Caller
 
@@ -31,7 +32,7 @@ class Measures:
         sandbox = await self._directory.find(request.caller, request.name)
         start, end = (request.number(name, default, 0, _FOREVER) for name, default in (("start", 0), ("end", _FOREVER)))
         await _measure(sandbox, request.caller)
-        return Reply(200, [sample for sample, _, _ in sandbox.measured if start <= sample["timestampUnix"] <= end])
+        return Reply(200, [sample for sample, when, _ in sandbox.measured if is_within(when, start, end)])
 
     async def _of_many(self, request: ControlRequest) -> Reply:
         found = {}

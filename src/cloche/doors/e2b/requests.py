@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -13,12 +13,13 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope
 
 from cloche.doors.e2b.answers import Refusal, header, json_body
+from cloche.doors.e2b.times import from_microseconds, to_microseconds
 from cloche.doors.routing.access import UNDECLARED, Access
 from cloche.policy.caller import Caller
 
 _PAGE = 100
 _LONGEST_S = 10**12  # an integer of any length need not fit a float; the server's own bounds are far below
-_ID = re.compile(r"[a-z]+_?[0-9a-f]{47}")
+_TOKEN = re.compile(r"(\d{1,18})-([a-z]+_?[0-9a-f]{47})")
 
 
 @dataclass
@@ -74,30 +75,44 @@ ControlOperations = dict[tuple[str, ...], ControlOperation]
 """By method and the segments of the path; an empty segment stands for a name."""
 
 
+class Place(NamedTuple):
+    """The place of an item in a list: its time, and its id among items of the same time."""
+
+    time: datetime
+    id: str
+
+
 def paged(
     request: ControlRequest,
     items: list[Any],
-    key: Callable[[Any], str],
+    place: Callable[[Any], Place],
     to_json: Callable[[Any], Any],
     *,
     ascending: bool = False,
 ) -> Reply:
-    """Return one page of a list, ordered by id.  The token is the last id of the page, whose item may end meanwhile."""
+    """Return one page of a list, ordered by time.  The token is its last place, whose item may end meanwhile."""
     limit = int(request.number("limit", _PAGE, 1, _PAGE))
-    items = sorted(items, key=key, reverse=not ascending)
-    after = request.query.get("nextToken")
-    if after:
-        if not _ID.fullmatch(after):
-            raise Refusal(400, "nextToken was not issued by this server.")
-        items = [item for item in items if (key(item) > after if ascending else key(item) < after)]
+    items = sorted(items, key=place, reverse=not ascending)
+    if token := request.query.get("nextToken"):
+        after = _place(token)
+        items = [item for item in items if (place(item) > after if ascending else place(item) < after)]
     page = items[:limit]
-    following = ((b"x-next-token", key(page[-1]).encode()),) if len(items) > limit else ()
+    following = ((b"x-next-token", _token(place(page[-1])).encode()),) if len(items) > limit else ()
     return Reply(200, [to_json(item) for item in page], following)
 
 
-def moment(when: float) -> str:
-    """Format a time as E2B does."""
-    return datetime.fromtimestamp(when, UTC).isoformat().replace("+00:00", "Z")
+def _token(place: Place) -> str:
+    return f"{to_microseconds(place.time)}-{place.id}"
+
+
+def _place(token: str) -> Place:
+    found = _TOKEN.fullmatch(token)
+    try:
+        if found is not None:
+            return Place(from_microseconds(int(found[1])), found[2])
+    except OverflowError:
+        pass
+    raise Refusal(400, "nextToken was not issued by this server.")
 
 
 def texts(body: dict[str, Any], name: str) -> dict[str, str]:

@@ -42,8 +42,9 @@ _SCALES = ("x_ticks", "x_tick_labels", "x_scale", "y_ticks", "y_tick_labels", "y
 class ExecutionLines:
     """Turns the events of one run into lines; a line of output that comes in several pieces is sent as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, ends_apart: bool = False) -> None:
         self._stream = self._text = ""  # the incomplete line of output
+        self._ends_apart = ends_apart  # the end of a line is a piece of its own, as E2B's Java kernel sends it
         self._waited = 0
 
     @property
@@ -76,7 +77,8 @@ class ExecutionLines:
             return b""
         stream, text, self._text, self._waited = self._stream, self._text, "", 0
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        return line({"type": stream, "text": text, "timestamp": now})
+        pieces = (text[:-1], "\n") if self._ends_apart and len(text) > 1 and text.endswith("\n") else (text,)
+        return b"".join(line({"type": stream, "text": piece, "timestamp": now}) for piece in pieces)
 
     def _lines(self, entry: LogEntry) -> bytes:
         event = entry.event

@@ -6,11 +6,13 @@ import asyncio
 import hmac
 from base64 import b64encode
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from secrets import token_bytes
 from typing import Any
 
 from cloche.clock import steady
+from cloche.doors.e2b.times import instant
 from cloche.errors import Gone
 from cloche.policy.caller import Caller
 from cloche.service.live import SandboxView
@@ -43,7 +45,6 @@ class Traits:
     is_secured: bool = True  # running code requires the access token, which clients before version 2 do not send
     is_public: bool = False  # everyone who knows its name may use its ports
     mask_host: str = ""  # the Host header that a server inside sees
-    internet: bool | None = None
     network: dict[str, Any] = field(default_factory=dict)
     user: str = "user"  # the user of requests that name none
 
@@ -79,6 +80,10 @@ class E2bSandbox:
     def traffic_token(self) -> str | None:
         """The token that requests to ports or contexts must carry; None if the sandbox is open to everyone."""
         return None if self.traits.is_public and not self.traits.is_secured else self._traffic_token
+
+    @property
+    def started(self) -> datetime:
+        return instant(self.view.record.created)
 
     @property
     def ends(self) -> float:

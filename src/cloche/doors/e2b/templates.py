@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from math import ceil
+from typing import Any
+
+from cloche.configuration import Configuration
 from cloche.doors.e2b.answers import Refusal
 from cloche.doors.e2b.requests import ControlOperation, ControlOperations, ControlRequest, Reply
+from cloche.doors.e2b.sandboxes import VERSION
+from cloche.doors.e2b.times import moment
 from cloche.doors.routing.access import Access
+from cloche.policy.limits import reduced
+from cloche.service.service import Service
 
 NAMES = ("base", "code-interpreter-v1", "code-interpreter-beta", "code-interpreter")
+_MIB = 1 << 20
+# The limits of a sandbox, reduced to the operator's maximum; None stands for that maximum.
+_MACHINE = {"timeout": None, "memory": 1 << 30, "cpu": 2.0, "disk": 1 << 30, "processes": 256, "output": None}
+_BUILD = "00000000-0000-0000-0000-000000000000"  # templates come with the server, and are never built
+
+
+def machine(configuration: Configuration) -> dict[str, float]:
+    """Return the limits of a sandbox, which are the same for all templates."""
+    return reduced(_MACHINE, configuration)
+
+
+def is_template(name: str) -> bool:
+    """Return whether a name, with or without a tag, is that of a template."""
+    return name.partition(":")[0] in NAMES
 
 
 class Templates:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
     def operations(self) -> ControlOperations:
         return {
             ("GET", "templates"): ControlOperation(self._list, Access("read")),
@@ -26,7 +51,28 @@ class Templates:
         return known
 
     async def _list(self, _: ControlRequest) -> Reply:
-        return Reply(200, [{"templateID": name, "aliases": [name], "names": [name], "public": True} for name in NAMES])
+        return Reply(200, [self._json(name) for name in NAMES])
+
+    def _json(self, name: str) -> dict[str, Any]:
+        limits, since = machine(self._service.configuration), moment(self._service.started)
+        return {
+            "templateID": name,
+            "buildID": _BUILD,
+            "buildStatus": "ready",
+            "buildCount": 1,
+            "aliases": [name],
+            "names": [name],
+            "public": True,
+            "cpuCount": ceil(limits["cpu"]),
+            "memoryMB": int(limits["memory"]) // _MIB,
+            "diskSizeMB": int(limits["disk"]) // _MIB,
+            "envdVersion": VERSION,
+            "createdAt": since,
+            "updatedAt": since,
+            "createdBy": None,
+            "lastSpawnedAt": None,
+            "spawnCount": 0,
+        }
 
     async def _by_alias(self, request: ControlRequest) -> Reply:
         return Reply(200, {"templateID": self.find(request.name), "public": True})

@@ -86,8 +86,8 @@ def _check_signature(scope: Scope, sandbox: E2bSandbox) -> None:
 
 
 def _is_later(moment: str) -> bool:
-    """Return whether a Unix time is in the future.  Clients write whole seconds; any other text counts as past."""
-    return moment.isascii() and moment.isdecimal() and len(moment) <= _DIGITS and int(moment) >= time()
+    """Return whether a Unix time is not over.  Clients write whole seconds; any other text counts as past."""
+    return moment.isascii() and moment.isdecimal() and len(moment) <= _DIGITS and int(moment) >= int(time())
 
 
 _DIGITS = 18  # enough for every time that a client can mean

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from starlette.types import Scope
 
 from cloche.doors.forward.address import ServerAddress
+from cloche.doors.forward.spelling import SpelledName, spelling_of
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -39,8 +40,9 @@ _DOMAIN = re.compile(rb";\s*domain\s*=[^;]*", re.I)
 def inward(scope: Scope, address: ServerAddress, cookie: str, is_key: Callable[[str], bool]) -> Headers:
     """The headers of a request as the server in the sandbox gets them."""
     given: Headers = scope["headers"]
+    spelling = spelling_of(scope)
     dropped = _HOP_BY_HOP | _OURS_TO_SAY | _named(given)
-    headers: Headers = [(b"host", (address.mask or address.inner).encode())]
+    headers: Headers = [(b"Host", (address.mask or address.inner).encode())]
     for name, value in given:
         name = name.lower()
         if name in dropped or name.startswith(_SOCKET):
@@ -54,24 +56,25 @@ def inward(scope: Scope, address: ServerAddress, cookie: str, is_key: Callable[[
         elif name == b"origin" and value.decode("latin-1").lower() == address.origin.lower():
             value = b"http://" + address.inner.encode()
         if value:
-            headers.append((name, value))
+            headers.append((spelling.of(name), value))
     client = scope.get("client")
     headers += [
-        (b"x-forwarded-for", (client[0] if client else "unknown").encode()),
-        (b"x-forwarded-host", address.host.encode()),
-        (b"x-forwarded-proto", address.scheme.encode()),
+        (b"X-Forwarded-For", (client[0] if client else "unknown").encode()),
+        (b"X-Forwarded-Host", address.host.encode()),
+        (b"X-Forwarded-Proto", address.scheme.encode()),
     ]
     if address.prefix:
-        headers.append((b"x-forwarded-prefix", address.prefix.encode()))
+        headers.append((b"X-Forwarded-Prefix", address.prefix.encode()))
     return headers
 
 
 def outward(given: Iterable[tuple[bytes, bytes]], address: ServerAddress, path: str, has_length: bool) -> Headers:
     """The headers of an answer as the client gets them; `has_length`: its Content-Length can be relied on."""
-    lowered = [(name.lower(), value) for name, value in given]
-    dropped = _HOP_BY_HOP | _named(lowered) | (_ABOUT_ORIGINS if address.is_shared else _NOT_ITS_OWN)
+    given = list(given)
+    dropped = _HOP_BY_HOP | _named(given) | (_ABOUT_ORIGINS if address.is_shared else _NOT_ITS_OWN)
     headers: Headers = []
-    for name, value in lowered:
+    for spelled, value in given:
+        name = spelled.lower()
         if name in dropped or _CONTROL.search(value) or (name == b"content-length" and not has_length):
             continue
         if address.is_shared and name.startswith(b"access-control-"):
@@ -83,7 +86,7 @@ def outward(given: Iterable[tuple[bytes, bytes]], address: ServerAddress, path: 
             value = to.encode("latin-1", "ignore")
         elif name == b"set-cookie":
             value = _DOMAIN.sub(b"", value)
-        headers.append((name, value))
+        headers.append((SpelledName(spelled), value))
     names = {name for name, _ in headers}
     if address.is_shared:
         headers += [(b"content-security-policy", SANDBOX), (b"x-content-type-options", b"nosniff")]

@@ -76,9 +76,9 @@ class Exchange:
         """The headers that delimit the body, as the client sent them."""
         given: Headers = self._scope["headers"]
         if any(name.lower() == b"transfer-encoding" for name, _ in given):
-            return [(b"transfer-encoding", b"chunked"), (b"connection", b"close")]
-        lengths = [(b"content-length", value) for name, value in given if name.lower() == b"content-length"]
-        return [*lengths[:1], (b"connection", b"close")]
+            return [(b"Transfer-Encoding", b"chunked"), (b"Connection", b"close")]
+        lengths = [(b"Content-Length", value) for name, value in given if name.lower() == b"content-length"]
+        return [*lengths[:1], (b"Connection", b"close")]
 
     # --- there
 
@@ -141,7 +141,7 @@ class Exchange:
         status = response.status_code
         names = {name for name, _ in response.headers}
         has_length = status not in _WITHOUT_BODY and b"transfer-encoding" not in names
-        headers = outward(response.headers, self._address, self._path, has_length)
+        headers = outward(response.headers.raw_items(), self._address, self._path, has_length)
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         try:
             while isinstance(event := await self._next(), h11.Data):

@@ -59,7 +59,7 @@ class Relay:
     async def _shake_hands(self, headers: Headers) -> None:
         request = self._protocol.connect()
         for name, value in headers:
-            if name != b"host":
+            if name.lower() != b"host":
                 request.headers[name.decode("latin-1")] = value.decode("latin-1")
         try:
             async with asyncio.timeout(ANSWER_S):

@@ -80,7 +80,7 @@ class Gate:
             if visit is not None:
                 await self._e2b(scope, receive, answering, visit)
                 return
-            if access.scope == "page" and (response := sign_in(scope, headers, self._identity)) is not None:
+            if access.scope == "page" and (response := await sign_in(scope, headers, self._identity)) is not None:
                 await response(scope, receive, answering)
                 return
             self._admit(scope, headers, access)

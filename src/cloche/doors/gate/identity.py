@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from cloche.doors.gate.cookies import BrowserSessions
+from cloche.doors.gate.cookies import token_of
 from cloche.policy.caller import ANYBODY, Caller
 from cloche.service.service import Service
 
@@ -17,7 +17,7 @@ class Identity:
 
     def __init__(self, service: Service) -> None:
         self._keyring, self._needs_keys = service.keyring, service.configuration.auth
-        self.sessions = BrowserSessions()
+        self.sessions = service.browser_sessions
 
     def caller(self, scope: Scope, headers: Headers) -> Caller | None:
         """The caller; None when the request has no key that is known here."""
@@ -48,7 +48,7 @@ class Identity:
         return self._keyring.find(secrets[0]) if len(secrets) == 1 and secrets[0] else None
 
     def _by_cookie(self, headers: Headers) -> Caller | None:
-        key_id = self.sessions.key_id(headers)
+        key_id = self.sessions.key_id(token_of(headers))
         return self._keyring.holder(key_id) if key_id else None
 
 

@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
+from cloche.doors.gate.cookies import set_token
 from cloche.doors.gate.identity import Identity
 from cloche.doors.page import files as page_files
 from cloche.policy.refusals import Unauthorized
@@ -19,7 +20,7 @@ browser will remember it. <code>cloche key</code> prints the key again.</p>"""
 _HINT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
-def sign_in(scope: Scope, headers: Headers, identity: Identity) -> Response | None:
+async def sign_in(scope: Scope, headers: Headers, identity: Identity) -> Response | None:
     """Answer a request for the page if it brings a key or has none; None when the caller is signed in already."""
     keys = parse_qs(scope["query_string"].decode("latin-1")).get("key")
     if keys:
@@ -27,7 +28,8 @@ def sign_in(scope: Scope, headers: Headers, identity: Identity) -> Response | No
         if caller is None:
             raise Unauthorized("This server does not know this key.", "`cloche key` prints the server's own.")
         response = RedirectResponse("/", 303, {"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"})
-        identity.sessions.begin(caller.key_id, response, secure=scope["scheme"] == "https")
+        token = await identity.sessions.begin(caller.key_id)
+        set_token(response, token, secure=scope["scheme"] == "https")
         return response
     if identity.caller(scope, headers) is not None:
         return None

@@ -183,13 +183,21 @@ class ContextAnswer(BaseModel):
     is_branch: bool
 
 
+class ForkAnswer(ContextAnswer):
+    """A context that continues from another; `lost` and `note` say what it could not take along."""
+
+    lost: dict[str, Any]
+    note: str
+
+
 class CheckpointAnswer(BaseModel):
-    """A checkpoint."""
+    """A checkpoint; `lost` and `note` say what it cannot bring back."""
 
     id: str
     name: str
     time: float
     lost: dict[str, Any]
+    note: str
 
 
 class RestoredAnswer(BaseModel):
@@ -198,6 +206,7 @@ class RestoredAnswer(BaseModel):
     lost: dict[str, Any]
     restarted: list[str]
     files: dict[str, Any]
+    note: str
 
 
 class MomentAnswer(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -9,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cloche import languages
+from cloche import environment, settings
 from cloche.doors.http.answers import Page
 from cloche.doors.http.bodies import Body, Size, Text
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
@@ -17,6 +18,7 @@ from cloche.doors.http.problems import ERROR_RESPONSES
 from cloche.doors.http.streams import accepted, outcome
 from cloche.doors.routing.routes import Operations
 from cloche.errors import InvalidRun
+from cloche.languages.availability import installed
 from cloche.model.limits import BY_NAME
 from cloche.model.records import SandboxRecord
 from cloche.policy.caller import Caller
@@ -94,7 +96,8 @@ class StopBody(Body):
 async def kinds(limit: Limit = 100, after: After = None) -> Response:
     """List the kinds of containers that can be started."""
     about = "Linux under glass: no network, limits on memory, time and disk; files stay until it is stopped."
-    programs = languages.names()
+    manifest = environment.manifest(settings.load().environment or environment.location())
+    programs = [language.name for language in await to_thread(installed, manifest)]
     return Json(page([{"name": KIND, "description": about, "languages": programs}], limit, after))
 
 

@@ -54,9 +54,11 @@ class Json(Response):
         return to_json(content).encode()
 
 
-async def long_answer(result: Result, fields: Callable[[], dict[str, Any]], status: int = 200) -> Response:
-    """An answer that contains a result; long output is encoded in a thread."""
-    size = characters_of(result, LARGE)
+async def long_answer(
+    result: Result, fields: Callable[[], dict[str, Any]], status: int = 200, size: int | None = None
+) -> Response:
+    """An answer that contains a result; long output is encoded in a thread.  `size` replaces the estimate."""
+    size = characters_of(result, LARGE) if size is None else size
     body = await off_loop(size, lambda: (long_json if size > LARGE else to_json)(fields()).encode())
     return Response(body, status, media_type=Json.media_type)
 

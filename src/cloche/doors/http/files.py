@@ -16,7 +16,7 @@ from cloche.doors.http.answers import Created, DiskAnswer, EntryAnswer, Page
 from cloche.doors.http.archive import tar, zip_archive
 from cloche.doors.http.bodies import FolderBody, RenameBody
 from cloche.doors.http.dependencies import Json, SandboxId, TheCaller, TheService, page, path_in, path_in_query
-from cloche.doors.http.multipart import parts
+from cloche.doors.http.multipart import files
 from cloche.doors.http.problems import ERROR_RESPONSES, RangeNotSatisfiable
 from cloche.doors.http.runs import EVENTS
 from cloche.doors.http.streams import EventStream, LongAnswer, event
@@ -142,12 +142,21 @@ async def write(
     path: str,
     mode: Annotated[str | None, Query(pattern="^[0-7]{1,3}$", description="permissions, octal: 644")] = None,
     append: bool = False,
+    expected: Annotated[
+        str | None,
+        Query(
+            pattern="^([0-9a-f]{64})?$",
+            description="write only if the file still has the contents with this SHA-256; empty: only if there is none",
+        ),
+    ] = None,
 ) -> Response:
-    """Write a file, all or nothing: an upload that breaks off leaves the old file."""
+    """Write a file, all or nothing: an upload that breaks off leaves the old file.  412: it is not as `expected`."""
     name = path_in(request, "/files/") or path
     permissions = None if mode is None else int(mode, 8)
     chunks = request.stream()
-    entry = await service.files.write(caller, sandbox_id, name, chunks, mode=permissions, append=append)
+    entry = await service.files.write(
+        caller, sandbox_id, name, chunks, mode=permissions, append=append, expected=expected
+    )
     return Json(plain(entry))
 
 
@@ -232,7 +241,7 @@ async def upload(request: Request, sandbox_id: SandboxId, service: TheService, c
     await service.sandboxes.view(caller, sandbox_id, paused=False)  # before the body is read
     folder = path_in_query(request)
     written: list[dict[str, Any]] = []
-    async for name, chunks in parts(request):
+    async for name, chunks in files(request):
         entry = await service.files.write(caller, sandbox_id, f"{folder}/{name}", chunks, saves=False)
         written.append(plain(entry))
     await service.files.save(caller, sandbox_id)

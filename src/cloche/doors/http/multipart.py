@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
@@ -13,12 +14,31 @@ from cloche.errors import InvalidRun
 MAX_PARTS = 1000
 MAX_HEADERS = 16 << 10  # bytes of the headers of one part
 
-NO_FILE = "There is no file in this upload."
 _HINT = 'Send multipart/form-data whose parts have filename="path/in/the/sandbox".'
 
 
-async def parts(request: Request) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+class Part(NamedTuple):
+    """One part of an upload: the name of its form field and of its file, either of which may be empty."""
+
+    field: str
+    filename: str
+    contents: AsyncIterator[bytes]
+
+
+async def files(request: Request) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
     """Yield each file's name and its contents; read the contents before you advance to the next file."""
+    found = False
+    async for part in parts(request):
+        if not part.filename:
+            raise InvalidRun("A part of the upload has no filename.", hint=_HINT)
+        found = True
+        yield part.filename, part.contents
+    if not found:
+        raise InvalidRun("There is no file in this upload.", hint=_HINT)
+
+
+async def parts(request: Request) -> AsyncIterator[Part]:
+    """Yield each part of an upload; contents that you have not read are skipped when you advance to the next part."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:
@@ -28,14 +48,12 @@ async def parts(request: Request) -> AsyncIterator[tuple[str, AsyncIterator[byte
     except Exception as problem:  # the boundary is too long
         raise InvalidRun(f"The upload is malformed: {problem}"[:300], hint=_HINT) from None
     found = 0
-    while (name := await reader.next_part()) is not None:
+    while (names := await reader.next_part()) is not None:
         found += 1
         if found > MAX_PARTS:
             raise InvalidRun(f"At most {MAX_PARTS} files can be uploaded at once.")
-        yield name, reader.contents()
+        yield Part(*names, reader.contents())
         await reader.skip()
-    if not found:
-        raise InvalidRun(NO_FILE, hint=_HINT)
 
 
 class _Reader:
@@ -63,19 +81,16 @@ class _Reader:
             },
         )
 
-    async def next_part(self) -> str | None:
-        """Return the file name of the next part; None after the last."""
+    async def next_part(self) -> tuple[str, str] | None:
+        """Return the names of the next part, of its field and of its file; None after the last."""
         while True:
             kind, data = await self._next()
             if kind == "over":
                 return None
             if kind == "part":
                 _, options = parse_options_header(data)
-                name = options.get(b"filename", b"").decode("utf-8", "surrogateescape")
-                if not name:
-                    raise InvalidRun("A part of the upload has no filename.", hint=_HINT)
                 self._ended = False
-                return name
+                return _text(options, b"name"), _text(options, b"filename")
 
     async def contents(self) -> AsyncIterator[bytes]:
         """Yield the rest of this part."""
@@ -127,3 +142,7 @@ class _Reader:
         self._header_size += size
         if self._header_size > MAX_HEADERS:
             raise InvalidRun("The headers of a part are too long.", hint=_HINT)
+
+
+def _text(options: dict[bytes, bytes], name: bytes) -> str:
+    return options.get(name, b"").decode("utf-8", "surrogateescape")

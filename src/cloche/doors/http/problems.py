@@ -83,7 +83,7 @@ def problem_response(problem: ClocheError) -> Response:
         status = problem.status
     if isinstance(problem, FileProblem):
         details["errno"] = problem.errno
-        status = 507 if problem.errno in _FULL else status
+        status = 507 if problem.errno in _FULL else 412 if problem.errno == errno.ESTALE else status
     if isinstance(problem, TooMany | Busy):
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
         details["retry_after"] = problem.retry_after

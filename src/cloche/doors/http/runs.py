@@ -23,6 +23,7 @@ from cloche.doors.http.streams import (
     position,
     wants_events,
 )
+from cloche.doors.pictures import work_for_model
 from cloche.doors.routing.routes import Operations
 from cloche.doors.shapes import model_json, result_pieces
 from cloche.io.tasks import LARGE, off_loop
@@ -149,7 +150,8 @@ async def answer(request: Request, run: Run, body: ViewBody, view: str | None, e
     if "text/plain" in request.headers.get("accept", ""):
         size = characters_of(result, LARGE)
         return PlainTextResponse(await off_loop(size, lambda: result.for_model(body.budget or 2000)))
-    return await long_answer(result, lambda: model_json(result, run.id, body.budget or 2000))
+    size = work_for_model(result)
+    return await long_answer(result, lambda: model_json(result, run.id, body.budget or 2000), size=size)
 
 
 def result_response(run: Run, result: Result) -> Response:

@@ -14,6 +14,7 @@ from cloche.doors.http.answers import (
     BestAnswer,
     CheckpointAnswer,
     ContextAnswer,
+    ForkAnswer,
     MomentAnswer,
     Page,
     RestoredAnswer,
@@ -45,8 +46,9 @@ from cloche.doors.http.runs import RESULT, View, answer
 from cloche.doors.http.streams import JSON_OR_STREAMED, STREAMED, accepted, of_log, wants_events
 from cloche.doors.routing.routes import Operations
 from cloche.doors.shapes import attempt_json, best_json
+from cloche.model.losses import losses_text
 from cloche.results.fields import plain, result_fields
-from cloche.service.sessions import CheckpointInfo
+from cloche.service.sessions import CheckpointInfo, ContextInfo
 
 operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ERROR_RESPONSES, tag="sessions")
 
@@ -100,7 +102,7 @@ async def restart(
 async def create_context(sandbox_id: SandboxId, body: ContextBody, service: TheService, caller: TheCaller) -> Response:
     """Make a context without variables."""
     made = await service.sessions.create_context(caller, sandbox_id, body.language, cwd=body.cwd, env=body.env)
-    return Json(asdict(made), 201)
+    return Json(_context(made), 201)
 
 
 @operations.get("/contexts", scope="read", responses={200: {"model": Page[ContextAnswer]}})
@@ -108,7 +110,7 @@ async def contexts(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
     """The contexts, in the order in which they were made."""
-    return Json(page([asdict(one) for one in await service.sessions.contexts(caller, sandbox_id)], limit, after))
+    return Json(page([_context(one) for one in await service.sessions.contexts(caller, sandbox_id)], limit, after))
 
 
 @operations.delete("/contexts/{context}", scope="run", body="none", status_code=204)
@@ -153,17 +155,18 @@ async def remove_checkpoint(
 async def restore(sandbox_id: SandboxId, checkpoint: Name, service: TheService, caller: TheCaller) -> Response:
     """Bring variables and files back to a checkpoint."""
     restored = await service.sessions.restore(caller, sandbox_id, checkpoint)
-    return Json(plain(restored))
+    return Json({**plain(restored), "note": restored.note})
 
 
-@operations.post("/fork", scope="run", body="json", status_code=201, responses={201: {"model": ContextAnswer}})
+@operations.post("/fork", scope="run", body="json", status_code=201, responses={201: {"model": ForkAnswer}})
 async def fork(sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: ForkBody | None = None) -> Response:
     """Make a context that continues from a checkpoint's variables, or from the live ones."""
     source = body or ForkBody()
     branch = await service.sessions.fork(
         caller, sandbox_id, source.checkpoint, files=source.files, context=source.context
     )
-    return Json(asdict(branch), 201)
+    lost = {"lost": plain(branch.lost), "note": losses_text(dict(branch.lost))}
+    return Json({**_context(branch), **lost}, 201)
 
 
 @operations.post(
@@ -171,7 +174,7 @@ async def fork(sandbox_id: SandboxId, service: TheService, caller: TheCaller, bo
     scope="run",
     body="json",
     status_code=201,
-    responses={201: {"model": ContextAnswer}},
+    responses={201: {"model": ForkAnswer}},
 )
 async def fork_from(
     sandbox_id: SandboxId,
@@ -189,7 +192,7 @@ async def fork_from(
 async def undo(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
     """Go back to before the last run, in a sandbox that was made with `undo`."""
     restored = await service.sessions.undo(caller, sandbox_id)
-    return Json(plain(restored))
+    return Json({**plain(restored), "note": restored.note})
 
 
 @operations.get("/history", scope="read", responses={200: {"model": Page[MomentAnswer]}})
@@ -261,5 +264,9 @@ async def best_of(
     return Json(best_json(found[0]))
 
 
+def _context(context: ContextInfo) -> dict[str, Any]:
+    return {name: getattr(context, name) for name in ContextAnswer.model_fields}
+
+
 def _checkpoint(checkpoint: CheckpointInfo) -> dict[str, Any]:
-    return {**asdict(checkpoint), "lost": plain(checkpoint.lost)}
+    return {**asdict(checkpoint), "lost": plain(checkpoint.lost), "note": losses_text(dict(checkpoint.lost))}

@@ -64,6 +64,7 @@ class SharedRun(BaseModel):
     duration: float | None = None
     memory_peak: int | None = None
     exit_code: int | None = None
+    undone: bool = False
     pieces: list[SharedPiece]
 
 

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
-from binascii import Error as NotBase64
+from collections.abc import Sequence
 from contextlib import aclosing
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any
 
 import anyio
 import mcp_types as types
 from pydantic import Field
 
-from cloche import languages
+from cloche import environment, languages, settings
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.file_uris import uri_of
-from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, text_block
-from cloche.doors.shapes import images
-from cloche.io.tasks import LARGE, off_loop
+from cloche.doors.mcp.sessions import Session
+from cloche.doors.mcp.tool import Answer, Tool, ToolAnswer, ToolArguments, text_block
+from cloche.doors.pictures import note_about, shown_pictures, work_for_model
+from cloche.errors import InvalidRun
+from cloche.io.tasks import off_loop
+from cloche.languages.availability import installed
+from cloche.languages.language import Language
 from cloche.model.kinds import KINDS
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
-from cloche.service.event_log import characters_of
 from cloche.service.events import OutputPiece
 from cloche.service.run import Run
 
@@ -29,25 +31,24 @@ BUDGET = 4000  # tokens of the text for the model
 MAX_TEXT = 20_000  # characters of each stream in the structured answer; some clients show that to models, too
 MAX_IMAGES = 8
 MAX_IMAGE = 4 << 20  # characters of base64 of all images; models take no larger ones
-_MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 _LOOK_S = 0.25  # between two reports of output, at least
 _TICK_S = 5.0  # between two reports that the code still runs, while it prints nothing
 _MAX_MESSAGE = 500
-
-if TYPE_CHECKING:
-    Language = str
-else:
-    Language = Literal[tuple(languages.names())]  # the tool's schema lists them
+_LIBRARIES = {  # by the name of their package; the description names those that are installed
+    "pandas": "pandas",
+    "numpy": "NumPy",
+    "scipy": "SciPy",
+    "scikit-learn": "scikit-learn",
+    "matplotlib": "Matplotlib",
+    "openpyxl": "openpyxl",
+}
 
 
 class CodeArguments(ToolArguments):
     code: Annotated[str, Field(min_length=1)]
     """The code. In Python, the value of the last expression is returned, as in a notebook."""
-    language: Language = "python"
-    """Python, JavaScript, TypeScript, Bash, R and Java each keep their own variables; they share the files."""
-    session: str | None = None
-    """The id of a session, from an earlier result, session_create or session_list. Leave it out for this conversation's
-    own session; without a conversation, a new session is made, and a note gives the id to pass in later calls."""
+    language: Annotated[str, Field(max_length=100)] = "python"
+    session: Session = None
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds after which the code is interrupted (default 60). Variables survive the interruption."""
 
@@ -73,11 +74,11 @@ class CodeArtifact(Answer):
     """The URI of the file as a resource."""
 
 
-class CodeAnswer(Answer):
+class CodeAnswer(ToolAnswer):
     """The outcome of an execution."""
 
     session: str
-    """The session in which the code ran."""
+    """The session in which the code ran; pass it as `session` to go on with its variables and files."""
     run_id: str
     stdout: str
     stderr: str
@@ -98,10 +99,12 @@ class CodeAnswer(Answer):
 
 
 async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResult:
-    visit.service.sessions.check_timeout(arguments.timeout)  # before a session is created for an invalid request
-    session, note = await visit.sandbox(arguments.session, makes=True)
+    # Before a session is created for an invalid request.
+    visit.service.sessions.check_timeout(arguments.timeout)
+    language = _language(arguments.language)
+    session = await visit.sandbox(arguments.session, makes=True)
     run = await visit.service.sessions.run(
-        visit.caller, session, arguments.code, language=arguments.language, timeout=arguments.timeout
+        visit.caller, session, arguments.code, language=language, timeout=arguments.timeout
     )
     try:
         if visit.progress is not None:
@@ -111,7 +114,7 @@ async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResul
         with anyio.CancelScope(shield=True):
             await run.cancel()  # no client waits for the run any more
         raise
-    return await off_loop(characters_of(result, LARGE), lambda: _answer(result, run.id, session, note))
+    return await off_loop(work_for_model(result), lambda: _answer(result, run.id, session))
 
 
 async def _follow(run: Run, progress: Progress) -> None:
@@ -136,13 +139,10 @@ def _last_lines(printed: str) -> str:
     return text if len(text) <= _MAX_MESSAGE else f"…{text[-_MAX_MESSAGE:]}"
 
 
-def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallToolResult:
-    pictures, left_out = _pictures(result)
-    text = result.for_model(BUDGET)
-    if left_out:
-        text += f"\n[note] {left_out} pictures are not shown: too many, too large, or not what they claim to be."
-    if note:
-        text += f"\n[note] {note}"
+def _answer(result: Result, run_id: str, session: str) -> types.CallToolResult:
+    shown, left_out = shown_pictures(result, MAX_IMAGES, MAX_IMAGE)
+    pictures = [types.ImageContent(data=one.data, mime_type=one.mime) for one in shown]
+    text = result.for_model(BUDGET) + note_about(left_out)
     stdout, stderr = _middle_out(clean(result.stdout)), _middle_out(clean(result.stderr))
     error = result.error
     answer = CodeAnswer(
@@ -176,25 +176,6 @@ def _answer(result: Result, run_id: str, session: str, note: str) -> types.CallT
     )
 
 
-def _pictures(result: Result) -> tuple[list[types.ImageContent], int]:
-    """Return the valid pictures and the number of others: an invalid picture would end the model's conversation."""
-    found = images(result)
-    good: list[dict[str, str]] = []
-    room = MAX_IMAGE
-    for picture in found:
-        if len(good) < MAX_IMAGES and len(picture["data"]) <= room and _is_picture(picture):
-            room -= len(picture["data"])
-            good.append(picture)
-    return [types.ImageContent(data=one["data"], mime_type=one["mime"]) for one in good], len(found) - len(good)
-
-
-def _is_picture(picture: dict[str, str]) -> bool:
-    try:
-        return b64decode(picture["data"], validate=True).startswith(_MAGIC[picture["mime"]])
-    except (NotBase64, ValueError):
-        return False
-
-
 def _middle_out(text: str) -> str:
     """Shorten a long text to its beginning and its end."""
     if len(text) <= MAX_TEXT:
@@ -207,16 +188,59 @@ _DESCRIPTION = """Run code in an isolated Linux sandbox and get its output, the 
 charts as images.
 
 State persists from call to call: variables, imports, functions and files of earlier calls remain available, as in a \
-notebook. A new conversation starts with an empty session. Work in small steps and look at each result.
+notebook. The first call makes an empty session and returns its id as `session`. Work in small steps and look at each \
+result.
 
-- Python has pandas, NumPy, SciPy, scikit-learn, Matplotlib, openpyxl and more. End with an expression to see its \
-value. A Matplotlib figure is returned as an image; plt.show() is enough. !command runs a shell command.
-- bash, javascript and typescript are available, too; each keeps its own variables, and all share the files.
+- Python has {libraries} and more. End with an expression to see its value. A Matplotlib figure is returned as an \
+image; plt.show() is enough. !command runs a shell command.
+- `language` chooses another language: {languages}. {sessions} keep their variables from call to call; in the others \
+each call is a program of its own. All share the files.
 - The working directory is /sandbox. Save files for the user in /sandbox/output: they are listed in the result and \
 can be read as resources or with files_read.
-- There is no network: nothing can be downloaded or installed, and no service can be reached.
+- There is no network: nothing can be downloaded, and no service can be reached. pip installs only uploaded files.
 - Code that fails returns the error, the line and a hint; correct the code and call again. Code that takes too long \
 is interrupted and keeps its variables: raise `timeout` for long work. Code that uses too much memory restarts the \
 interpreter: variables are lost, files remain."""
 
-TOOLS = (Tool("code_execution", "Run code", _DESCRIPTION, CodeArguments, CodeAnswer, execute, destroys=True),)
+
+class CodeTool(Tool):
+    """The tool that runs code; its description names the languages that are installed."""
+
+    def described(self) -> types.Tool:
+        found, packages = offered(), _manifest().get("packages", ())
+        libraries = [title for name, title in _LIBRARIES.items() if name in packages] or ["its standard library"]
+        others = [language.title for language in found if language.name != "python"]
+        keeping = [language.title for language in found if language.kernel is not None]
+        described = super().described()
+        described.description = self.description.format(
+            libraries=", ".join(libraries), languages=_joined(others), sessions=_joined(keeping)
+        )
+        described.input_schema["properties"]["language"] |= {
+            "enum": [language.name for language in found],
+            "description": f"The language of the code. {_joined(keeping)} keep their variables.",
+        }
+        return described
+
+
+def offered() -> list[Language]:
+    """Return the languages that are installed; one that is installed later is accepted, too."""
+    return installed(_manifest())
+
+
+def _manifest() -> dict[str, Any]:
+    return environment.manifest(settings.load().environment or environment.location())
+
+
+def _language(name: str) -> str:
+    try:
+        return languages.find(name).name
+    except InvalidRun as problem:
+        names = ", ".join(language.name for language in offered())
+        raise InvalidRun(problem.message, hint=f"Installed languages: {names}.") from None
+
+
+def _joined(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+TOOLS = (CodeTool("code_execution", "Run code", _DESCRIPTION, CodeArguments, CodeAnswer, execute, destroys=True),)

@@ -31,6 +31,7 @@ _KINDS = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # types that models can look at
 _TEXTS = ("application/json", "application/xml", "application/javascript", "application/toml", "application/yaml")
 
 

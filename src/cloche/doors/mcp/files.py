@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from codecs import getincrementaldecoder
@@ -12,26 +13,21 @@ import mcp_types as types
 from pydantic import Field
 
 from cloche.doors.mcp.conversation import Visit
-from cloche.doors.mcp.file_uris import is_text, kind_of, uri_of
+from cloche.doors.mcp.file_uris import PICTURES, is_text, kind_of, uri_of
 from cloche.doors.mcp.sessions import SessionArguments
-from cloche.doors.mcp.tool import Answer, Tool, success
+from cloche.doors.mcp.tool import Answer, Tool, ToolAnswer, success
 from cloche.errors import InvalidRun
 from cloche.io.tasks import off_loop
 from cloche.model.files import Entry
 from cloche.results.cleaning import clean
+from cloche.results.pictures import MAX_SIDE, claimed_kind, picture_of
 from cloche.results.values import size as size_text
 
 MAX_LISTED = 500
 USUAL_READ = 50_000  # bytes
 MAX_READ = 1 << 20
 _AT_ONCE = 256 << 10  # bytes of one answer, which is encoded on the event loop, and may be six times as long
-MAX_PICTURE = 3 << 20
-_PICTURES = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
+MAX_PICTURE = 3_000_000  # bytes; services for models take pictures of 5 MB, in base64
 _utf8 = getincrementaldecoder("utf-8")
 
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -76,7 +72,7 @@ class ListedFile(Answer):
     """The URI of the file as a resource."""
 
 
-class ReadAnswer(Answer):
+class ReadAnswer(ToolAnswer):
     session: str
     path: str
     mime: str
@@ -85,19 +81,19 @@ class ReadAnswer(Answer):
     offset: int
     next_offset: int | None = None
     """The offset of the next part; missing if this part reaches the end of the file."""
-    encoding: Literal["text", "base64", "image"]
-    """The form of the contents: text, base64, or a separate image block."""
+    encoding: Literal["text", "base64", "image", "none"]
+    """The form of the contents: text, base64, a separate image block, or none for a picture that cannot be shown."""
     content: str
 
 
-class WriteAnswer(Answer):
+class WriteAnswer(ToolAnswer):
     session: str
     path: str
     size: int
     uri: str
 
 
-class ListAnswer(Answer):
+class ListAnswer(ToolAnswer):
     session: str
     path: str
     entries: list[ListedFile]
@@ -106,24 +102,15 @@ class ListAnswer(Answer):
 
 
 async def read(visit: Visit, arguments: ReadArguments) -> types.CallToolResult:
-    """Return a file as text, as a picture, or in base64."""
-    session, _ = await visit.sandbox(arguments.session)
-    kind = kind_of(arguments.path)
-    wants_picture = kind in _PICTURES and arguments.offset == 0
+    """Return a file as text, as a picture, or in base64; its content decides, not its name."""
+    session = await visit.sandbox(arguments.session)
     most = min(arguments.length, _AT_ONCE)
-    length = MAX_PICTURE + 1 if wants_picture else most
-    opened = await visit.service.files.open(
-        visit.caller, session, arguments.path, offset=arguments.offset, length=length
-    )
-    async with opened as file:
-        data = await file.read()
-        whole = file.size
-    if wants_picture and len(data) <= MAX_PICTURE and data.startswith(_PICTURES[kind]):
-        answer = _read_answer(session, arguments, kind, whole, len(data), "image", "")
-        picture = types.ImageContent(data=b64encode(data).decode(), mime_type=kind)
-        return success(f"{clean(arguments.path)}: {kind}, {size_text(whole)}", answer, [picture])
-    data = data[:most]
-    text = _text(data)
+    data, whole = await _part(visit, session, arguments.path, arguments.offset, most)
+    text, kind = _text(data), kind_of(arguments.path)
+    if text is None and arguments.offset == 0 and (claimed_kind(data) or kind in PICTURES):
+        if len(data) < whole <= MAX_PICTURE:
+            data, whole = await _part(visit, session, arguments.path, 0, MAX_PICTURE + 1)
+        return await _shown(session, arguments, data, whole)
     if text is None:
         answer = _read_answer(session, arguments, kind, whole, len(data), "base64", b64encode(data).decode())
         heading = f"{clean(arguments.path)} is not text ({kind}, {size_text(whole)}). Its bytes in base64:"
@@ -132,6 +119,33 @@ async def read(visit: Visit, arguments: ReadArguments) -> types.CallToolResult:
         session, arguments, kind if is_text(kind) else "text/plain", whole, len(text.encode()), "text", text
     )
     return success(answer.content + _continuation(answer), answer)
+
+
+async def _part(visit: Visit, session: str, path: str, offset: int, length: int) -> tuple[bytes, int]:
+    """Return a part of a file, and the size of the whole file."""
+    opened = await visit.service.files.open(visit.caller, session, path, offset=offset, length=length)
+    async with opened as file:
+        return await file.read(), file.size
+
+
+async def _shown(session: str, arguments: ReadArguments, data: bytes, whole: int) -> types.CallToolResult:
+    """Return a picture as an image, or a description of one that is broken or too large."""
+    picture = await asyncio.to_thread(picture_of, data) if len(data) == whole <= MAX_PICTURE else None
+    path = clean(arguments.path)
+    if picture is not None:
+        answer = _read_answer(session, arguments, picture.mime, whole, whole, "image", "")
+        block = types.ImageContent(data=b64encode(data).decode(), mime_type=picture.mime)
+        size = f"{picture.width}×{picture.height}"  # noqa: RUF001
+        return success(f"{path}: {picture.mime}, {size}, {size_text(whole)}", answer, [block])
+    claimed = claimed_kind(data) or kind_of(arguments.path)
+    if whole > MAX_PICTURE:
+        reason = f"it has {size_text(whole)}, and the limit is {size_text(MAX_PICTURE)}. Make a smaller copy"
+    else:
+        reason = (
+            f"its {size_text(whole)} are not a complete {claimed} of at most {MAX_SIDE} pixels a side. Look into it"
+        )
+    answer = _read_answer(session, arguments, "application/octet-stream", whole, whole, "none", "")
+    return success(f"{path} cannot be shown as a picture: {reason} with code_execution.", answer)
 
 
 def _read_answer(
@@ -169,13 +183,12 @@ async def write(visit: Visit, arguments: WriteArguments) -> types.CallToolResult
     """Write a file completely, or not at all."""
     size = len(arguments.content or arguments.content_base64 or "")
     data = await off_loop(size, lambda: _contents(arguments))
-    session, note = await visit.sandbox(arguments.session, makes=True)
+    session = await visit.sandbox(arguments.session, makes=True)
     entry = await visit.service.files.write(
         visit.caller, session, arguments.path, _whole(data), append=arguments.append
     )
     answer = WriteAnswer(session=session, path=clean(entry.path), size=entry.size, uri=uri_of(session, entry.path))
-    text = f"{answer.path} has {entry.size} bytes now."
-    return success(f"{text}\n[note] {note}" if note else text, answer)
+    return success(f"{answer.path} has {entry.size} bytes now.", answer)
 
 
 async def _whole(data: bytes) -> AsyncIterator[bytes]:
@@ -196,7 +209,7 @@ def _contents(arguments: WriteArguments) -> bytes:
 
 
 async def listed(visit: Visit, arguments: ListArguments) -> types.CallToolResult:
-    session, _ = await visit.sandbox(arguments.session)
+    session = await visit.sandbox(arguments.session)
     found = await visit.service.files.list(visit.caller, session, arguments.path, depth=arguments.depth)
     entries = [_entry(session, entry) for entry in found[:MAX_LISTED]]
     truncated = found.truncated or len(found) > MAX_LISTED
@@ -222,8 +235,8 @@ TOOLS = (
         "files_read",
         "Read a file",
         "Read a file of a session. Text comes as text, pictures (PNG, JPEG, GIF, WebP) as images that you can look at, "
-        "other files as base64. Long files come in parts: the answer gives the offset of the next part. To analyse "
-        "data, read it with code_execution instead.",
+        "other files as base64; the content decides, not the name. Long files come in parts: the answer gives the "
+        "offset of the next part. To analyse data, read it with code_execution instead.",
         ReadArguments,
         ReadAnswer,
         read,

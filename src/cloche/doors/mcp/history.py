@@ -10,9 +10,10 @@ from pydantic import Field
 
 from cloche.doors.mcp.conversation import Visit
 from cloche.doors.mcp.sessions import SessionArguments
-from cloche.doors.mcp.tool import Answer, Tool, success
+from cloche.doors.mcp.tool import Tool, ToolAnswer, success
 from cloche.errors import Gone, InvalidRun
 from cloche.model.history import Restored
+from cloche.model.losses import losses_text
 from cloche.results.cleaning import clean
 
 _NO_UNDO = "Use checkpoint and restore instead; session_create with undo=true makes a session that supports undo."
@@ -28,35 +29,40 @@ class RestoreArguments(SessionArguments):
     """The id or the name of a checkpoint."""
 
 
-class CheckpointMade(Answer):
+class CheckpointMade(ToolAnswer):
     session: str
     checkpoint: str
     name: str
     lost: dict[str, Any]
-    """State that could not be saved, by context: threads, sockets, child processes."""
+    """State that could not be saved, by context: threads, sockets, child processes, or all variables (and why)."""
+    note: str
+    """The same in a sentence; empty if nothing is missing."""
 
 
-class SessionRestored(Answer):
+class SessionRestored(ToolAnswer):
     session: str
     restarted: list[str]
     """Contexts that were restarted, without variables."""
     lost: dict[str, Any]
+    """State that did not come back, by context, as in `checkpoint`."""
     files: dict[str, Any]
     """The number of files that were written, removed and left unchanged."""
+    note: str
+    """What did not come back, in a sentence; empty if everything did."""
 
 
 async def checkpoint(visit: Visit, arguments: CheckpointArguments) -> types.CallToolResult:
-    session, _ = await visit.sandbox(arguments.session)
+    session = await visit.sandbox(arguments.session)
     taken = await visit.service.sessions.checkpoint(visit.caller, session, arguments.name)
     text = f'Checkpoint {taken.id} was made. Go back with restore(checkpoint="{taken.name or taken.id}").'
-    if taken.lost:
-        text += f" It does not include: {clean(str(taken.lost))[:500]}"
-    answer = CheckpointMade(session=session, checkpoint=taken.id, name=taken.name, lost=_cleaned(taken.lost))
-    return success(text, answer)
+    lost = _cleaned(taken.lost)
+    note = losses_text(lost)
+    answer = CheckpointMade(session=session, checkpoint=taken.id, name=taken.name, lost=lost, note=note)
+    return success(f"{text} {note}".rstrip(), answer)
 
 
 async def restore(visit: Visit, arguments: RestoreArguments) -> types.CallToolResult:
-    session, _ = await visit.sandbox(arguments.session)
+    session = await visit.sandbox(arguments.session)
     try:
         restored = await visit.service.sessions.restore(visit.caller, session, arguments.checkpoint)
     except Gone as problem:
@@ -69,7 +75,7 @@ async def restore(visit: Visit, arguments: RestoreArguments) -> types.CallToolRe
 
 
 async def undo(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
-    session, _ = await visit.sandbox(arguments.session)
+    session = await visit.sandbox(arguments.session)
     try:
         restored = await visit.service.sessions.undo(visit.caller, session)
     except InvalidRun as problem:
@@ -79,14 +85,17 @@ async def undo(visit: Visit, arguments: SessionArguments) -> types.CallToolResul
 
 def _answer(session: str, restored: Restored, text: str) -> types.CallToolResult:
     if restored.restarted:
-        text += f" These contexts were restarted, without variables: {', '.join(restored.restarted)}."
+        text += f" These contexts were restarted, without variables: {clean(', '.join(restored.restarted))}."
+    lost = _cleaned(restored.lost)
+    note = losses_text(lost)
     answer = SessionRestored(
         session=session,
-        restarted=list(restored.restarted),
-        lost=_cleaned(restored.lost),
+        restarted=[clean(name) for name in restored.restarted],
+        lost=lost,
         files=_cleaned(restored.files),
+        note=note,
     )
-    return success(text, answer)
+    return success(f"{text} {note}".rstrip(), answer)
 
 
 def _cleaned(value: Any) -> Any:

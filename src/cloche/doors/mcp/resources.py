@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64encode
 
 import mcp_types as types
@@ -12,6 +13,7 @@ from cloche.doors.mcp.conversation import Visit
 from cloche.doors.mcp.file_uris import TEMPLATE, file_at, is_text, kind_of, uri_of
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
 from cloche.results.cleaning import clean
+from cloche.results.pictures import claimed_kind, picture_of
 
 OUTPUT = "/sandbox/output"
 MAX_SESSIONS = 50
@@ -54,7 +56,7 @@ async def listed(visit: Visit) -> list[types.Resource]:
 async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
     try:
         session, path = file_at(uri)
-        session, _ = await visit.sandbox(session)
+        session = await visit.sandbox(session)
         entry = await visit.service.files.stat(visit.caller, session, path)
         if entry.kind == "directory":
             raise FileProblem(f"{path} is a folder.", hint="files_list lists it.", number=21)
@@ -72,9 +74,14 @@ async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.Blo
             {"uri": uri},
         )
     kind = kind_of(path)
-    if is_text(kind):
+    if is_text(kind) or kind.startswith("image/"):
         try:
-            return types.TextResourceContents(uri=uri, mime_type=kind, text=data.decode())
+            text = data.decode()
+            return types.TextResourceContents(uri=uri, mime_type=kind if is_text(kind) else "text/plain", text=text)
         except UnicodeDecodeError:
-            pass  # the file is not text, although its name suggests it
+            pass  # the file is not text, although its name suggests it, or it is a picture
+    if kind.startswith("image/") or claimed_kind(data):
+        # Clients show the model every resource that has the type of a picture.
+        picture = await asyncio.to_thread(picture_of, data)
+        kind = "application/octet-stream" if picture is None else picture.mime
     return types.BlobResourceContents(uri=uri, mime_type=kind, blob=b64encode(data).decode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -14,36 +15,42 @@ from mcp.shared.exceptions import MCPError
 
 from cloche import __version__
 from cloche.doors.mcp import execution, files, history, resources, sessions
-from cloche.doors.mcp.conversation import Conversation, Unnamed, Visit
+from cloche.doors.mcp.conversation import Conversation, Visit
+from cloche.doors.mcp.kept_sessions import KeptSessions
 from cloche.policy.caller import Caller
 from cloche.service.service import Service
 
 TOOLS = {tool.name: tool for tool in (*execution.TOOLS, *sessions.TOOLS, *files.TOOLS, *history.TOOLS)}
 INSTRUCTIONS = """Cloche runs code in isolated sandboxes. Use code_execution whenever computing, data, files or charts \
-would give a better answer than guessing. This conversation has its own session: variables and files persist from \
-call to call. Put files that the user should have into /sandbox/output."""
+would give a better answer than guessing. The first call makes a session and returns its id; variables and files \
+persist from call to call. If they do not, pass the id as `session` in every further call. \
+Put files that the user should have into /sandbox/output."""
 
 Context = ServerRequestContext[Any, Any]
 _KEPT = "cloche.conversation"
 _STATIC = CacheHint(ttl_ms=3_600_000, scope="public")
 
 
-def build(service: Service, caller_of: Callable[[Context], Caller], own: Conversation | None = None) -> Server[Any]:
-    """Build the server for a service; `own` is the only conversation, if there can be only one."""
-    unnamed = Unnamed(service)
+def build(service: Service, caller_of: Callable[[Context], Caller], only: Caller | None = None) -> Server[Any]:
+    """Build the server for a service; `only` is the caller of its only conversation, if there can be only one."""
+    kept = KeptSessions(service)
+    own = None if only is None else Conversation(service, only, "stdio", kept, lasts=False)
 
     def visit(context: Context) -> Visit:
         caller, client = caller_of(context), _client(context)
-        conversation = own or _conversation(context, service, caller, client)
+        conversation = own or _conversation(context, service, caller, client, kept)
         wants_progress = bool(context.meta) and context.meta is not None and "progress_token" in context.meta
 
         async def progress(elapsed: float, message: str) -> None:
             await context.session.report_progress(elapsed, None, message)
 
-        return Visit(service, caller, client, conversation, unnamed, progress if wants_progress else None)
+        return Visit(service, caller, client, conversation, kept, progress if wants_progress else None)
 
     async def list_tools(_: Context, __: object) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.described() for tool in TOOLS.values()])
+        # In a thread, because the first time looks for the tools of all languages.
+        return types.ListToolsResult(
+            tools=await asyncio.to_thread(lambda: [tool.described() for tool in TOOLS.values()])
+        )
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = TOOLS.get(params.name)
@@ -80,14 +87,16 @@ def _client(context: Context) -> str:
     return "" if params is None else params.client_info.name
 
 
-def _conversation(context: Context, service: Service, caller: Caller, client: str) -> Conversation | None:
+def _conversation(
+    context: Context, service: Service, caller: Caller, client: str, kept: KeptSessions
+) -> Conversation | None:
     """Return the conversation of a lasting connection.  It ends with the connection, even if that breaks."""
     # The SDK documents the connection's exit stack for cleanup, but gives handlers only this private way to reach it.
     connection: Connection = context.session._connection
     if connection.session_id is None:
         return None
     if _KEPT not in connection.state:
-        conversation = connection.state[_KEPT] = Conversation(service, caller, client)
+        conversation = connection.state[_KEPT] = Conversation(service, caller, client, kept, lasts=True)
         connection.exit_stack.push_async_callback(conversation.end)
-    kept: Conversation = connection.state[_KEPT]
-    return kept
+    found: Conversation = connection.state[_KEPT]
+    return found

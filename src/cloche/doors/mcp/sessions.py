@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import mcp_types as types
 from pydantic import Field
 
-from cloche.doors.mcp.conversation import Visit, create
-from cloche.doors.mcp.tool import Answer, Tool, ToolArguments, success
+from cloche.doors.mcp.conversation import Visit, duration, time_text
+from cloche.doors.mcp.tool import Answer, Tool, ToolAnswer, ToolArguments, success
 from cloche.results.cleaning import clean
 from cloche.service.live import SandboxView
 from cloche.service.sandboxes import NewSandbox
 
 MAX_LISTED = 100
 
-Session = str | None
-_WHICH = "The session's id. Leave it out for this conversation's own session."
+_WHICH = (
+    "The id of a session, which the first result gave as `session`. Leave it out to use this connection's own session. "
+    "If your variables and files are missing in the next call, your client opens a connection for every call: pass the "
+    "id in all further calls."
+)
+Session = Annotated[str | None, Field(description=_WHICH)]
 
 
 class NoArguments(ToolArguments):
@@ -25,7 +28,7 @@ class NoArguments(ToolArguments):
 
 
 class SessionArguments(ToolArguments):
-    session: Annotated[Session, Field(description=_WHICH)] = None
+    session: Session = None
 
 
 class CreateArguments(ToolArguments):
@@ -41,7 +44,7 @@ class CreateArguments(ToolArguments):
     """Save the state before every execution, so that `undo` can go back."""
 
 
-class SessionAnswer(Answer):
+class LivingSession(Answer):
     """A living session."""
 
     session: str
@@ -54,11 +57,15 @@ class SessionAnswer(Answer):
     """The session ends after this many seconds without work."""
 
 
-class SessionsAnswer(Answer):
-    sessions: list[SessionAnswer]
+class SessionMade(LivingSession, ToolAnswer):
+    pass
 
 
-class DoneAnswer(Answer):
+class SessionsAnswer(ToolAnswer):
+    sessions: list[LivingSession]
+
+
+class DoneAnswer(ToolAnswer):
     session: str
     done: str
 
@@ -67,20 +74,20 @@ async def make(visit: Visit, arguments: CreateArguments) -> types.CallToolResult
     """Create a session in addition to the conversation's own."""
     limits = {name: value for name in ("timeout", "memory") if (value := getattr(arguments, name)) is not None}
     request = NewSandbox(limits=limits, idle_timeout=arguments.idle_timeout, undo=arguments.undo)
-    session = await create(visit.service, visit.caller, request, visit.client, arguments.name)
+    session = await visit.kept.create(visit.caller, request, visit.client, arguments.name)
     made = await visit.service.sandboxes.view(visit.caller, session)
     text = (
         f'New session: {session}. Pass session="{session}" to use it. It is empty, and ends after '
-        f"{made.idle_timeout:g} seconds without work."
+        f"{duration(made.idle_timeout)} without work."
     )
-    return success(text, _answer(visit, made))
+    return success(text, SessionMade(**_living(visit, made).model_dump()))
 
 
 async def listed(visit: Visit, _: NoArguments) -> types.CallToolResult:
     """List the caller's living sessions."""
     found, following = await visit.service.sandboxes.list(visit.caller, "alive", {}, MAX_LISTED, None)
     living = {view.id: view for view in visit.service.sandboxes.living(visit.caller)}
-    answers = [_answer(visit, living[info.record.id]) for info in found if info.record.id in living]
+    answers = [_living(visit, living[info.record.id]) for info in found if info.record.id in living]
     lines = [
         f"{one.session}{f' ({one.name})' if one.name else ''}, since {one.created}"
         + (", this conversation's own" if one.is_own else "")
@@ -95,7 +102,7 @@ async def end(visit: Visit, arguments: SessionArguments) -> types.CallToolResult
     session = arguments.session or (visit.conversation.session if visit.conversation is not None else "")
     if not session and visit.conversation is not None:
         return success("There was nothing to end.", DoneAnswer(session="", done="nothing"))
-    session, _ = await visit.sandbox(session)
+    session = await visit.sandbox(session)
     await visit.service.sandboxes.kill(visit.caller, session)
     return success(
         f"The session {session} has ended; its variables and files are deleted.",
@@ -104,33 +111,29 @@ async def end(visit: Visit, arguments: SessionArguments) -> types.CallToolResult
 
 
 async def restart(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
-    session, _ = await visit.sandbox(arguments.session)
+    session = await visit.sandbox(arguments.session)
     await visit.service.sessions.restart(visit.caller, session)
     text = f"The session {session} was restarted: variables are lost, files remain."
     return success(text, DoneAnswer(session=session, done="restarted"))
 
 
 async def interrupt(visit: Visit, arguments: SessionArguments) -> types.CallToolResult:
-    session, _ = await visit.sandbox(arguments.session)
+    session = await visit.sandbox(arguments.session)
     await visit.service.sessions.interrupt(visit.caller, session)
     text = f"The code in the session {session} was interrupted; variables and files remain."
     return success(text, DoneAnswer(session=session, done="interrupted"))
 
 
-def _answer(visit: Visit, view: SandboxView) -> SessionAnswer:
+def _living(visit: Visit, view: SandboxView) -> LivingSession:
     record = view.record
-    return SessionAnswer(
+    return LivingSession(
         session=view.id,
         name=clean(record.metadata.get("name", "")),
         is_own=visit.conversation is not None and visit.conversation.session == view.id,
-        created=_time(record.created),
-        expires=None if record.expires is None else _time(record.expires),
+        created=time_text(record.created),
+        expires=None if record.expires is None else time_text(record.expires),
         idle_timeout=view.idle_timeout,
     )
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 TOOLS = (
@@ -141,7 +144,7 @@ TOOLS = (
         "code_execution already has a session; create one to keep two pieces of work apart, to have more memory, or to "
         "be able to undo. Returns the id to pass as `session`.",
         CreateArguments,
-        SessionAnswer,
+        SessionMade,
         make,
     ),
     Tool(

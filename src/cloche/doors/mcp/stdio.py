@@ -14,7 +14,6 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from cloche.configuration import load
-from cloche.doors.mcp.conversation import Conversation
 from cloche.doors.mcp.server import build
 from cloche.policy.caller import ANYBODY
 from cloche.service.service import Service
@@ -31,8 +30,7 @@ async def _serve() -> int:
         settings = load({"data_dir": folder, "database_url": f"sqlite:///{Path(folder) / 'cloche.db'}"}).value
         service = await Service.open(settings)
         try:
-            conversation = Conversation(service, ANYBODY, "stdio")
-            return await speak(build(service, lambda _: ANYBODY, conversation))
+            return await speak(build(service, lambda _: ANYBODY, only=ANYBODY))
         finally:
             await service.close()
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import mcp_types as types
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cloche.doors.faults import for_client, unexpected
-from cloche.doors.mcp.conversation import Visit
+from cloche.doors.mcp.conversation import MadeSession, Visit, time_text
 from cloche.errors import ClocheError
 from cloche.results.cleaning import clean
-
-log = logging.getLogger("cloche.mcp")
 
 _MAX_MESSAGE = 10_000  # characters of an error, which may repeat an argument of the client
 
@@ -27,12 +25,34 @@ class ToolArguments(BaseModel):
 
 
 class Answer(BaseModel):
-    """The structured answer of a tool, next to the text for the model; fields that are None are left out."""
+    """A structured answer, or a part of one; fields that are None are left out."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_none=True)
+
+
+class NewSession(Answer):
+    """A session that was made for this call."""
+
+    session: str
+    """The id to pass as `session` in later calls, from this connection or another with the same key."""
+    message: str
+    """How to go on with the session, and how long it lasts."""
+    idle_timeout: float
+    """The session ends after this many seconds without work."""
+    expires: str | None = None
+    """When the session ends at the latest."""
+    outlives_connection: bool
+    """Whether the session can be used after this connection has ended."""
+
+
+class ToolAnswer(Answer):
+    """The structured answer of a tool, next to the text for the model."""
+
+    new_session: NewSession | None = None
+    """Only when this call has made a session: its variables and files start empty."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +63,7 @@ class Tool:
     title: str
     description: str
     arguments: type[ToolArguments]
-    answer: type[Answer]
+    answer: type[ToolAnswer]
     work: Callable[[Visit, Any], Awaitable[types.CallToolResult]]
     reads: bool = False  # changes nothing
     destroys: bool = False  # may delete or replace data
@@ -69,6 +89,16 @@ class Tool:
     async def call(self, visit: Visit, arguments: dict[str, Any] | None) -> types.CallToolResult:
         """Call the tool.  Every failure becomes an answer that a model can act on."""
         try:
+            result = await self._attempt(visit, arguments)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await visit.over()
+        for made in visit.made:
+            _announce(result, made)
+        return result
+
+    async def _attempt(self, visit: Visit, arguments: dict[str, Any] | None) -> types.CallToolResult:
+        try:
             return await self.work(visit, self.arguments.model_validate(arguments or {}))
         except ValidationError as problem:
             return failure(
@@ -85,7 +115,7 @@ class Tool:
             return failure(fault.code, fault.message, fault.hint)
 
 
-def success(text: str, answer: Answer, more: Sequence[types.ContentBlock] = ()) -> types.CallToolResult:
+def success(text: str, answer: ToolAnswer, more: Sequence[types.ContentBlock] = ()) -> types.CallToolResult:
     """Return the answer of a tool: a text for the model, a structured answer for programs, and maybe pictures."""
     return types.CallToolResult(content=[text_block(text), *more], structured_content=answer.as_json())
 
@@ -95,6 +125,20 @@ def failure(kind: str, message: str, hint: str) -> types.CallToolResult:
     message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…"
     text = f"[error] {kind}: {clean(message)}" + (f"\n{clean(hint)}" if hint else "")
     return types.CallToolResult(content=[text_block(text)], is_error=True)
+
+
+def _announce(result: types.CallToolResult, made: MadeSession) -> None:
+    """Add a new session to an answer: for the model as a text of its own, for programs as a field."""
+    result.content.append(text_block(f"[note] {made.message}"))
+    if result.structured_content is not None:
+        news = NewSession(
+            session=made.view.id,
+            message=made.message,
+            idle_timeout=made.view.idle_timeout,
+            expires=None if made.view.record.expires is None else time_text(made.view.record.expires),
+            outlives_connection=made.lasts,
+        )
+        result.structured_content["new_session"] = news.as_json()
 
 
 def text_block(text: str) -> types.TextContent:

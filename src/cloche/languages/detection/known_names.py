@@ -21,7 +21,8 @@ LABELS = {
     "r": "rscript rlang rstats splus",
     "ruby": "rb irb jruby rake erb",
     "rust": "rs",
-    "sql": "sqlite sqlite3 psql postgres postgresql mysql mariadb plpgsql pgsql plsql tsql t-sql duckdb",
+    "sql": "psql postgres postgresql mysql mariadb plpgsql pgsql plsql tsql t-sql duckdb",
+    "sqlite": "sqlite3",
     "tcl": "tclsh",
     "typescript": "ts tsx mts cts",
 }
@@ -51,7 +52,8 @@ ENDINGS = {
     "r": "r rscript",
     "ruby": "rb rake gemspec ru",
     "rust": "rs",
-    "sql": "sql ddl psql sqlite pgsql",
+    "sql": "sql ddl psql pgsql",
+    "sqlite": "sqlite",
     "tcl": "tcl",
     "typescript": "ts tsx mts cts",
 }
@@ -92,7 +94,8 @@ PROGRAMS = {
     "r": "rscript r littler",
     "ruby": "ruby jruby irb truffleruby",
     "rust": "rust-script cargo cargo-play evcxr",
-    "sql": "sqlite psql duckdb mysql",
+    "sql": "psql duckdb mysql",
+    "sqlite": "sqlite",
     "tcl": "tclsh",
     "typescript": "ts-node tsx esr",
 }

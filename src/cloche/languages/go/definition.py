@@ -28,12 +28,12 @@ def plan(project: Project, found: FoundTools) -> Plan:
         options.append("-alone")
     if found.prepared is not None:
         options += ["-prepared", found.prepared]
-    environment = {"GOMAXPROCS": _cores(project), "GOGC": "off", "GOMEMLIMIT": str(project.memory // 3)}
+    environment = {"GOMAXPROCS": _cores(project, 2), "GOGC": "off", "GOMEMLIMIT": str(project.memory // 3)}
     build = Step("compile", (builder, *options, project.entry), cwd=scratch, env=environment)
     run = (program, "-test.v") if project.entry.endswith("_test.go") else (program,)
     # As many threads as cores: on a big host Go would start more than a sandbox may have.  GOMEMLIMIT makes the garbage
     # collector work harder; it does not limit the program.
-    env = {"GOMAXPROCS": _cores(project), "GOMEMLIMIT": str(project.memory * 4 // 5)}
+    env = {"GOMAXPROCS": _cores(project, 1), "GOMEMLIMIT": str(project.memory * 4 // 5)}
     return Plan(run=run, before=(*before, build), files=files, env=env)
 
 
@@ -60,8 +60,8 @@ def _sources() -> list[tuple[str, str]]:
     return found
 
 
-def _cores(project: Project) -> str:
-    return str(max(2, -int(-project.cpu // 1)))
+def _cores(project: Project, least: int) -> str:
+    return str(max(least, -int(-project.cpu // 1)))
 
 
 def prepare(found: FoundTools, folder: str) -> None:

@@ -37,21 +37,22 @@ def plan(project: Project, found: FoundTools) -> Plan:
     builder, before, files = _builder(found)
     words = (project.root, project.entry, scratch, *(("alone",) if project.snippet else ()))
     # The compiler's heap may use all memory: if that is not enough, the wall ends the compiler and reports why.
-    compiler = (*_machine(found, project, project.memory), "-XX:TieredStopAtLevel=1", *builder, *words)
+    compiler = (*_machine(found, project, project.memory, 2), "-XX:TieredStopAtLevel=1", *builder, *words)
     build = Step("compile", compiler, cwd=found.prepared or scratch)
     archive = () if found.prepared is None else (f"-XX:SharedArchiveFile={found.prepared}/program.jsa",)
     heap = max(16 << 20, (project.memory - _ROOM) // 4 * 3)
-    run = (*_machine(found, project, heap), *archive, f"@{scratch}/run")
+    run = (*_machine(found, project, heap, 1), *archive, f"@{scratch}/run")
     return Plan(run=run, before=(*before, build), files=files)
 
 
-def _machine(found: FoundTools, project: Project, heap: int) -> tuple[str, ...]:
-    """Return the options of a JVM in a sandbox, whose limits it cannot see."""
+def _machine(found: FoundTools, project: Project, heap: int, least: int) -> tuple[str, ...]:
+    """Return the options of a JVM in a sandbox; it assumes that there are at least this many processors."""
+    processors = max(least, -int(-project.cpu // 1))
     return (
         found["java"],
         *_QUICK,
         f"-Xmx{heap >> 10}k",
-        f"-XX:ActiveProcessorCount={max(2, -int(-project.cpu // 1))}",
+        f"-XX:ActiveProcessorCount={processors}",
         "-XX:+UseSerialGC" if project.memory < _SMALL else "-XX:+UseG1GC",
         "-XX:ErrorFile=/tmp/hs_err_pid%p.log",
     )
@@ -282,7 +283,7 @@ LANGUAGE = Language(
     diagnose=diagnose,
     explain=explain,
     kernel={"fork": "java", "needs": "javac"},
-    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=4),
+    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=5),
     hello="""public class Main {
     public static void main(String[] args) {
         System.out.println("Hello from Java");

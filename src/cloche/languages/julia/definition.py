@@ -9,7 +9,8 @@ from cloche.model.result import Diagnostic
 
 _HEAD = "ERROR: "
 _NESTED = "LoadError: "  # Julia loads a program as a file
-_NAMED = r"(?P<name>[A-Z]\w*(?:\.\w+)*)(?:: |(?= with |\(|$))"  # `KeyError: …`, `DomainError with …`, `MyError(3)`
+# `KeyError: …`, `StackOverflowError:`, `DomainError with …`, `MyError(3)`
+_NAMED = r"(?P<name>[A-Z]\w*(?:\.\w+)*)(?:: |:$|:(?=\n)|(?= with |\(|$))"
 _PARSED = (
     r"(?m)^# Error @ .*?(?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+)\n(?:.*\n)*?#[^\n]*?(?:── |─ )(?P<message>.*)$"
 )
@@ -18,10 +19,16 @@ _LOADED = r"(?ms)syntax: (?P<message>[^\n]*)\n.*^in expression starting at (?P<f
 
 def plan(project: Project, found: FoundTools) -> Plan:
     """Run the entry in its project's environment; files that Julia compiles go to a folder of their own."""
-    options = ["--startup-file=no", "--history-file=no", "--color=no", "--threads=1"]
+    options = ["--startup-file=no", "--history-file=no", "--color=no"]
     if project.has("Project.toml"):
         options.append(f"--project={project.root}")
-    env = {"JULIA_DEPOT_PATH": "/tmp/.julia:", "JULIA_PKG_OFFLINE": "true", "OPENBLAS_NUM_THREADS": "1"}
+    cores = str(max(1, int(project.cpu)))  # variables, not options, so that a caller's own value counts
+    env = {
+        "JULIA_DEPOT_PATH": "/tmp/.julia:",
+        "JULIA_PKG_OFFLINE": "true",
+        "JULIA_NUM_THREADS": cores,
+        "OPENBLAS_NUM_THREADS": cores,
+    }
     return Plan(run=(found["julia"], *options, "--", project.entry), env=env)
 
 
@@ -47,7 +54,7 @@ def explain(stderr: str) -> Failure | None:
     named = match(_NAMED, message)
     if named is None:
         return Failure("runtime", "ErrorException", message, text)
-    return Failure("runtime", named["name"], message[named.end() :].strip(), text)
+    return Failure("runtime", named["name"], message[named.end() :].strip() or named["name"], text)
 
 
 LANGUAGE = Language(
@@ -68,7 +75,7 @@ LANGUAGE = Language(
             "~/.asdf/installs/julia/*/bin",
             "~/.local/share/mise/installs/julia/*/bin",
         ),
-        least="1.6",
+        least="1.5",
         otherwise="Install Julia with juliaup (julialang.org), or unpack its archive under /opt.",
     ),
     plan=plan,

@@ -34,7 +34,7 @@ _NOT_PARSED = ("unexpected ", "invalid ", "unrecognized escape", "malformed raw 
 
 def plan(project: Project, found: FoundTools) -> Plan:
     """Start R as `Rscript` does, but without the two shell scripts in between."""
-    env = {"OPENBLAS_NUM_THREADS": str(max(1, int(project.cpu)))}
+    env: dict[str, str] = {}
     home = _home(found)
     if home is None:
         run: tuple[str, ...] = (found["Rscript"], project.entry)

@@ -15,13 +15,19 @@ _NOT_PARSED = ("Parser", "Syntax")
 
 def plan(project: Project, found: FoundTools) -> Plan:
     """Run the program with our own script (runner.py) in the sandbox's Python."""
+    room = str(max(1, int(project.cpu))), str(project.memory)
+    return plan_with("languages/sql/runner.py", project, found, *room)
+
+
+def plan_with(script: str, project: Project, found: FoundTools, *options: str) -> Plan:
+    """Run the program with a script of ours that saves results for display."""
     folder = new_display_folder()
     files = (
-        (f"{folder}/sql.py", resources.read("languages/sql/runner.py")),
+        (f"{folder}/sql.py", resources.read(script)),
+        (f"{folder}/query_results.py", resources.read("languages/sql/query_results.py")),
         (f"{folder}/tables.py", resources.read("kernels/tables.py")),
     )
-    room = str(max(1, int(project.cpu))), str(project.memory)
-    run = (found["python3"], "-EsB", f"{folder}/sql.py", project.entry, folder, *room)
+    run = (found["python3"], "-EsB", f"{folder}/sql.py", project.entry, folder, *options)
     return Plan(run=run, files=files, display_folder=folder)
 
 
@@ -33,7 +39,7 @@ def diagnose(output: str, project: Project) -> tuple[Diagnostic, ...]:
     if error is None or place is None:
         return ()
     column = 0 if place["text"].startswith("...") else len(place["space"]) - len(f"LINE {place['line']}: ") + 1
-    message = error["message"].split("\n\nLINE ", 1)[0].strip()
+    message = error["message"].split("\n\nLINE ", 1)[0].split("\n\nNote: ", 1)[0].strip()
     return (Diagnostic(project.entry.rpartition("/")[2], number(place["line"]), max(column, 0), message),)
 
 
@@ -44,7 +50,7 @@ def explain(stderr: str) -> Failure | None:
     error = search(_ERROR, stderr)
     if error is None:
         return None
-    message = error["message"].split("\n\nLINE ", 1)[0].strip()
+    message = error["message"].split("\n\nLINE ", 1)[0].split("\n\nNote: ", 1)[0].strip()
     if error["name"] == "Out of Memory":
         return Failure("runtime", "OutOfMemoryError", message, stderr)
     kind = "syntax" if error["name"] in _NOT_PARSED else "runtime"
@@ -56,7 +62,7 @@ LANGUAGE = Language(
     title="SQL",
     main="main.sql",
     extensions=(".sql",),
-    aliases=("duckdb", "postgres", "postgresql", "psql", "mysql", "sqlite"),
+    aliases=("duckdb",),
     toolchain=Toolchain(programs=("python3",), package="duckdb", inside=True),
     plan=plan,
     entries=("query.sql", "queries.sql", "schema.sql"),

@@ -14,7 +14,7 @@ from cloche.errors import FileMissing, InvalidRun, SandboxFailed
 from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.workspaces.disk import About, Contents, Damaged, Tree
 from cloche.service.workspaces.parallel import in_parallel
-from cloche.service.workspaces.scan import LEFT_OUT
+from cloche.service.workspaces.scan import LEFT_OUT, LINKS
 
 log = logging.getLogger("cloche.workspaces")
 
@@ -68,7 +68,11 @@ class WorkspaceRestorer:
                 raise InvalidRun(f"The workspace has {path}, and a folder would be mounted over it.")
 
     async def _clear(self, mounted: Sequence[str]) -> None:
-        """Remove the folders that every new sandbox has but the workspace does not."""
+        """Remove the folders and links that every new sandbox has but the workspace does not."""
+        for link in LINKS:
+            # If it was a folder, its files must not go where the link leads.
+            if any(path.startswith(f"{link}/") for path in self._tree):
+                await self._box.files.remove(link)
         needed = {target.removeprefix("/sandbox/").partition("/")[0] for target in mounted}
         for present in await self._box.files.list():
             if present.name in needed or present.name in LEFT_OUT:
@@ -81,7 +85,9 @@ class WorkspaceRestorer:
         entry = self._tree[path]
         contents = Contents(self._folder, entry.content or "")
         try:
-            async with self._box.files.write_stream(f"/sandbox/{path}", mode=0o600) as writing:
+            async with self._box.files.write_stream(
+                path if path[0] == "/" else f"/sandbox/{path}", mode=0o600
+            ) as writing:
                 while not contents.over:
                     await writing.write(await asyncio.to_thread(contents.read))
         finally:

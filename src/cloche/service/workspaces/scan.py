@@ -1,4 +1,4 @@
-"""Lists the entries of a sandbox's workspace.  The agent inside reports them, and is not trusted: each is checked."""
+"""Lists the files of a sandbox.  The agent inside reports them, and is not trusted: each is checked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from cloche.service.workspaces.disk import SavedEntry
 
 MAX_FILES = 100_000  # with folders and links
 LEFT_OUT = ("temp",)  # folders of the workspace that are not saved
+# Entries of the root that are not saved: the system, the workspace itself, and files that are not meant to last.
+_SYSTEM = (
+    *("bin", "boot", "data", "dev", "etc", "lib", "lib32", "lib64", "libx32", "opt", "proc", "run", "sandbox", "sbin"),
+    *("sys", "tmp", "usr"),
+)
+# In every sandbox.  The first is the workspace once more: a program can move it away and make a folder there, but
+# the files in that folder would fall into the workspace of the next sandbox.
+_WORKSPACE_AGAIN = "/home/user"
+LINKS = ("/mnt/data", "/var/tmp")
+_USUAL = ("/home", _WORKSPACE_AGAIN, "/mnt", "/root", "/var", *LINKS)
 
 Signature = tuple[int, int, int, int]  # size, modified, changed, inode
 
@@ -39,16 +49,21 @@ class ScannedEntry:
 
 async def inventory(box: AsyncSandbox) -> tuple[list[ScannedEntry], list[str]]:
     """List all entries, and the folders that could not be read."""
-    listed = await workspace.inventory(box, LEFT_OUT, ScannedEntry, MAX_FILES)
+    listed = await workspace.inventory(box, ScannedEntry, MAX_FILES, leave_out=LEFT_OUT, system=_SYSTEM, usual=_USUAL)
     if listed.is_cut:
         raise too_much(f"it has more than {MAX_FILES:,} files", "Delete some, or move them to temp/.")
     if listed.hidden:
         raise too_much(f"{listed.hidden:,} paths are too long or cannot be read", "Mend them.")
-    return listed.entries, [path for path in listed.unread if _is_path(path)]
+    entries = [entry for entry in listed.entries if not entry.path.startswith(f"{_WORKSPACE_AGAIN}/")]
+    return entries, [path for path in listed.unread if _is_path(path)]
 
 
 def _is_path(path: Any) -> bool:
-    return _is_name(path) and all(part not in ("", ".", "..") for part in path.split("/"))
+    """Say whether it is a path below /sandbox, or the absolute path of a file elsewhere that can be saved."""
+    if not _is_name(path):
+        return False
+    parts = path.removeprefix("/").split("/")
+    return all(part not in ("", ".", "..") for part in parts) and (path[0] != "/" or parts[0] not in _SYSTEM)
 
 
 def _is_name(text: Any) -> bool:

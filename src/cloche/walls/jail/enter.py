@@ -10,11 +10,12 @@ import errno
 import fcntl
 import marshal
 import os
+import stat
 from _struct import pack
 
 from cloche.agent import signals
 from cloche.walls import sockets
-from cloche.walls.jail import linux, networks, root
+from cloche.walls.jail import linux, networks, root, sandbox_root, shown_limits
 from cloche.walls.jail.claim import MAX_MOUNTS
 from cloche.walls.jail.seal import seal
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from cloche.walls.jail.claim import MountData
     from cloche.walls.jail.plan import Plan
 
-_INODES_PER_MIB = 256  # of the disk quota: a file of 4 KiB on average
+_TOP = sandbox_root.TOP
 _MASKED_FILES = (
     "kcore",
     "keys",
@@ -51,11 +52,11 @@ _NO_MAPPING = (
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
-def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int, int]:
+def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int, int, int]:
     """Follow the plan (plan.py).  The nursery writes the user map when it gets the message for it.
 
     Returns the descriptor on which refused system calls are reported (refused_calls.py), the folder in which
-    checkpoints keep files, and the agent's oom_score_adj (agent/oom_score.py).
+    checkpoints keep files, the root without its mounts, and the agent's oom_score_adj (agent/oom_score.py).
     """
     without = plan["without"]
     host_pid = int(os.readlink("self", dir_fd=plan["host_proc"]))
@@ -67,25 +68,26 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int, int]:
         linux.setns(plan["network"], linux.NEWNET)
     mounts = _read_mounts(plan["mounts"])
     host_folders = _open_host_folders(plan, mounts)  # while the host's mounts can still be reached
+    workspace, store, bare_root = sandbox_root.make(plan, uid)
     proc, oom_score = _mount_proc("masks" not in without, "proc" not in without, plan["privileged"])
     if plan["network"] is not None and "unused network" not in without:
-        fresh = networks.state("/proc/self/net") != plan["unused_network"]
+        fresh = networks.state("self/net", proc) != plan["unused_network"]
         if fresh:
             linux.unshare(linux.NEWNET)
-    workspace, store = _mount_workspace(plan, uid)
+    sandbox_root.take_folders()  # after the masks, which are made of them
     terminals = "" if "terminals" in without else f",max={_TERMINALS}"
     options = f"newinstance,ptmxmode=0666,mode=620{terminals}"
-    linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, options)
+    linux.mount("devpts", f"{_TOP}/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, options)
     _mount_host_folders(host_folders, uid, proc)
-    linux.mount(root.WORKSPACE, root.HOME, flags=linux.MS_BIND | linux.MS_REC)
+    linux.mount(f"{_TOP}{root.WORKSPACE}", f"{_TOP}{root.HOME}", flags=linux.MS_BIND | linux.MS_REC)
     if fresh:
         _raise_loopback()
     linux.sethostname("cloche")
-    os.chdir("/")  # so that the working directory is no way out
     if "dumpable" not in without:
         # The kernel protects the agent's memory, because it is not dumpable.  But run by an ordinary user, the agent's
         # files in /proc belong to that user, and so to every program in the sandbox.
-        linux.mount("/run/empty", "/proc/1", flags=linux.MS_BIND)
+        linux.mount("/run/empty", f"{_TOP}/proc/1", flags=linux.MS_BIND)
+    sandbox_root.move_in()  # from here on, paths are those of the sandbox
     if plan["privileged"] and "uid" not in without:
         # The kernel charges what a user namespace uses (inotify, pending signals …) to its creator as well: if that
         # were root, one sandbox could use up the quota of all others, and of the host's root.
@@ -102,36 +104,34 @@ def enter(plan: Plan, nursery: sockets.Socket) -> tuple[int | None, int, int]:
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     os.umask(0o022)
-    _furnish()
-    return seal(plan, store, mounts), store, oom_score
+    _furnish(plan)
+    return seal(plan, store), store, bare_root, oom_score
 
 
 _masks: list[tuple[str, str]] = []  # the cover, and the path that it covers
 
 
-def find_masks(there: list[str]) -> None:
-    """Note which of the paths to hide this kernel has; `there` are the names in /proc that are no processes."""
-    _masks[:] = [("/dev/null", f"/proc/{name}") for name in _MASKED_FILES if name in there]
-    _masks.extend(("/run/empty", f"/proc/{name}") for name in _MASKED_FOLDERS if name in there)
+def look_around(there: list[str]) -> None:
+    """Note what the host has, once for all sandboxes; `there` are the names in /proc that are no processes."""
+    sandbox_root.find_folders()
+    _masks[:] = [("/dev/null", f"{_TOP}/proc/{name}") for name in _MASKED_FILES if name in there]
+    _masks.extend(("/run/empty", f"{_TOP}/proc/{name}") for name in _MASKED_FOLDERS if name in there)
 
 
 def _mount_proc(masked: bool, read_only: bool, privileged: bool) -> tuple[int, int]:
     """Mount the sandbox's own /proc; return a descriptor that can still write to it, and the agent's oom_score_adj."""
     flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-    if privileged:
-        linux.mount("proc", "/proc", "proc", flags)
-    else:
-        # The kernel lets an ordinary user mount a fresh /proc only while an unmasked one is visible: so the host's is
-        # unmounted afterwards.
-        linux.mount("proc", "/run/proc", "proc", flags)
-        linux.umount("/proc")
-        linux.mount("/run/proc", "/proc", flags=linux.MS_MOVE)
-    writable = os.open("/proc", os.O_PATH | os.O_CLOEXEC)
-    oom_score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+    linux.mount("proc", f"{_TOP}/proc", "proc", flags)
+    writable = os.open(f"{_TOP}/proc", os.O_PATH | os.O_CLOEXEC)
+    oom_score = os.open("self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC, dir_fd=writable)
     if masked and read_only:
         # A second mount on top of the first one is read-only: programs cannot change settings of the kernel, and cannot
         # lower their oom_score_adj.  Where an ordinary user runs the sandbox, no permission would prevent the latter.
-        linux.mount("proc", "/proc", "proc", flags | linux.MS_RDONLY)
+        linux.mount("proc", f"{_TOP}/proc", "proc", flags | linux.MS_RDONLY)
+    if not privileged:
+        # The kernel lets an ordinary user mount a fresh /proc only while an unmasked one is visible: so the host's is
+        # unmounted afterwards.
+        linux.umount("/proc")
     for cover, path in _masks if masked else ():
         linux.mount(cover, path, flags=linux.MS_BIND)
     return writable, oom_score
@@ -147,37 +147,7 @@ def _limit_namespace(proc: int) -> None:
             os.close(file)
 
 
-def _mount_workspace(plan: Plan, uid: int) -> tuple[int, int]:
-    """Mount one file system of limited size for everything writable: the workspace, /root, /tmp and /dev/shm.
-
-    Returns a descriptor of it, with which the nursery measures how full it is, and one of a folder in it that has no
-    path in the sandbox, which only the agent uses.
-    """
-    inodes = max(1024, plan["disk"] // (1 << 20) * _INODES_PER_MIB)
-    flags = linux.MS_NOSUID | linux.MS_NODEV
-    linux.mount("workspace", root.SCRATCH, "tmpfs", flags, f"size={plan['disk']},nr_inodes={inodes},mode=755")
-    for name, target, mode in (
-        ("w", root.WORKSPACE, 0o755),
-        ("r", root.ROOT_HOME, 0o755),
-        ("t", "/tmp", 0o1777),
-        ("s", "/dev/shm", 0o1777),
-    ):
-        folder = f"{root.SCRATCH}/{name}"
-        os.mkdir(folder)
-        os.chmod(folder, mode)
-        os.chown(folder, uid, uid)
-        linux.mount(folder, target, flags=linux.MS_BIND)
-    workspace = os.open(root.SCRATCH, os.O_PATH | os.O_CLOEXEC)
-    os.mkdir(f"{root.SCRATCH}/v", 0o700)
-    os.chown(f"{root.SCRATCH}/v", uid, uid)
-    store = os.open(f"{root.SCRATCH}/v", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    linux.mount(
-        "/run/empty", root.SCRATCH, flags=linux.MS_BIND
-    )  # hidden, not unmounted: that waits for every processor
-    return workspace, store
-
-
-def _furnish() -> None:
+def _furnish(plan: Plan) -> None:
     """Make the folders that every workspace has; by the sandbox's own user, who then owns them."""
     for name in root.FOLDERS:
         try:
@@ -185,6 +155,7 @@ def _furnish() -> None:
         except FileExistsError:
             pass  # a folder of the host is mounted below it
     root.furnish_tmp()
+    shown_limits.furnish(plan["cpus"], plan["memory"])
 
 
 def _read_mounts(source: int) -> list[MountData]:
@@ -226,8 +197,9 @@ def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int, proc: in
         owner = os.fstat(fd).st_uid
         if uid and owner != uid:
             _map_owner(fd, owner, uid, proc)
-        _make_way(mount["target"], os.path.isdir(f"/proc/self/fd/{fd}"), uid)
-        linux.move_mount(fd, mount["target"])
+        target = _TOP + mount["target"]
+        _make_way(target, stat.S_ISDIR(os.fstat(fd).st_mode), uid)
+        linux.move_mount(fd, target)
         os.close(fd)
 
 
@@ -246,7 +218,7 @@ def _map_owner(fd: int, owner: int, uid: int, proc: int) -> None:
             file = os.open(f"{helper}/{kind}_map", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
             os.write(file, f"{owner} {uid} 1".encode())
             os.close(file)
-        namespace = os.open(f"/proc/{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        namespace = os.open(f"{helper}/ns/user", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
         try:
             linux.mount_setattr(fd, linux.MOUNT_ATTR_IDMAP, namespace)
         except OSError as error:

@@ -17,7 +17,18 @@ from _struct import pack
 from cloche.walls.jail import syscalls
 from cloche.walls.jail.seccomp import ASK, NEW_LISTENER, load
 
-__all__ = ["ABSENT", "ALLOWED", "CHECKED", "REFUSED", "asking", "for_sandboxes", "load", "program", "refused"]
+__all__ = [
+    "ABSENT",
+    "ALLOWED",
+    "ANSWERED",
+    "CHECKED",
+    "REFUSED",
+    "asking",
+    "for_sandboxes",
+    "load",
+    "program",
+    "refused",
+]
 
 
 def for_sandboxes(without: list[str], shared_memory: bool = True) -> tuple[bytes, bytes]:
@@ -33,7 +44,7 @@ def for_sandboxes(without: list[str], shared_memory: bool = True) -> tuple[bytes
 
 def refused(name: str) -> bool:
     """Return whether a call fails with any arguments, as every call does that is in none of the lists."""
-    return name not in CHECKED and not any(name in names for names in ALLOWED.values())
+    return name not in CHECKED and not any(name in names for names in (*ALLOWED.values(), *ANSWERED.values()))
 
 
 def program(
@@ -56,9 +67,9 @@ def program(
 
 
 def asking(program: bytes) -> bytes:
-    """The same filter, but refused calls go to the process with the listener that `load` returns."""
+    """The same filter, but refused and answered calls go to the process with the listener that `load` returns."""
     instructions = (program[i : i + 8] for i in range(0, len(program), 8))
-    return b"".join(_ASK if instruction == _EPERM else instruction for instruction in instructions)
+    return b"".join(_ASK if instruction in (_EPERM, _ANSWER) else instruction for instruction in instructions)
 
 
 # The assembler.  A block is a sequence of instructions whose every path ends in a verdict, so blocks can be combined
@@ -100,6 +111,7 @@ def _when(test: int, values: tuple[int, ...], yes: bytes, no: bytes) -> bytes:
 
 
 _ALLOW, _ASK = _verdict(0x7FFF0000), _verdict(ASK)
+_ANSWER = _verdict(0x7FFF0001)  # allowed: the kernel ignores the number, by which `asking` finds it
 _EPERM, _ENOSYS = _verdict(0x00050000 | errno.EPERM), _verdict(0x00050000 | errno.ENOSYS)
 _ENOPROTOOPT = _verdict(0x00050000 | errno.ENOPROTOOPT)
 
@@ -120,7 +132,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             open openat openat2 creat stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2
             getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir link linkat symlink symlinkat readlink
             readlinkat unlink unlinkat rename renameat renameat2 truncate ftruncate chmod fchmod fchmodat fchmodat2
-            chown fchown lchown fchownat umask utime utimes futimesat utimensat setxattr lsetxattr fsetxattr
+            umask utime utimes futimesat utimensat setxattr lsetxattr fsetxattr
             setxattrat getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat removexattr
             lremovexattr fremovexattr removexattrat""",
         "memory: its own, counted by the cgroup": """
@@ -136,7 +148,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend rt_sigqueueinfo
             rt_tgsigqueueinfo sigaltstack kill tkill tgkill pidfd_send_signal pause""",
         "scheduling, asked about or yielded": """
-            sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max
+            sched_yield sched_getparam sched_getscheduler sched_getattr sched_get_priority_max
             sched_get_priority_min sched_rr_get_interval getpriority ioprio_get getcpu""",
         "time: reading clocks, sleeping, own timers": """
             time gettimeofday clock_gettime clock_getres clock_nanosleep nanosleep alarm getitimer setitimer
@@ -148,8 +160,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
             shmget shmat shmctl shmdt semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink
             mq_timedsend mq_timedreceive mq_notify mq_getsetattr""",
         "identity: asking is free, and changing fails by itself, for there is no capability": """
-            getuid geteuid getgid getegid getgroups getresuid getresgid setuid setgid setreuid setregid setresuid
-            setresgid setfsuid setfsgid setgroups capget capset""",
+            getuid geteuid getgid getegid getgroups getresuid getresgid setfsuid setfsgid setgroups capget capset""",
         "small questions about the system and about oneself": """
             uname sysinfo getrandom getrusage getrlimit setrlimit""",
         "walls within the walls: programs may lock themselves up further": """
@@ -157,6 +168,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "probes: entered only from code that a tracer on the host has put there; killed by the kernel otherwise": """
             uretprobe uprobe""",
     }.items()
+}
+
+# Calls that are allowed, but that the agent answers where there is one (shown_limits.py).
+ANSWERED: dict[str, tuple[str, ...]] = {
+    "the CPUs, by which programs choose the number of their threads: as many as the sandbox has": ("sched_getaffinity",)
 }
 
 _AGENT = 1  # its pid; programs share its user, so the kernel alone would let them slow it down or take its limits
@@ -173,7 +189,18 @@ _SOL_SOCKET, _SO_ZEROCOPY = 1, 60
 # F_CREATED_QUERY, F_CANCELLK, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS, hints for writes.
 _FILE_COMMANDS = (*range(12), 15, 16, 17, 36, 37, 38, 1025, *range(1027, 1039))
 
+_USERS = (1000, 0xFFFFFFFF)  # the sandbox's own (root.UID), and "unchanged"
+
+_ONE_USER = "to its own user; the kernel would answer EINVAL for ids that are not mapped, and EPERM is the usual answer"
 _THE_AGENT_IS_SPARED = "the agent is left alone: it cannot be named"
+
+
+def _own_user(*indexes: int) -> bytes:
+    """The arguments with these indexes are ids, of users or groups."""
+    block = _ALLOW
+    for index in reversed(indexes):
+        block = _argument(index) + _when(_EQUAL, _USERS, block, _EPERM)
+    return block
 
 
 def _spares_the_agent(index: int) -> bytes:
@@ -238,6 +265,11 @@ CHECKED: dict[str, tuple[str, bytes]] = {
         "programs may filter themselves, but not answer for others (SECCOMP_FILTER_FLAG_NEW_LISTENER)",
         _argument(1) + _when(_ANY_BIT, (NEW_LISTENER,), _EPERM, _ALLOW),
     ),
+    **{name: (_ONE_USER, _own_user(0)) for name in ("setuid", "setgid")},
+    **{name: (_ONE_USER, _own_user(0, 1)) for name in ("setreuid", "setregid")},
+    **{name: (_ONE_USER, _own_user(0, 1, 2)) for name in ("setresuid", "setresgid")},
+    **{name: (_ONE_USER, _own_user(1, 2)) for name in ("chown", "lchown", "fchown")},
+    "fchownat": (_ONE_USER, _own_user(2, 3)),
     # Debuggers and sanitizers need these.  With ptrace allowed, refusing to write memory would protect nobody.  The
     # agent is also not dumpable, so that this check is the second one.
     "ptrace": (_THE_AGENT_IS_SPARED, _spares_the_agent(1)),
@@ -310,6 +342,8 @@ def _build(machine: str, without: frozenset[str], setuid_files: bool, shared_mem
     blocks = dict.fromkeys(numbers, _EPERM)
     for names in ALLOWED.values():
         blocks.update(dict.fromkeys(names, _ALLOW))
+    for names in ANSWERED.values():
+        blocks.update(dict.fromkeys(names, _ANSWER))
     for names in ABSENT.values():
         blocks.update(dict.fromkeys(names, _ENOSYS))
     blocks.update((name, block) for name, (_, block) in CHECKED.items())

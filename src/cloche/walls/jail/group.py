@@ -23,6 +23,11 @@ _SIGCHLD, _SIGCONT, _SIGSTOP = 17, 18, 19
 _MIB = 1 << 20
 _SLACK = 32 * _MIB  # between memory + disk and the hard limit: charges are counted in batches per processor
 _SOCKETS = 32 * _MIB  # version 1: full buffers of TCP and UDP, which the hard limit does not count
+_COUNTED = (
+    *("memory", "files", "memory_peak", "memory_least", "oom_kills", "cpu_s"),
+    *("processes", "processes_peak", "processes_refused"),
+)
+_USUAL_PROCESSES = 4  # at a time, in a sandbox that runs a single program
 _LEFT = 2 * _MIB  # may still be charged to an empty group that is used again
 _STEP = 8 * _MIB  # version 2: memory.high is set this far above the known use; more is less exact, with fewer events
 _SHRINK_S = 0.25  # version 2: while memory.high is raised, check this often whether files were removed
@@ -59,6 +64,7 @@ class Group:
         self._kept: dict[tuple[str, str], int] = {}  # open files that are read repeatedly, by controller and name
         self._memory = self._disk = self._high = 0
         self._most = 0  # the highest amount that was counted as memory
+        self._most_in_all = 0  # the same, by the kernel's peak
         self._last = 0  # the group's use at the latest check
         self._oom_kills_noted = 0
         self._cpu_before = 0.0
@@ -151,20 +157,20 @@ class Group:
     def usage(self) -> dict[str, int | float | None]:
         """The usage of the sandbox; None for values that this host does not count.
 
-        `memory` is anonymous and kernel memory, `files` is shared memory and the contents of tmpfs.  `memory_peak` is
-        the highest known value: correct unless files or cache grew after memory shrank.
+        `memory` is anonymous and kernel memory, `files` is shared memory and the contents of tmpfs.  The kernel has one
+        peak for both together.  So `memory_peak` is an estimate: too high by the files that are gone by now, too low if
+        files or cache grew after memory shrank.  `memory_least` is the highest amount that was seen.
         """
-        usage: dict[str, int | float | None] = dict.fromkeys(
-            ("memory", "files", "memory_peak", "cpu_s", "processes", "oom_kills", "processes_refused")
-        )
+        usage: dict[str, int | float | None] = dict.fromkeys(_COUNTED)
         if "memory" in self._of:
             memory, files = self._statistics()
             self._most = max(self._most, memory)
             others = max(0, self._used() - memory)
-            peak = self._peak()
+            peak = self._peak("memory", "memory.max_usage_in_bytes" if self._of["memory"][1] == 1 else "memory.peak")
             if peak is not None and self._memory:
-                self._most = max(self._most, min(peak - others, self._memory))
-            usage.update(memory=memory, files=files, memory_peak=self._most)
+                self._most_in_all = max(self._most_in_all, min(peak - others, self._memory))
+            most = max(self._most, self._most_in_all)
+            usage.update(memory=memory, files=files, memory_peak=most, memory_least=self._most)
             # Version 2: not through the open descriptor: reading it clears an event that only `check` may clear.
             read = self._read_kept if self._of["memory"][1] == 1 else self._read
             usage["oom_kills"] = cgroup_files.field(read("memory", self._oom_file()), b"oom_kill")
@@ -172,6 +178,7 @@ class Group:
         usage["cpu_s"] = None if spent is None else max(0.0, spent - self._cpu_before)
         if "pids" in self._of:
             usage["processes"] = int(self._read_kept("pids", "pids.current"))
+            usage["processes_peak"] = self._peak("pids", "pids.peak")
             usage["processes_refused"] = cgroup_files.field(self._read_kept("pids", "pids.events"), b"max")
         return usage
 
@@ -190,6 +197,7 @@ class Group:
             return False
         try:
             met = cgroup_files.field(self._read("pids", "pids.events"), b"max")
+            met = met or (self._peak("pids", "pids.peak") or 0) > _USUAL_PROCESSES  # which is never forgotten
             if met or cgroup_files.field(self._read("memory", self._oom_file()), b"oom_kill"):
                 return False
             if self._used() > _LEFT:
@@ -198,7 +206,7 @@ class Group:
             self._write("cpuacct", "cpuacct.usage", 0)
         except OSError:
             return False
-        self._most = self._last = 0
+        self._most = self._most_in_all = self._last = 0
         self.begin_account()
         self.begin()
         return True
@@ -311,10 +319,9 @@ class Group:
         name = "memory.usage_in_bytes" if self._of["memory"][1] == 1 else "memory.current"
         return int(self._read_kept("memory", name))
 
-    def _peak(self) -> int | None:
-        name = "memory.max_usage_in_bytes" if self._of["memory"][1] == 1 else "memory.peak"
-        try:  # memory.peak: since Linux 5.19
-            return int(self._read_kept("memory", name))
+    def _peak(self, controller: str, name: str) -> int | None:
+        try:  # memory.peak: since Linux 5.19, pids.peak: since 6.1
+            return int(self._read_kept(controller, name))
         except FileNotFoundError:
             return None
 

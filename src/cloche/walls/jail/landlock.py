@@ -14,6 +14,10 @@ from _struct import pack
 
 from cloche.walls.jail import linux
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["abi", "restrict"]
 
 
@@ -33,11 +37,12 @@ def abi() -> int:
 _abi: int | None = None  # read once
 
 
-def restrict(readable: list[str], writable: list[str | int]) -> None:
+def restrict(readable: list[str], writable: list[str | int], devices: Sequence[str] = ()) -> None:
     """Restrict this thread and its children: they read and run files beneath `readable`, do all beneath `writable`.
 
-    Making devices is allowed nowhere.  A path may be a single file, or a descriptor of something without a path.  A
-    missing path is an error, and so is a kernel without Landlock.  Needs no_new_privs.  Before version 2 of Landlock
+    Requests to devices (`ioctl`) are allowed beneath `devices` alone, and making devices nowhere.  A path may be a
+    single file, or a descriptor of something without a path.  A missing path is an error, and so is a kernel without
+    Landlock.  Needs no_new_privs.  Before version 2 of Landlock
     (Linux 5.19) programs cannot move or link files between directories: they get EXDEV, and most then copy.
     """
     version = abi()
@@ -53,7 +58,9 @@ def restrict(readable: list[str], writable: list[str | int]) -> None:
         for path in readable:
             _allow(ruleset, path, handled & _READ)
         for place in writable:
-            _allow(ruleset, place, handled & ~_DEVICES)
+            _allow(ruleset, place, handled & ~_MAKE_DEVICES & ~_IOCTL_DEV)
+        for path in devices:
+            _allow(ruleset, path, handled & ~_MAKE_DEVICES)
         linux.syscall(_SYS_restrict_self, ruleset, 0, call="landlock_restrict_self")
     finally:
         os.close(ruleset)
@@ -69,7 +76,7 @@ _VERSION_1 = (1 << 13) - 1  # the rights above, and removing and making entries 
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_DEVICES = _MAKE_CHAR | _MAKE_BLOCK  # restricted, and granted nowhere
+_MAKE_DEVICES = _MAKE_CHAR | _MAKE_BLOCK  # restricted, and granted nowhere
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
 

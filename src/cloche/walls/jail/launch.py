@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONTROL = 3
-UID_BASE = 0x70000000  # host uids of sandboxes run by root: this plus the pid, so no two alive share one
+# Host uids of sandboxes run by root: this plus the pid, so no two alive share one.  The uid before it owns the root and
+# /etc of all of them, which are read-only or cannot be removed by others; no process ever has it.
+UID_BASE = 0x70000000
 UID_SPAN = 1 << 22  # the largest possible pid
 # The capabilities that root needs to give each sandbox a user of its own: CAP_CHOWN, _DAC_OVERRIDE, _KILL, _SETGID,
-# _SETUID, _NET_ADMIN (for their loopback), _SYS_PTRACE (for their user maps), _SYS_ADMIN, _MKNOD.  In a container it
-# may have any part of these.
-MIGHT = sum(1 << capability for capability in (0, 1, 5, 6, 7, 12, 19, 21, 27))
+# _SETUID, _NET_ADMIN (for their loopback), _SYS_CHROOT, _SYS_PTRACE (for their user maps), _SYS_ADMIN, _MKNOD.
+# In a container it may have any part of these.
+MIGHT = sum(1 << capability for capability in (0, 1, 5, 6, 7, 12, 18, 19, 21, 27))
 
 
 def keep_or_tell(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]] = dict) -> int:
@@ -51,6 +53,8 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     os.umask(0o022)
     privileged = _enter_namespaces(linux)
     configuration["privileged"] = privileged
+    configuration["uid_base"] = base = _uid_base() if privileged else None
+    configuration["root_uid"] = 0 if base is None else base - 1
     host_mounts = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     ours, theirs = sockets.pair()
     until_exec, held = os.pipe2(os.O_CLOEXEC)
@@ -63,7 +67,6 @@ def keep(configuration: dict[str, Any], the_rest: Callable[[], dict[str, Any]]) 
     os.read(until_exec, 1)
     os.close(until_exec)
     configuration.update(the_rest())
-    configuration["uid_base"] = _uid_base() if privileged else None
     configuration["proc"] = [name for name in os.listdir("/proc") if not name.isdecimal()]
     groups = _find_groups(configuration)
     configuration["filters"] = _filters(configuration["without"], groups is None or groups.limits("memory"))
@@ -135,7 +138,7 @@ def _uid_base() -> int | None:
     with open("/proc/self/uid_map") as file:
         ranges = [[int(field) for field in line.split()] for line in file]
     for first, _, count in ranges:
-        if first <= UID_BASE and first + count >= UID_BASE + UID_SPAN:
+        if first < UID_BASE and first + count >= UID_BASE + UID_SPAN:
             return UID_BASE
     first, _, count = max(ranges, key=lambda entry: entry[2])
     return first + count - UID_SPAN if count > 2 * UID_SPAN else None
@@ -144,7 +147,6 @@ def _uid_base() -> int | None:
 def _become_nursery(configuration: dict[str, Any], source: int) -> None:
     from cloche.walls.jail import linux, root
 
-    linux.prctl(linux.PR_SET_PDEATHSIG, 9)
     linux.unshare(linux.NEWNS)
     # Every program can read in /proc/self/cmdline how its process was started.  So the configuration comes through a
     # socket, and the nursery's own program has the path that a user's program will have later.
@@ -154,6 +156,7 @@ def _become_nursery(configuration: dict[str, Any], source: int) -> None:
         "from cloche import bundles; bundles.load('nursery')\n"
         f"import cloche.walls.jail.nursery_main as n; n.main({source})",
     )
+    linux.prctl(linux.PR_SET_PDEATHSIG, 9)  # after the changes of the owner of new files, which clear it
     for fd in (0, 1, 2, CONTROL, source):
         os.set_inheritable(fd, True)
     os.execve(

@@ -23,6 +23,8 @@ _umount2 = libc.function("umount2", "zl")
 _prctl = libc.function("prctl", "lllll")
 _capset = libc.function("capset", "zz")
 _sethostname = libc.function("sethostname", "zl")
+_setfsuid = libc.function("setfsuid", "l")
+_setfsgid = libc.function("setfsgid", "l")
 
 # Namespaces (unshare, setns)
 NEWNS, NEWCGROUP, NEWUTS = 0x00020000, 0x02000000, 0x04000000
@@ -179,3 +181,9 @@ def sethostname(name: str) -> None:
 def pidfd_open(pid: int) -> int:
     """A descriptor that becomes readable when the process ends."""
     return syscall(_SYS_pidfd_open, pid, 0, call="pidfd_open")
+
+
+def set_file_owner(uid: int) -> None:
+    """Let new files belong to this user and the group of the same number; takes fewer calls than a chown for each."""
+    _setfsgid(uid)
+    _setfsuid(uid)

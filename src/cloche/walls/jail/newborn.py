@@ -9,7 +9,7 @@ from cloche.agent import build_steps, oom_score, processes, signals, spare_pytho
 from cloche.agent.main import Agent
 from cloche.agent.prestarted import PrestartedCommand
 from cloche.walls import sockets
-from cloche.walls.jail import linux, root
+from cloche.walls.jail import linux, root, shown_limits
 from cloche.walls.jail.enter import enter
 from cloche.walls.jail.refused_calls import RefusedCalls
 
@@ -32,22 +32,26 @@ class Newborn(BaseException):
         parking = self._parking
         _reset_signals()
         try:
-            listener, store, score = enter(self._plan, parking)
+            listener, store, bare_root, score = enter(self._plan, parking)
         except BaseException as problem:
             # The nursery keeps this text, and others are forked from the nursery: no path that the caller has named.
             reason = problem.strerror if isinstance(problem, OSError) and self._plan["mounts"] >= 0 else problem
             parking.send(b"!" + f"{type(problem).__name__}: {reason}".encode())
             os._exit(1)
-        linux.close_all_but([0, 1, 2, parking.fileno(), store, score, *([] if listener is None else [listener])])
+        linux.close_all_but(
+            [0, 1, 2, parking.fileno(), store, bare_root, score, *([] if listener is None else [listener])]
+        )
         oom_score.keep(score)
         gc.enable()
         parking.send(b"R")
-        refused = None if listener is None else RefusedCalls(listener)
+        refused = None if listener is None else RefusedCalls(listener, self._plan["cpus"])
         agent = self._prepared_agent(refused) if self._plan["spare"] else None
         message, descriptors = sockets.receive(parking, 64, 1)
-        if message != b"C" or not descriptors:
+        if message[:1] != b"C" or not descriptors:
             os._exit(0)  # the nursery does not need this sandbox any more
         stream = descriptors[0]
+        cpus, memory = map(int, message[1:].split())
+        self._show_limits(cpus, memory, refused)
         if agent is None:
             agent = Agent(stream, stream, self._plan["environment"], root.WORKSPACE)
         else:
@@ -55,12 +59,22 @@ class Newborn(BaseException):
         parking.close()
         furnish = self._plan["furnish"]
         if furnish is not None:
-            agent.enable_sessions = lambda: furnish(agent, store)
+            agent.enable_sessions = lambda: furnish(agent, store, bare_root)
         if refused is not None:
             agent.refused = refused.seen
             agent.watch(refused.listener, refused.answer)
         agent.serve()
         os._exit(0)
+
+    def _show_limits(self, cpus: int, memory: int, refused: RefusedCalls | None) -> None:
+        """Show the limits of the claim, if they differ from those that the sandbox was made with."""
+        plan = self._plan
+        if (cpus, memory) == (plan["cpus"], plan["memory"]):
+            return
+        shown_limits.write(cpus, memory)
+        plan["environment"].update(shown_limits.variables(cpus))
+        if refused is not None:
+            refused.cpus = cpus
 
     def _prepared_agent(self, refused: RefusedCalls | None) -> Agent:
         """An agent that has started a Python, or the first command, before anybody claims it."""

@@ -18,10 +18,10 @@ import time
 
 from cloche.agent import signals
 from cloche.walls import leash_messages, sockets
-from cloche.walls.jail import cgroups, linux, memory_shortage, networks, plan, recycling
+from cloche.walls.jail import cgroups, linux, memory_shortage, networks, plan, recycling, shown_limits
 from cloche.walls.jail.claim import MAX_CLAIM, Claim
 from cloche.walls.jail.descriptors import DescriptorBudget
-from cloche.walls.jail.enter import find_masks
+from cloche.walls.jail.enter import look_around
 from cloche.walls.jail.newborn import Newborn
 from cloche.walls.jail.pool import Pool, as_started
 from cloche.walls.jail.recycling import Recycler
@@ -59,7 +59,7 @@ class Nursery:
 
             self._kind_of_group = lambda name, places: CountedGroup(name, places, configuration["host_proc"])
         self._pid_namespace = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
-        find_masks(configuration["proc"])
+        look_around(configuration["proc"])
         self._sandboxes: dict[int, SandboxProcess] = {}  # by pid
         self._queue: list[Claim] = []  # claims for which no sandbox is being made yet
         self._standing: list[Claim] = []  # claims that can wait until there is nothing else to do
@@ -210,7 +210,8 @@ class Nursery:
         if sandbox.group is not None:
             sandbox.group.begin_account()
         try:
-            sockets.send(sandbox.parking, b"C", [claim.stream])
+            message = b"C%d %d" % (shown_limits.cpus(claim.order), claim.order["memory"])
+            sockets.send(sandbox.parking, message, [claim.stream])
         except OSError:
             return  # the sandbox has died; `_bury` tells the engine
         os.close(claim.stream)
@@ -301,7 +302,8 @@ class Nursery:
             sandbox.note_host_pid(int(host_pid))
             try:
                 sandbox.workspace = descriptors[0]
-                plan.map_users(int(host_pid), int(uid), self._configuration["host_proc"])
+                owner, proc = self._configuration["root_uid"], self._configuration["host_proc"]
+                plan.map_users(int(host_pid), int(uid), owner, proc)
                 self._note_network(sandbox)
                 sandbox.parking.send(b"M")
             except (OSError, IndexError) as problem:  # it was killed, and `_bury` follows; or it must not go on

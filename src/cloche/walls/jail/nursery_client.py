@@ -25,6 +25,13 @@ DATA_LIBRARIES = [
     *("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg"),
     *("PIL.Image", "PIL.PngImagePlugin", "dateutil"),
 ]
+# Libraries on top of these that take half a second or more to import.  They double the time of a fork, so only programs
+# that import one of them come from a nursery that has them.
+SCIENCE_LIBRARIES = [
+    *("scipy.stats", "scipy.optimize", "sklearn.linear_model", "sklearn.ensemble", "sklearn.model_selection"),
+    *("sklearn.metrics", "sklearn.preprocessing", "sklearn.pipeline", "sklearn.cluster", "seaborn", "statsmodels.api"),
+]
+_SCIENCE = frozenset(name.partition(".")[0] for name in SCIENCE_LIBRARIES)
 
 _PATIENCE_S = 0.2  # for a nursery to end by itself when this process does
 _SIGTERM = 15
@@ -116,10 +123,11 @@ class NurseryClient:
 
 # The kinds of nurseries, and the libraries that each imports.  A shell for sessions makes every fork more expensive, so
 # a program that only wants pandas comes from a nursery without one.
-PLAIN, DATA, SESSIONS, ONE_RUN = "plain", "data", "sessions", "one run"
+PLAIN, DATA, SCIENCE, SESSIONS, ONE_RUN = "plain", "data", "science", "sessions", "one run"
 _PRELOAD: dict[str, str | list[str]] = {
     PLAIN: "common",
     DATA: DATA_LIBRARIES,
+    SCIENCE: [*DATA_LIBRARIES, *SCIENCE_LIBRARIES],
     SESSIONS: DATA_LIBRARIES,
     ONE_RUN: [],
 }
@@ -131,15 +139,16 @@ def configuration(
     """The configuration of a launcher and its nursery; `visible` returns the host's folders that sandboxes see."""
     places = start.places(settings)
     if not environment.is_built(places["environment"]):
-        raise Misconfigured(
-            f"The sandboxes' Python environment is missing ({places['environment']}).",
-            hint="Build it with `make install` in the clone, or with `python -m cloche.environment`.",
-        )
+        from cloche.environment.absence import explain
+
+        missing = Misconfigured(*explain(places["environment"]))
+        missing.details = f"It belongs in {places['environment']}."
+        raise missing
     return {
         **places,
         **visible(),
         "preload": _PRELOAD[kind],
-        "rehearse": kind in (DATA, SESSIONS),
+        "rehearse": kind in (DATA, SCIENCE, SESSIONS),
         "kernels": kind == SESSIONS or (kind == PLAIN and not settings.warm),
         "warm_kernel": kind == SESSIONS,
         "pool": settings.pool,
@@ -149,7 +158,7 @@ def configuration(
 
 
 class Nurseries:
-    """A plain nursery for everything, and one each for data and for sessions once an order needs them."""
+    """A plain nursery for everything, and one each for data, science and sessions once an order needs them."""
 
     def __init__(
         self,
@@ -172,8 +181,10 @@ class Nurseries:
         with self._lock:
             if self._settings.warm and imports is None:
                 return self._living(SESSIONS)
-            if self._settings.warm and imports and self._living(DATA).is_warm():
-                return self._living(DATA)
+            kinds = [SCIENCE, DATA] if imports and imports & _SCIENCE else [DATA] if imports else []
+            for kind in kinds if self._settings.warm else ():
+                if self._living(kind).is_warm():
+                    return self._living(kind)
             return self._living(PLAIN)
 
     def warm_up(self) -> None:

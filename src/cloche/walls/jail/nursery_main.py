@@ -8,6 +8,7 @@ import os
 import resource
 import sys
 
+from cloche.agent import own_packages
 from cloche.agent.python import BecomeProgram, block_harmful_imports, note_state
 from cloche.walls import sockets
 from cloche.walls.jail import linux, root
@@ -45,6 +46,7 @@ def main(source: int) -> None:
     program: BecomeProgram | None = None
     try:
         block_harmful_imports()
+        own_packages.leave_out()
         nursery = Nursery(configuration)  # kept in a variable, so that a fork does not spend time taking it apart
         linux.umount(root.LIBRARY + "/cloche")  # all our modules are imported; no program inside may find them
         sys.path.remove(root.LIBRARY)

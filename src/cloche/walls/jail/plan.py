@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cloche.walls.jail import landlock, root
+from cloche.walls.jail import landlock, root, shown_limits
 from cloche.walls.jail.cgroup_files import read
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     class Plan(TypedDict):
         privileged: bool  # the nursery is run by root, and each sandbox gets a host uid of its own
         uid_base: int  # the first of these uids
+        root_uid: int  # the owner of / and /etc; no process has it
         host_mounts: int  # descriptor of the host's mount namespace
         host_proc: int  # descriptor of the host's /proc
         without: list[str]  # protections that a test leaves out
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         landlock: bool
         filter: bytes
         disk: int
+        cpus: int  # shown to programs, like the memory (shown_limits.py)
+        memory: int
         mounts: int  # descriptor from which the sandbox reads its mounts; -1: there are none
         descriptors: int
         rlimit_memory: int | None
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
         spare: bool  # start a Python, or the first command, while the sandbox waits to be claimed
         first_command: dict[str, Any] | None  # see pool.as_started
         rehearse: bool
-        furnish: Callable[[Any, int], None] | None  # adds sessions to an agent
+        furnish: Callable[[Any, int, int], None] | None  # adds sessions to an agent
 
     class GroupLimits(TypedDict):
         memory: int
@@ -53,19 +56,23 @@ def plan(
     spare: bool,
     first_command: dict[str, Any] | None,
     rehearse: bool,
-    furnish: Callable[[Any, int], None] | None,
+    furnish: Callable[[Any, int, int], None] | None,
 ) -> Plan:
     """How to build a sandbox.  Where no control group sets a limit, a resource limit inside the sandbox does."""
+    shown = shown_limits.cpus(order)
     return {
         "privileged": configuration["privileged"],
         "uid_base": configuration["uid_base"],
+        "root_uid": configuration["root_uid"],
         "host_mounts": configuration["host_mounts"],
         "host_proc": configuration["host_proc"],
         "without": configuration["without"],
-        "environment": configuration["environment"],
+        "environment": {**configuration["environment"], **shown_limits.variables(shown)},
         "landlock": landlock.abi() > 0,
         "filter": configuration["filters"][order["mounts"] == "write"],
         "disk": order["disk"],
+        "cpus": shown,
+        "memory": order["memory"],
         "mounts": mounts,
         "descriptors": configuration["descriptors"],
         "rlimit_memory": None if _by_group(groups, "memory") else order["memory"] + _own_memory(configuration),
@@ -99,12 +106,16 @@ def group_limits(order: OrderData) -> GroupLimits:
     }
 
 
-def map_users(host_pid: int, uid: int, proc: int) -> None:
-    """Make a new sandbox's user `user` inside and `uid` outside; `proc` is the host's /proc."""
+def map_users(host_pid: int, uid: int, root_uid: int, proc: int) -> None:
+    """Make a new sandbox's user `user` inside and `uid` outside; `proc` is the host's /proc.
+
+    The owner of / and /etc is `root` inside.  An ordinary user can map only one id, and owns them.
+    """
+    users = [(root.UID, uid), (0, root_uid)] if root_uid != uid else [(root.UID, uid)]
     for kind in ("gid", "uid"):
         file = os.open(f"{host_pid}/{kind}_map", os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
         try:
-            os.write(file, b"%d %d 1" % (root.UID, uid))
+            os.write(file, b"".join(b"%d %d 1\n" % user for user in users))
         finally:
             os.close(file)
 

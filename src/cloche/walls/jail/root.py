@@ -1,7 +1,7 @@
-"""The root file system that every sandbox sees: the host's programs and an `/etc` of our own, and nothing else.
+"""The nursery's root file system: the host's programs and an `/etc` of our own, all read-only, and nothing else.
 
-The launcher builds it once, in the nursery's mount namespace.  Each sandbox gets a copy of that namespace and adds its
-own mounts (enter.py).
+The launcher builds it once, in the nursery's mount namespace.  Each sandbox gets a copy of that namespace and moves the
+folders into a root of its own (sandbox_root.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
-from cloche.walls.jail import linux
+from cloche.walls.jail import linux, shown_limits
+from cloche.walls.jail.package_tools import PLACE, PLACES, WITHOUT_A_NETWORK
 from cloche.walls.jail.programs import PROGRAMS, STAND_INS
 
 TYPE_CHECKING = False
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
 
 WORKSPACE = "/sandbox"
 HOME = "/home/user"  # the workspace again, under the name that many programs expect
-ROOT_HOME = "/root"  # the home of `sudo`, which belongs to the same user
 FOLDERS = ("code", "data", "output", "temp")  # in the workspace
 LIBRARY = "/run/lib"  # our own code: visible until the nursery has imported it
 OWN_PROGRAMS = "/opt/bin"  # first on the PATH, see programs.py
 KERNELS = "/opt/kernels"  # kernels that are programs of their own
+_LOCALES = "/opt/prepared/locales"  # see cloche.languages.locales
 SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
 PYTHON = "/opt/env/bin/python3"
 PROGRAM = f"{WORKSPACE}/code/main.py"  # the nursery's program, at the path of every Python program; later covered
 UID = 1000
+HOST_TOPS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # on most hosts links to folders in /usr
+OWN_TOPS = ("etc", "opt", "dev", "sys")  # folders of our making, which sandboxes see as they are
 
 # Variables for the nursery only: no library may start threads, since threads do not survive a fork.
 NURSERY_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -36,7 +39,12 @@ _READ_ONLY = linux.MOUNT_ATTR_RDONLY | linux.MOUNT_ATTR_NOSUID | linux.MOUNT_ATT
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # The parts of the host's /etc that programs need and that reveal nothing about the host.
 _ETC_FOLDERS = ("alternatives", "fonts", "ssl/certs", "perl", "R", "php")
-_ETC_FILES = ("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf")
+_ETC_FILES = (
+    *("ld.so.cache", "services", "protocols", "mime.types", "magic", "ssl/openssl.cnf", "manpath.config"),
+    *("groff/man.local", "groff/mdoc.local", "locale.alias"),
+    *("maven/m2.conf", "maven/logging/simplelogger.properties"),  # not its settings.xml, which may have passwords
+)
+_R_PROFILE = "Rprofile.site"
 _ETC_OURS = {
     "passwd": "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n"
     f"user:x:{UID}:{UID}:user:{WORKSPACE}:/bin/bash\n"
@@ -49,12 +57,36 @@ _ETC_OURS = {
     "machine-id": "",
     "shells": "/bin/sh\n/bin/bash\n",
     "host.conf": "multi on\n",
+    # Commits need an identity, and folders of the host may belong to others.  A program's own settings go before these.
+    "gitconfig": "[user]\n\tname = user\n\temail = user@localhost\n[init]\n\tdefaultBranch = main\n"
+    "[safe]\n\tdirectory = *\n",
+    # R counts the processors in /proc/cpuinfo, which is the host's.
+    _R_PROFILE: """local({
+  site <- file.path(R.home("etc"), "Rprofile.site")
+  if (file.exists(site)) source(site)
+  setHook(packageEvent("parallel", "onLoad"), function(...) {
+    shown <- length(eval(parse(text = sub("-", ":", readLines("/sys/devices/system/cpu/online")))))
+    space <- asNamespace("parallel")
+    unlockBinding("detectCores", space)
+    assign("detectCores", function(all.tests = FALSE, logical = TRUE) shown, space)
+    lockBinding("detectCores", space)
+  })
+})
+""",
 }
 
 
 def environment(path: Sequence[str] = ()) -> dict[str, str]:
     """The environment of programs; `path` lists folders of toolchains outside the usual ones."""
-    places = ("/opt/env/bin", OWN_PROGRAMS, *path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    # With this variable the C library reads no archive of locales, so it is set only where we have some.
+    locales = {"LOCPATH": _LOCALES} if os.path.isdir(_LOCALES) else {}
+    places = (
+        f"{PLACE}/bin",
+        "/opt/env/bin",
+        OWN_PROGRAMS,
+        *path,
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    )
     return {
         "PATH": ":".join(places),
         "HOME": WORKSPACE,
@@ -62,6 +94,7 @@ def environment(path: Sequence[str] = ()) -> dict[str, str]:
         "LOGNAME": "user",
         "SHELL": "/bin/bash",
         "LANG": "C.UTF-8",
+        **locales,
         "TMPDIR": "/tmp",
         "XDG_CACHE_HOME": "/tmp/.cache",
         "XDG_CONFIG_HOME": "/tmp/.config",
@@ -69,8 +102,11 @@ def environment(path: Sequence[str] = ()) -> dict[str, str]:
         "MPLCONFIGDIR": "/tmp/.config/matplotlib",
         "MPLBACKEND": "agg",
         "MATPLOTLIBRC": "/opt/env/share/matplotlib/matplotlibrc",
+        "R_PROFILE": f"/etc/{_R_PROFILE}",
         "VIRTUAL_ENV": "/opt/env",
         "CLOCHE": "1",
+        **PLACES,
+        **WITHOUT_A_NETWORK,
     }
 
 
@@ -100,37 +136,52 @@ def build(configuration: dict[str, Any], start: str) -> None:
     # All sources are opened first, because the new root is built on /tmp and hides the files there.
     held = [(linux.open_tree(source), target, flags) for source, target, flags in _sources(configuration)]
     kernels = _read_kernels(configuration)
-    top = "/tmp"
-    linux.mount("cloche", top, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=8m,nr_inodes=16k,mode=755")
+    top, owner = "/tmp", configuration["root_uid"]
+    options = f"size=8m,nr_inodes=16k,mode=755,uid={owner},gid={owner}"
+    linux.mount("cloche", top, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
     os.chdir(top)
     if configuration["privileged"]:
-        _make_devices()
+        _make_devices(owner)
+    linux.set_file_owner(owner)
     _lay_out()
     _write_programs()
     _write_kernels(kernels)
     os.mkdir(os.path.dirname(PROGRAM)[1:])
     _write(PROGRAM[1:], start.encode())
+    # A sandbox moves these as a whole, with all that is mounted in them.
+    own = [name for name in OWN_TOPS if not configuration["privileged"] or name != "dev"]
+    for name in own:
+        linux.mount(name, name, flags=linux.MS_BIND)
     for fd, target, flags in held:
         linux.mount_setattr(fd, flags)
         _make_target(fd, target)
         linux.move_mount(fd, target[1:])
         os.close(fd)
+    linux.set_file_owner(0)
     _cover_packages_of_the_host(configuration)
-    linux.mount(
-        "none", top, flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID | linux.MS_NODEV
-    )
-    if configuration["privileged"]:
-        linux.mount("none", "dev", flags=linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID)
+    if "read-only" not in configuration["without"]:
+        _make_read_only(top, own, configuration["privileged"])
     linux.pivot_root(".", ".")
     linux.umount(".")
     os.chdir("/")
 
 
+def _make_read_only(top: str, own: Sequence[str], privileged: bool) -> None:
+    read_only = linux.MS_REMOUNT | linux.MS_RDONLY | linux.MS_NOSUID
+    for name in (top, *own):
+        linux.mount("none", name, flags=read_only | linux.MS_BIND | linux.MS_NODEV)
+    linux.mount("none", top, flags=read_only | linux.MS_NODEV)  # the file system too, however it is mounted
+    if privileged:
+        linux.mount("none", "dev", flags=read_only | linux.MS_BIND)
+        linux.mount("none", "dev", flags=read_only)
+
+
 def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
     """The folders of the host that are shown: source, target and mount attributes."""
     found = [("/usr", "/usr", _READ_ONLY)]
-    tops = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-    found += [(f"/{n}", f"/{n}", _READ_ONLY) for n in tops if os.path.isdir(f"/{n}") and not os.path.islink(f"/{n}")]
+    found += [
+        (f"/{n}", f"/{n}", _READ_ONLY) for n in HOST_TOPS if os.path.isdir(f"/{n}") and not os.path.islink(f"/{n}")
+    ]
     jdks = [n for n in sorted(os.listdir("/etc")) if n.startswith("java-")]  # Debian's JDKs have their settings there
     found += [(f"/etc/{n}", f"/etc/{n}", _READ_ONLY) for n in (*_ETC_FOLDERS, *jdks) if os.path.isdir(f"/etc/{n}")]
     if not configuration["privileged"]:
@@ -149,8 +200,23 @@ def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 
 _FOLDERS = [
-    *("etc", "etc/ssl", "dev", "dev/pts", "dev/shm", "proc", "run", "run/proc", "run/empty", "var", "home"),
-    *("home/user", "root", "opt", "tmp", "usr", WORKSPACE[1:], LIBRARY[1:], SCRATCH[1:]),
+    *(
+        "etc",
+        "etc/ssl",
+        "etc/groff",
+        "etc/maven",
+        "etc/maven/logging",
+        "dev",
+        "dev/pts",
+        "dev/shm",
+        "proc",
+        "run",
+        "run/empty",
+        "opt",
+        "tmp",
+        "usr",
+    ),
+    *(WORKSPACE[1:], LIBRARY[1:], SCRATCH[1:]),
 ]
 
 
@@ -161,8 +227,6 @@ def _lay_out() -> None:
         except FileExistsError:
             pass  # dev has been mounted by now
     links = {
-        "data": f"{WORKSPACE}/data",
-        "var/tmp": "/tmp",
         "dev/fd": "/proc/self/fd",
         "dev/stdin": "/proc/self/fd/0",
         "dev/stdout": "/proc/self/fd/1",
@@ -171,11 +235,12 @@ def _lay_out() -> None:
         "etc/mtab": "/proc/self/mounts",
         "etc/os-release": "/usr/lib/os-release",
     }
-    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+    for name in HOST_TOPS:
         if os.path.islink(f"/{name}"):
             links[name] = os.readlink(f"/{name}")
     for link, target in links.items():
         os.symlink(target, link)
+    shown_limits.make_links(".")
     for name, text in _ETC_OURS.items():
         _write(f"etc/{name}", text.encode())
     zone = _time_zone()
@@ -233,13 +298,15 @@ def _write_kernels(kernels: dict[str, bytes]) -> None:
         _write(path, text)
 
 
-def _make_devices() -> None:
+def _make_devices(owner: int) -> None:
     """Make our own device nodes on one file system: fewer mounts make sandboxes quicker to start and to end."""
     os.mkdir("dev", 0o755)
-    linux.mount("devices", "dev", "tmpfs", linux.MS_NOSUID | linux.MS_NOEXEC, "size=64k,nr_inodes=32,mode=755")
+    options = f"size=64k,nr_inodes=32,mode=755,uid={owner},gid={owner}"
+    linux.mount("devices", "dev", "tmpfs", linux.MS_NOSUID | linux.MS_NOEXEC, options)
     for name in _DEVICES:
         os.mknod(f"dev/{name}", stat.S_IFCHR, os.stat(f"/dev/{name}").st_rdev)
         os.chmod(f"dev/{name}", 0o666)
+        os.chown(f"dev/{name}", owner, owner)
 
 
 def _make_target(fd: int, target: str) -> None:
@@ -252,7 +319,14 @@ def _make_target(fd: int, target: str) -> None:
 
 
 def _cover_packages_of_the_host(configuration: dict[str, Any]) -> None:
-    """Hide the packages that were installed into the host's interpreter, which sandboxes use."""
-    packages = f"opt/python/lib/python{configuration['python_version']}/site-packages"
-    if os.path.isdir(packages):
-        linux.bind("run/empty", packages)
+    """Hide the packages that were installed into the host's interpreter, which sandboxes use.
+
+    A file in their place names the environment's packages: `venv --system-site-packages` makes environments that see
+    the packages of the interpreter itself, and not those of the environment that it was called in.
+    """
+    name = f"python{configuration['python_version']}"
+    os.mkdir("run/packages")
+    _write("run/packages/environment.pth", f"/opt/env/lib/{name}/site-packages\n".encode())
+    for packages in (f"lib/{name}/site-packages", f"local/lib/{name}/dist-packages", "lib/python3/dist-packages"):
+        if os.path.isdir(f"opt/python/{packages}"):  # the last two: Debian's
+            linux.bind("run/packages", f"opt/python/{packages}")

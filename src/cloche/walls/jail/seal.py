@@ -6,29 +6,17 @@ import os
 import resource
 
 from cloche.agent.python import set_dumpable
-from cloche.walls.jail import landlock, linux, root, seccomp
+from cloche.walls.jail import landlock, linux, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cloche.walls.jail.claim import MountData
     from cloche.walls.jail.plan import Plan
 
-_READABLE = ["/"]
-_WRITABLE = [
-    root.WORKSPACE,
-    root.ROOT_HOME,
-    "/tmp",
-    "/dev/shm",
-    "/dev/pts",
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/tty",
-    "/proc",
-]
+_WRITABLE = "/"  # beneath it, read-only mounts protect the system's folders: a rule cannot except a folder
+_DEVICES = ["/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/proc"]
 
 
-def seal(plan: Plan, store: int, mounts: list[MountData]) -> int | None:
+def seal(plan: Plan, store: int) -> int | None:
     """Give up all rights; raises rather than leave out a protection.  Returns the filter's listener.
 
     `store` is a folder without a path, to which the agent still has to write.
@@ -41,8 +29,7 @@ def seal(plan: Plan, store: int, mounts: list[MountData]) -> int | None:
     if "capabilities" not in without:
         linux.drop_capabilities()
     if plan["landlock"] and "landlock" not in without:
-        writable = _WRITABLE + [mount["target"] for mount in mounts if mount["writable"]]
-        landlock.restrict(_READABLE, [store, *(path for path in writable if os.path.lexists(path))])
+        landlock.restrict([], [_WRITABLE, store], [path for path in _DEVICES if os.path.lexists(path)])
     if "filter" in without:
         return None
     return seccomp.load(plan["filter"])  # last: the steps above need the calls that it refuses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from time import monotonic
 
-from cloche.agent import files, folder_watch, signals
+from cloche.agent import compute_threads, files, folder_watch, signals
 from cloche.agent.python import note_state, offer_kernels
 from cloche.walls.jail import linux, rehearsal, root, seccomp
 
@@ -56,6 +56,7 @@ class WarmUp:
                 _do_looking(rehearsal.rehearse_kernel, look)
             linux.umount("/tmp")
         note_state()
+        compute_threads.note()
         gc.collect()
         gc.freeze()  # these objects stay for good: the collector need not touch them, so they stay shared after a fork
         return True
@@ -80,7 +81,7 @@ def _do_looking(work: Callable[[], None], look: Callable[[], None]) -> None:
         signals.signal(signals.SIGALRM, signals.SIG_DFL)
 
 
-def _furnish_sessions() -> Callable[[Any, int], None]:
+def _furnish_sessions() -> Callable[[Any, int, int], None]:
     """Import everything that sessions need, which is only done where there can be sessions."""
     from cloche.agent import sessions
     from cloche.kernels import entry_points

@@ -98,7 +98,7 @@ def _serve(archive: str, stream: tuple[int, int]) -> None:
 
     def enable_sessions() -> None:
         os.makedirs(store, 0o700)
-        sessions.enable(agent, os.open(store, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        sessions.enable(agent, os.open(store, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), None)
         if not _has_ipython():
             agent.start_cell = _without_ipython(agent.start_cell)
 

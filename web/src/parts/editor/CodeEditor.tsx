@@ -25,6 +25,39 @@ function modelOf(path: string, text: string): Monaco.editor.ITextModel {
   return monaco.editor.getModel(uri) ?? monaco.editor.createModel(text, monacoLanguageOf(path), uri);
 }
 
+let takingOver = false;
+
+/** Shows a text that somebody else has written, or that comes from a draft. Undo brings the earlier text back. */
+function takeOver(model: Monaco.editor.ITextModel, path: string): void {
+  const text = documents.get().byPath[path]?.text;
+  // Monaco has one kind of line end in a file.
+  if (text === undefined || takingOver || plainLines(model.getValue()) === plainLines(text)) return;
+  takingOver = true;
+  try {
+    model.pushStackElement();
+    model.pushEditOperations([], [difference(model, text)], () => null);
+    model.pushStackElement();
+  } finally {
+    takingOver = false;
+  }
+}
+
+/** Only the part that differs is replaced, so that the cursor stays where it is. */
+function difference(model: Monaco.editor.ITextModel, text: string): Monaco.editor.IIdentifiedSingleEditOperation {
+  const [was, now] = [plainLines(model.getValue()), plainLines(text)];
+  let start = 0;
+  while (start < was.length && was[start] === now[start]) start++;
+  let end = 0;
+  while (end < Math.min(was.length, now.length) - start && was[was.length - 1 - end] === now[now.length - 1 - end]) end++;
+  const before = was.slice(0, start).split("\n");
+  const middle = was.slice(start, was.length - end).split("\n");
+  const [line, column] = [before.length, (before.at(-1)?.length ?? 0) + 1];
+  const last = (middle.at(-1)?.length ?? 0) + (middle.length === 1 ? column : 1);
+  return { range: new monaco.Range(line, column, line + middle.length - 1, last), text: now.slice(start, now.length - end) };
+}
+
+const plainLines = (text: string): string => (text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text);
+
 export const themeName = (): string => (isDark() ? "cloche-dark" : "cloche-light");
 
 /** Monaco with the active file. Typed text goes to `documents`, and changes by others come from there. */
@@ -32,7 +65,6 @@ export default function CodeEditor({ path }: { path: string }) {
   const host = useRef<HTMLDivElement>(null);
   const editor = useRef<Editor | null>(null);
   const shownPath = useRef<string | null>(null);
-  const text = useStore(documents, (state) => state.byPath[path]?.text ?? "");
   useStore(app, (state) => state.dark);
 
   useEffect(() => {
@@ -75,7 +107,7 @@ export default function CodeEditor({ path }: { path: string }) {
       made.onDidChangeModelContent(() => {
         const now = shownPath.current;
         const model = made.getModel();
-        if (now && model) edit(now, model.getValue());
+        if (now && model && !takingOver) edit(now, model.getValue());
         if (model && monaco.editor.getModelMarkers({ owner: "run", resource: model.uri }).length > 0) {
           queueMicrotask(() => monaco.editor.setModelMarkers(model, "run", []));
         }
@@ -123,6 +155,7 @@ export default function CodeEditor({ path }: { path: string }) {
     const model = modelOf(path, documents.get().byPath[path]?.text ?? "");
     shownPath.current = path;
     made.setModel(model);
+    takeOver(model, path);
     const view = views.get(path);
     if (view) made.restoreViewState(view);
     if (!document.activeElement || document.activeElement === document.body) made.focus();
@@ -130,13 +163,17 @@ export default function CodeEditor({ path }: { path: string }) {
     closeOthers();
   }, [path]);
 
+  // Not by rendering, which happens later: a key that is pressed in between would bring the old text back.
   useEffect(() => {
-    // The text was changed by somebody else, or comes from a draft.
-    const model = editor.current?.getModel();
-    if (!model || shownPath.current !== path || model.getValue() === text) return;
-    const all = model.getFullModelRange();
-    model.pushEditOperations([], [{ range: all, text }], () => null);
-  }, [text, path]);
+    let known = documents.get().byPath[path]?.text;
+    return documents.subscribe(() => {
+      const text = documents.get().byPath[path]?.text;
+      if (text === known) return;
+      known = text;
+      const model = editor.current?.getModel();
+      if (model && shownPath.current === path) takeOver(model, path);
+    });
+  }, [path]);
 
   useEffect(() => monaco.editor.setTheme(themeName()));
 

@@ -1,4 +1,4 @@
-import { X } from "lucide-react";
+import { TriangleAlert, X } from "lucide-react";
 import { useState, type DragEvent, type KeyboardEvent } from "react";
 import { activate, closeFile, documents, isDirty, moveTab, abandon } from "../../state/documents";
 import { useStore } from "../../state/store";
@@ -81,6 +81,7 @@ export function TabBar() {
               >
                 <FileIcon path={path} size={13} />
                 <span className={classes("truncate", document?.removed && "line-through")}>{nameOf(path)}</span>
+                {document && document.theirs !== null && <TriangleAlert size={12} className="shrink-0 text-warn" aria-label="changed by someone else, too" />}
                 {isDouble && <span className="text-2xs text-ink-faint">{nameOf(parentOf(path))}</span>}
               </button>
               <button

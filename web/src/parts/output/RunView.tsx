@@ -15,6 +15,7 @@ import { Display } from "./Display";
 import { ErrorView } from "./ErrorView";
 import type { Place } from "./links";
 import { TextView } from "./TextView";
+import { Undone } from "./Undone";
 
 /** Redraws when the run changes. */
 function useRun(run: Run): void {
@@ -46,6 +47,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
     <section
       aria-label={`Run: ${asked.title || titleOf(asked.language)}`}
       data-phase={run.phase}
+      data-undone={run.undone || undefined}
       className="border-b border-line"
     >
       <header className="group/run sticky top-0 z-[1] flex h-9 items-center gap-1.5 bg-surface/95 pr-1.5 pl-1.5 backdrop-blur-sm">
@@ -58,7 +60,8 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
         >
           <ChevronRight size={14} className={classes("shrink-0 text-ink-faint transition-transform", !run.collapsed && "rotate-90")} />
           <Status run={run} />
-          <span className="truncate font-medium">{asked.title || titleOf(asked.language)}</span>
+          <span className={classes("truncate font-medium", run.undone && "text-ink-soft line-through")}>{asked.title || titleOf(asked.language)}</span>
+          {run.undone && <Undone />}
           {run.isOthers && <span className="shrink-0 rounded bg-sunken px-1.5 text-2xs text-ink-soft">another client</span>}
         </button>
         <Figures run={run} />
@@ -85,7 +88,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
         )}
       </header>
       {!run.collapsed && (
-        <div className="pb-1">
+        <div className={classes("pb-1", run.undone && "undone")}>
           {run.missed && <p className="px-3 text-2xs text-warn">Some output was dropped because it came too fast.</p>}
           {run.pieces.map((piece, index) =>
             piece.type === "text" ? (
@@ -98,7 +101,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
           )}
           {result && result.error === null && (result.diagnostics ?? []).length > 0 && <Diagnostics found={result.diagnostics} go={go} />}
           {artifacts.length > 0 && <Artifacts artifacts={artifacts} />}
-          {result?.truncated && <p className="px-3 pb-1 text-2xs text-warn">The output was cut at its limit.</p>}
+          {run.isCut && <p className="px-3 pb-1 text-2xs text-warn">The output was cut at its limit.</p>}
           {result?.restarted && (
             <p className="px-3 pb-1 text-2xs text-warn">The session restarted. Its variables are lost, its files are kept.</p>
           )}

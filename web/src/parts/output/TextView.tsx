@@ -42,11 +42,15 @@ function Few({ lines, go, ours }: Props) {
 function Flood({ lines, go, ours, isLive, version }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
+  const lastTop = useRef(0);
+  const wasLive = useRef(isLive);
   const [top, setTop] = useState(0);
   const count = lines.all.length;
   useLayoutEffect(() => {
     const element = box.current;
-    if (element && isAtEnd.current && isLive) element.scrollTop = count * ROW;
+    // The last lines may come together with the end of the run.
+    if (element && isAtEnd.current && (isLive || wasLive.current)) element.scrollTop = count * ROW;
+    wasLive.current = isLive;
   }, [count, version, isLive]);
   const first = Math.max(0, Math.floor(top / ROW) - AROUND);
   const shown = lines.all.slice(first, Math.min(count, Math.ceil((top + HEIGHT) / ROW) + AROUND));
@@ -74,7 +78,10 @@ function Flood({ lines, go, ours, isLive, version }: Props) {
         aria-live="off"
         onScroll={(event) => {
           const element = event.currentTarget;
-          isAtEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 2 * ROW;
+          // Only scrolling up leaves the end: more lines may have come since the page itself scrolled.
+          if (element.scrollTop < lastTop.current - 2) isAtEnd.current = false;
+          if (element.scrollTop + element.clientHeight >= element.scrollHeight - 2 * ROW) isAtEnd.current = true;
+          lastTop.current = element.scrollTop;
           setTop(element.scrollTop);
         }}
         className="overflow-auto font-mono text-xs leading-[18px]"

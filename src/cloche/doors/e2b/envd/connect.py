@@ -15,6 +15,7 @@ from cloche.doors.json_input import read_json
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun, Refused, Unavailable
 from cloche.io.tasks import LARGE, off_loop
 from cloche.json_text import to_json
+from cloche.model.result import Error
 from cloche.policy.refusals import Busy, TooMany
 
 STREAM = b"application/connect+json"
@@ -69,6 +70,11 @@ class ConnectProblem(Exception):
         return {"code": self.code, "message": self.message}
 
 
+def text_of(error: ClocheError | Error) -> str:
+    """Return the text of an error, with the hint that says what to do."""
+    return f"{error.message} {error.hint}".strip()
+
+
 def problem_of(error: ClocheError) -> ConnectProblem:
     """Translate an error to the code for which clients have an exception; raises Refusal if the sandbox is gone."""
     if isinstance(error, FileMissing):
@@ -76,7 +82,7 @@ def problem_of(error: ClocheError) -> ConnectProblem:
     if isinstance(error, Gone):
         raise Refusal(502, "The sandbox was not found") from error
     error = for_client(error)
-    text = f"{error.message} {error.hint}".strip()
+    text = text_of(error)
     if isinstance(error, TooMany | Refused):
         return ConnectProblem("resource_exhausted", text)
     if isinstance(error, Busy | Unavailable):

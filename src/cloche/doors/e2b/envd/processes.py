@@ -12,7 +12,7 @@ from typing import Any
 
 from cloche.doors.e2b.answers import BrokenOff
 from cloche.doors.e2b.envd.call import Call
-from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, envelope, envelopes, message, only_message
+from cloche.doors.e2b.envd.connect import ConnectProblem, Stream, envelope, envelopes, message, only_message, text_of
 from cloche.doors.e2b.sandboxes import E2bSandbox
 from cloche.errors import ClocheError, FileMissing, FileProblem, InvalidRun
 from cloche.io.tasks import off_loop
@@ -217,9 +217,9 @@ async def _started(call: Call, request: dict[str, Any]) -> EnvdProcess:
         )
         command = await call.service.commands.start(call.caller, call.identity, wanted)
     except (FileMissing, FileProblem, InvalidRun) as problem:
-        raise ConnectProblem("invalid_argument", problem.message) from None
+        raise ConnectProblem("invalid_argument", text_of(problem)) from None
     if command.start_error is not None:
-        raise ConnectProblem("invalid_argument", command.start_error.message)
+        raise ConnectProblem("invalid_argument", text_of(command.start_error))
     program = EnvdProcess(call.sandbox.view, command, request, takes_input)
     processes_of(call.sandbox).add(program)
     return program
@@ -338,7 +338,7 @@ async def update(call: Call, request: dict[str, Any]) -> dict[str, Any]:
         try:
             await program.command.resize(*_size(terminal))
         except InvalidRun as problem:
-            raise ConnectProblem("invalid_argument", problem.message) from None
+            raise ConnectProblem("invalid_argument", text_of(problem)) from None
     return {}
 
 

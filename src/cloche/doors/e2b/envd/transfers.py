@@ -17,14 +17,15 @@ from cloche.doors.e2b.envd.filesystem import METADATA
 from cloche.doors.e2b.envd.users import User, named
 from cloche.doors.e2b.tokens import signed_query
 from cloche.doors.http.files import INERT
-from cloche.doors.http.multipart import NO_FILE, parts
-from cloche.errors import FileMissing, FileProblem, InvalidRun
+from cloche.doors.http.multipart import parts
+from cloche.errors import FileMissing, FileProblem
 from cloche.io.tasks import off_loop
 from cloche.service.files import OpenFile
 
 _BYTES = b"application/octet-stream"
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _METADATA = b"x-metadata-"
+_FIELD = "file"  # the field of a form that holds a file, even if it has no filename
 _MAX_UNSIZED = 64 << 20  # bytes of a file whose size the kernel reports as 0
 _PACKED = 4 << 10  # bytes from which a piece is unpacked in a thread: it may have hundreds of members
 _UNPACKED = 256 << 10  # bytes that are unpacked at a time
@@ -138,18 +139,16 @@ async def _write(call: Call, user: User, target: str | None) -> None:
         written.append(user.resolve(target))
         await _store(call, written[0], _pieces(receive), attributes)
     elif kind == "multipart/form-data":
-        try:
-            async for name, pieces in parts(Request(call.scope, receive)):
-                path = user.resolve(target or name)
-                if path in written:
-                    raise Refusal(
-                        400, f"you cannot upload multiple files to the same path '{path}' in one upload request"
-                    )
-                await _store(call, path, pieces, attributes)
-                written.append(path)
-        except InvalidRun as problem:
-            if problem.message != NO_FILE:  # an upload without files is no error to envd
-                raise
+        async for part in parts(Request(call.scope, receive)):
+            if not part.filename and part.field != _FIELD:
+                continue  # another field of the form
+            if not target and not part.filename:
+                raise Refusal(400, "a part without a filename needs the path in the address")
+            path = user.resolve(target or part.filename)
+            if path in written:
+                raise Refusal(400, f"you cannot upload multiple files to the same path '{path}' in one upload request")
+            await _store(call, path, part.contents, attributes)
+            written.append(path)
     else:
         raise Refusal(400, "a file is uploaded as application/octet-stream or multipart/form-data")
     metadata = {name[len(METADATA) :]: value for name, value in attributes.items()}
@@ -246,8 +245,7 @@ def _refused(problem: FileProblem, path: str) -> Refusal:
         return Refusal(507, f"not enough disk space available: {path}")
     if number == 21:
         return Refusal(400, f"path is a directory: {path}")
-    status = 403 if number in (1, 13, 30) else 400
-    return Refusal(status, problem.message)
+    return Refusal(400, problem.message)  # clients may repeat a request after any other status
 
 
 # --- composing

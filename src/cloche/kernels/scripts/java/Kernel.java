@@ -2,10 +2,14 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Field;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
@@ -52,16 +56,72 @@ final class Kernel {
     public static void main(String[] words) throws IOException {
         Path root = Path.of(words[0]);
         Kernel kernel = new Kernel();
+        System.getenv().forEach((name, value) -> {
+            if (System.getProperty(name) == null && !name.isEmpty()) {
+                System.setProperty(name, value);
+            }
+        });
         try (BufferedReader commands = Files.newBufferedReader(root.resolve("commands"))) {
             for (String number = commands.readLine(); number != null; number = commands.readLine()) {
                 kernel.folder = root.resolve(number);
+                Map<String, String> before = set(variables(kernel.folder.resolve("env")));
                 kernel.run(Files.readString(kernel.folder.resolve("code.java")));
+                set(before);
                 System.out.flush();
                 System.err.flush();
                 Files.writeString(root.resolve("reports"), number + "\n", StandardOpenOption.WRITE);
             }
         }
         System.exit(0);
+    }
+
+    /** Reads the variables of a cell: names and, in hexadecimal, values in turn. */
+    private static Map<String, String> variables(Path file) throws IOException {
+        Map<String, String> found = new HashMap<>();
+        List<String> lines = Files.exists(file) ? Files.readAllLines(file) : List.of();
+        for (int place = 0; place + 1 < lines.size(); place += 2) {
+            byte[] value = HexFormat.of().parseHex(lines.get(place + 1));
+            found.put(lines.get(place), new String(value, StandardCharsets.UTF_8));
+        }
+        return found;
+    }
+
+    /**
+     * Sets variables of the environment, or removes those without a value, and returns what they were.  They are also
+     * properties of the system, as in other Java kernels.  Java has no way to change its environment, so this changes
+     * the map behind System.getenv() and ProcessBuilder.environment().
+     */
+    @SuppressWarnings("unchecked")
+    private static Map<String, String> set(Map<String, String> values) {
+        Map<String, String> before = new HashMap<>();
+        if (values.isEmpty()) {
+            return before;
+        }
+        Map<String, String> environment;
+        try {
+            Field inner = System.getenv().getClass().getDeclaredField("m");
+            inner.setAccessible(true);
+            environment = (Map<String, String>) inner.get(System.getenv());
+        } catch (ReflectiveOperationException | RuntimeException otherJava) {
+            environment = new HashMap<>(System.getenv());
+        }
+        for (Map.Entry<String, String> each : values.entrySet()) {
+            String name = each.getKey();
+            String old = environment.get(name);
+            before.put(name, old);
+            boolean isOurs = System.getProperty(name) == null || System.getProperty(name).equals(old);
+            if (each.getValue() == null) {
+                environment.remove(name);
+            } else {
+                environment.put(name, each.getValue());
+            }
+            if (isOurs && each.getValue() == null) {
+                System.clearProperty(name);
+            } else if (isOurs && !name.isEmpty()) {
+                System.setProperty(name, each.getValue());
+            }
+        }
+        return before;
     }
 
     private void run(String code) throws IOException {

@@ -57,7 +57,9 @@ class Own:
                 found.update({one.id: node for one in targets if isinstance(one, ast.Name)})
         if isinstance(self.tree, ast.ClassDef):
             for node in ast.walk(self.tree):
-                is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+                is_own = (
+                    isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+                )
                 if is_own:
                     found.setdefault(node.attr, node)
         return found
@@ -149,8 +151,15 @@ def meant(node, names):
     """What an expression is: an object, an Instance of a class, or not to be told."""
     if isinstance(node, ast.Constant):
         return Instance(type(node.value))
-    for kind, plain in ((ast.List, list), (ast.ListComp, list), (ast.Dict, dict), (ast.DictComp, dict), (ast.Set, set),
-                        (ast.Tuple, tuple), (ast.JoinedStr, str)):
+    for kind, plain in (
+        (ast.List, list),
+        (ast.ListComp, list),
+        (ast.Dict, dict),
+        (ast.DictComp, dict),
+        (ast.Set, set),
+        (ast.Tuple, tuple),
+        (ast.JoinedStr, str),
+    ):
         if isinstance(node, kind):
             return Instance(plain)
     if isinstance(node, ast.Name):
@@ -281,7 +290,9 @@ def looked_up(asked, expression):
     except SyntaxError:
         return _MISSING
     names = known(tree, asked["path"], asked["text"])
-    around = [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.lineno <= asked["line"] <= one.end_lineno]
+    around = [
+        one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.lineno <= asked["line"] <= one.end_lineno
+    ]
     if around:
         names["self"] = Instance(Own(around[-1], asked["path"], asked["text"]))
     return meant(node, names)
@@ -311,8 +322,11 @@ def complete(asked):
     tree = parsed(asked["text"], asked["line"])
     own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {prefix}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    kinds = {node.name: "class" if isinstance(node, ast.ClassDef) else "function" for node in ast.walk(tree)
-             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))}
+    kinds = {
+        node.name: "class" if isinstance(node, ast.ClassDef) else "function"
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+    }
     kinds |= {name: "module" if inspect.ismodule(found) else "instance" for name, found in known(tree).items()}
     kinds |= {name: "keyword" for name in keyword.kwlist}
     kinds |= {name: kind_of(builtins, name) for name in dir(builtins) if name not in kinds}
@@ -321,7 +335,9 @@ def complete(asked):
 
 def listed(names, prefix, kind):
     low = prefix.lower()
-    chosen = sorted(name for name in set(names) if name.lower().startswith(low) and (prefix.startswith("_") or name[:1] != "_"))
+    chosen = sorted(
+        name for name in set(names) if name.lower().startswith(low) and (prefix.startswith("_") or name[:1] != "_")
+    )
     return [{"name": name, "kind": kind(name), "start": len(prefix)} for name in chosen[:MOST]]
 
 
@@ -401,7 +417,14 @@ def own_signature(own, given):
     labels = [ast.unparse(one) for one in node.args.args if one.arg != "self"]
     names = [one.arg for one in node.args.args if one.arg != "self"]
     label = f"{own.tree.name}({', '.join(labels)})"
-    return [{"label": label, "parameters": labels, "active": position(given, names), "text": ast.get_docstring(own.tree) or ""}]
+    return [
+        {
+            "label": label,
+            "parameters": labels,
+            "active": position(given, names),
+            "text": ast.get_docstring(own.tree) or "",
+        }
+    ]
 
 
 def position(given, names):

@@ -1,0 +1,50 @@
+"""Programs that import scikit-learn, SciPy, seaborn or statsmodels come from a nursery that has imported them."""
+
+import os
+
+import pytest
+from tests.waiting import eventually
+
+import cloche
+
+pytestmark = pytest.mark.usefixtures("jail")
+
+NAMES = ("sklearn.ensemble", "scipy.stats", "seaborn", "statsmodels.api")
+LOADED = f"import sys\nprint([name in sys.modules for name in {NAMES}])"
+
+
+@pytest.fixture(scope="module")
+def warm(jail: None) -> None:
+    """Wait until the nursery has finished its imports; until then, others serve its programs."""
+    ready = f"{[True] * len(NAMES)}\n"
+    eventually(lambda: cloche.run(f"# sklearn\n{LOADED}", timeout=60).stdout == ready, 120, "the science nursery")
+
+
+def test_other_programs_do_not_carry_these_libraries(warm):
+    parts = ("sk' 'learn", "sci' 'py", "sea' 'born", "stats' 'models")  # a program that names one comes from there
+    listing = f"import sys\nprint([name in sys.modules for name in ({', '.join(repr(part) for part in parts)})])"
+    listing = listing.replace('"', "'")
+
+    assert cloche.run(f"import pandas\n{listing}").stdout == "[False, False, False, False]\n"
+    assert cloche.run(listing).stdout == "[False, False, False, False]\n"
+
+
+def test_programs_draw_different_random_numbers(warm):
+    code = (
+        "import scipy.stats, sklearn.utils\n"
+        "print(scipy.stats.norm.rvs(), sklearn.utils.check_random_state(None).rand())"
+    )
+
+    first, second = (cloche.run(code).stdout.split() for _ in range(2))
+
+    assert set(first).isdisjoint(second)
+
+
+def test_libraries_that_are_loaded_already_follow_the_cpus(warm):
+    code = (
+        "import scipy.linalg, sklearn.ensemble, threadpoolctl\n"
+        "print({each['num_threads'] for each in threadpoolctl.threadpool_info()})"
+    )
+
+    assert cloche.run(code, cpu=1).stdout == "{1}\n"
+    assert cloche.run(code, cpu=2).stdout == f"{{{min(2, len(os.sched_getaffinity(0)))}}}\n"
