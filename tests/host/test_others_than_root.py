@@ -73,7 +73,13 @@ hoards = [
     "n = libc.shmget(0, 200 << 20, 0o600)\\nassert n >= 0\\nctypes.memset(libc.shmat(n, None, 0), 1, 200 << 20)",
     "import mmap\\nm = mmap.mmap(-1, 200 << 20)\\nfor _ in range(50): m.write(bytes(4 << 20))\\n"
     "import time; time.sleep(0.5)",
-    "import os, time\\nfor _ in range(4): os.fork()\\nkept = bytearray(24 << 20)\\ntime.sleep(1)",
+    # One child killed is enough for the others to fit, so the parent fails with the first one.
+    "import os, signal, sys, time\\nready, tell = os.pipe()\\n"
+    "signal.signal(signal.SIGCHLD, lambda *_: sys.exit(1))\\n"
+    "for _ in range(15):\\n"
+    "    if os.fork() == 0: kept = bytearray(24 << 20); os.write(tell, b'x'); signal.pause()\\n"
+    "for _ in range(15): os.read(ready, 1)\\n"
+    "time.sleep(float(os.environ['HOLD']))",
     # Page tables: 4 KiB for each 2 MiB of which one byte is read, and no page of the program's own.
     "import mmap, time\\nm = mmap.mmap(-1, 200 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)\\n"
     "for at in range(0, len(m), 2 << 20): m[at]\\ntime.sleep(1)",
@@ -85,8 +91,8 @@ hoards = [
     "import socket\\nsocket.socket().setsockopt(socket.SOL_SOCKET, 60, 1)",  # SO_ZEROCOPY
 ]
 uncounted = Nurseries(settings.load(), frozenset({"cgroups"}))
-for wall in (None, Jail(uncounted)):
-    results = [cloche.run(code, memory="64M", wall=wall) for code in hoards]
+for wall, hold in ((None, "20"), (Jail(uncounted), "0")):
+    results = [cloche.run(code, memory="64M", env={"HOLD": hold}, wall=wall) for code in hoards]
     print(*(result.error.kind if result.error else "passed" for result in results))
 uncounted.close()
 """

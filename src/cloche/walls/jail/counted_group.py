@@ -9,7 +9,7 @@ pages that only a pipe or a socket holds (filter.py).  docs/decisions/0021-count
 from __future__ import annotations
 
 import os
-from time import monotonic
+from time import process_time
 
 from cloche.walls.jail import cgroup_files
 from cloche.walls.jail.group import Group, set_timer
@@ -48,7 +48,7 @@ class CountedGroup(Group):
 
     def check(self, files: Callable[[], int] | None = None) -> bool:
         """See `Group`."""
-        begin = monotonic()
+        begin = process_time()
         set_timer(self._timer, _SOONEST_S)  # in case the answer is yes
         most = self._memory + self._nurserys
         used = self._at_most()
@@ -59,7 +59,7 @@ class CountedGroup(Group):
                 return True
         self._most = max(self._most, used - self._nurserys)
         delay = min(max((most - used) / _FASTEST, _SOONEST_S), _LATEST_S)
-        set_timer(self._timer, max(delay, _SHARE * (monotonic() - begin)))
+        set_timer(self._timer, max(delay, _SHARE * (process_time() - begin)))
         return False
 
     def processes(self) -> set[int]:

@@ -311,9 +311,7 @@ class Nursery:
                 self._end(sandbox, "failed")
         else:
             self._unwatch(sandbox.parking.fileno())
-            if message[:1] == b"!":
-                self._failures += 1
-                sandbox.reason = message[1:].decode(errors="replace")
+            self._failures += sandbox.note_failure(message)
 
     def _note_network(self, sandbox: SandboxProcess) -> None:
         if "network" not in self._configuration["without"]:
@@ -389,6 +387,7 @@ class Nursery:
         claim = sandbox.claim
         if claim is not None:
             if not sandbox.ready:
+                self._failures += sandbox.note_unread_failure()
                 claim.tell(failed=sandbox.reason or f"the sandbox ended while it was made ({status})")
             elif not claim.told_end:
                 claim.told_end = True

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from time import monotonic
 
+from cloche.walls import sockets
 from cloche.walls.jail.process_times import ProcessTimes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cloche.walls import sockets
     from cloche.walls.jail.claim import Claim
     from cloche.walls.jail.plan import GroupLimits
 
@@ -50,6 +50,23 @@ class SandboxProcess:
         self.ready = True
         if self.group is None or not self.group.counts_cpu:
             self.times = ProcessTimes(proc, self.host_pid)
+
+    def note_failure(self, message: bytes) -> bool:
+        """Keep the reason if this message of the sandbox says that it could not be built."""
+        if message[:1] != b"!":
+            return False
+        self.reason = message[1:].decode(errors="replace")
+        return True
+
+    def note_unread_failure(self) -> bool:
+        """The same for messages that are still unread: the nursery may notice the end of a sandbox before them."""
+        try:
+            while message := self.parking.recv(4096, sockets.DONTWAIT):
+                if self.note_failure(message):
+                    return True
+        except OSError:
+            pass  # there is none
+        return False
 
     def kill(self) -> None:
         if not self.dead:
