@@ -129,7 +129,7 @@ def described(jail: None) -> dict[str, Any]:
         # Sandboxes cannot read our package, so this copies the part of it that is needed.
         for source in Path(charts.__file__).parent.glob("*.py"):
             box.files.write(f"cloche/kernels/charts/{source.name}", source.read_text())
-        result = box.run_program(FIGURES)
+        result = box.run_program(FIGURES, timeout=120)  # 6 s of CPU time, which other tests may delay
     assert result.ok, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)
     return found

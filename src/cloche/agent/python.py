@@ -26,6 +26,7 @@ _prctl = libc.function("prctl", "lllll")
 _generators: list[Any] = []
 _cloche_modules: list[str] = []  # Cloche's modules, which a program must not find
 _kernel_modules: list[str] = []  # modules that kernels need, which a program must not find either
+_before_programs: list[Callable[[], None]] = []
 # Entry points of the kernels that a fork can become.
 _kernels: dict[str, Callable[[int, dict[str, Any]], NoReturn]] = {}
 
@@ -56,6 +57,8 @@ class BecomeProgram(BaseException):
                 program = received
             assert program is not None
             python_script.hide_modules(_kernel_modules)
+            for call in _before_programs:
+                call()
         except BaseException:
             os._exit(125)
         python_script.run(program)
@@ -69,6 +72,11 @@ def offer_kernels(entry_points: dict[str, Callable[[int, dict[str, Any]], NoRetu
 def hide_from_programs(names: list[str]) -> None:
     """Name the modules that were imported for kernels only."""
     _kernel_modules[:] = names
+
+
+def before_programs(call: Callable[[], None]) -> None:
+    """Have a function called in every fork that becomes a program, not in those that become a kernel."""
+    _before_programs.append(call)
 
 
 def has_kernel(name: str) -> bool:
@@ -133,7 +141,8 @@ def note_state() -> None:
     random = sys.modules.get("random")
     if random is not None:
         kinds = (random.Random,)
-        _generators[:] = [thing for thing in gc.get_objects() if type(thing) in kinds]
+        found = [thing for thing in gc.get_objects() if type(thing) in kinds]  # but not those that are frozen already
+        _generators[:] = dict.fromkeys([*_generators, *found])
 
 
 def _make_clean(stdin: int, stdout: int, stderr: int, order: int | None) -> int | None:
@@ -184,6 +193,9 @@ def _reseed() -> None:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None:  # its key proves to a process that another belongs to the same program
+        multiprocessing.current_process().authkey = os.urandom(32)
     tempfile = sys.modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = None  # type: ignore[attr-defined]

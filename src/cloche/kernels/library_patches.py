@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from cloche.agent import shelved_modules
 from cloche.kernels import asyncio_tasks
 
 TYPE_CHECKING = False
@@ -20,6 +21,11 @@ def install() -> None:
     """Patch the libraries that are loaded, and the others when they are imported."""
     later = dict(_PATCHES)
     sys.meta_path.insert(0, _PatchingFinder(later))  # first: a patch may import another library
+    _patch_loaded(later)
+    shelved_modules.after_return(lambda: _patch_loaded(later))
+
+
+def _patch_loaded(later: dict[str, Callable[[Any], None]]) -> None:
     for name in _PATCHES:
         module = sys.modules.get(name)
         if module is not None and name in later:

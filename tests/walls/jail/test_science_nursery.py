@@ -48,3 +48,17 @@ def test_libraries_that_are_loaded_already_follow_the_cpus(warm):
 
     assert cloche.run(code, cpu=1).stdout == "{1}\n"
     assert cloche.run(code, cpu=2).stdout == f"{{{min(2, len(os.sched_getaffinity(0)))}}}\n"
+
+
+def test_they_compute_in_processes_and_share_no_key(warm):
+    code = (
+        "import multiprocessing, os, joblib, sklearn.ensemble, sys\n"
+        "print(joblib.Parallel(n_jobs=2)(joblib.delayed(os.getpid)() for _ in range(2)).count(os.getpid()))\n"
+        "print('polars' in sys.modules)\n"
+        "print(multiprocessing.current_process().authkey.hex())"
+    )
+
+    first, second = (cloche.run(code, cpu=2).stdout.split() for _ in range(2))
+
+    assert first[:2] == second[:2] == ["0", "False"]
+    assert first[2] != second[2]

@@ -413,6 +413,8 @@ class Nursery:
             waits.append(_SLOW_S)
         if (look := self._pool.next_look()) is not None:
             waits.append(look)
+        if (look := self._warm_up.later_in_s(self._last_claim)) is not None:
+            waits.append(look)
         return max(0.0, min(waits)) if waits else None
 
     def _end_overdue(self) -> None:
@@ -475,6 +477,9 @@ class Nursery:
             self._end(sandbox, "")
         if time.monotonic() - self._last_claim > recycling.KEEP_S:
             self._recycler.give_up()
+        if self._warm_up.later_in_s(self._last_claim) == 0.0 and self._warm_up.step_later(self._enforce_limits):
+            for sandbox in [each for each in self._sandboxes.values() if each.is_free()]:
+                self._end(sandbox, "")
 
     def _enforce_limits(self) -> None:
         """Enforce the limits of the sandboxes that are in use; called while something takes long."""

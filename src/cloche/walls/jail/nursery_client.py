@@ -28,8 +28,11 @@ DATA_LIBRARIES = [
 # Libraries on top of these that take half a second or more to import.  They double the time of a fork, so only programs
 # that import one of them come from a nursery that has them.
 SCIENCE_LIBRARIES = [
-    *("scipy.stats", "scipy.optimize", "sklearn.linear_model", "sklearn.ensemble", "sklearn.model_selection"),
-    *("sklearn.metrics", "sklearn.preprocessing", "sklearn.pipeline", "sklearn.cluster", "seaborn", "statsmodels.api"),
+    *("scipy.linalg", "scipy.sparse.linalg", "scipy.special", "scipy.spatial", "scipy.ndimage", "scipy.optimize"),
+    *("scipy.interpolate", "scipy.stats", "scipy.signal", "joblib", "sklearn", "sklearn.metrics"),
+    *("sklearn.linear_model", "sklearn.ensemble", "sklearn.model_selection", "sklearn.preprocessing"),
+    *("sklearn.pipeline", "sklearn.cluster", "seaborn", "statsmodels.tsa.api", "statsmodels.api"),
+    "statsmodels.formula.api",
 ]
 _SCIENCE = frozenset(name.partition(".")[0] for name in SCIENCE_LIBRARIES)
 
@@ -148,6 +151,7 @@ def configuration(
         **places,
         **visible(),
         "preload": _PRELOAD[kind],
+        "preload_later": SCIENCE_LIBRARIES if kind == SESSIONS else [],
         "rehearse": kind in (DATA, SCIENCE, SESSIONS),
         "kernels": kind == SESSIONS or (kind == PLAIN and not settings.warm),
         "warm_kernel": kind == SESSIONS,

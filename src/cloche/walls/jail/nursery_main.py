@@ -11,7 +11,7 @@ import sys
 from cloche.agent import own_packages
 from cloche.agent.python import BecomeProgram, block_harmful_imports, note_state
 from cloche.walls import sockets
-from cloche.walls.jail import linux, root
+from cloche.walls.jail import library_imports, linux, root
 from cloche.walls.jail.newborn import Newborn
 from cloche.walls.jail.nursery import Nursery
 from cloche.walls.jail.warm_up import COMMON
@@ -37,8 +37,7 @@ def main(source: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each sandbox takes a dozen: 1024 are not enough
     linux.last_capability()  # read once, for every sandbox
     if configuration["rehearse"]:  # some libraries want to write while they are imported
-        linux.mount("nursery", "/tmp", "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "size=16m")
-        root.furnish_tmp()
+        library_imports.mount_scratch()
     if configuration["preload"] == "common":
         configuration["preload"] = list(COMMON)
     # Each of these ends by raising the next, so that a program runs at the bottom of the stack and not on top of ours.

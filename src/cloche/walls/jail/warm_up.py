@@ -7,7 +7,7 @@ from time import monotonic
 
 from cloche.agent import compute_threads, files, folder_watch, signals
 from cloche.agent.python import note_state, offer_kernels
-from cloche.walls.jail import linux, rehearsal, root, seccomp
+from cloche.walls.jail import library_imports, rehearsal, root, seccomp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,11 @@ class WarmUp:
         self._to_import = list(configuration["preload"])
         self.furnish = _furnish_sessions() if configuration.get("kernels") else None
         self.is_done = False
+        self._later: Any = None
+        if configuration["preload_later"]:
+            from cloche.walls.jail.later_libraries import LaterLibraries  # seldom needed, and not to be found later
+
+            self._later = LaterLibraries(configuration["preload_later"], configuration["host_proc"], _settle)
 
     def step(self, look: Callable[[], None]) -> bool:
         """Do the next step; returns whether the nursery is warm now, which the engine wants to know.
@@ -43,7 +48,7 @@ class WarmUp:
         """
         if self._to_import:
             name = self._to_import.pop(0)
-            _do_looking(lambda: _import_quietly(name), look)
+            _do_looking(lambda: library_imports.import_library(name), look)
             return False
         self.is_done = True
         if not self._configuration["preload"]:
@@ -54,12 +59,33 @@ class WarmUp:
             _do_looking(rehearsal.rehearse, look)
             if self._configuration["warm_kernel"]:
                 _do_looking(rehearsal.rehearse_kernel, look)
-            linux.umount("/tmp")
-        note_state()
-        compute_threads.note()
-        gc.collect()
-        gc.freeze()  # these objects stay for good: the collector need not touch them, so they stay shared after a fork
+            library_imports.umount_scratch()
+        _settle()
+        if self._later is not None:
+            self._later.start()
         return True
+
+    def later_in_s(self, last_claim: float) -> float | None:
+        """Return the seconds until `step_later`, by the time of the last claim; None if nothing is left to do."""
+        wait: float | None = self._later.wait_s(last_claim) if self._later is not None else None
+        return wait
+
+    def step_later(self, look: Callable[[], None]) -> bool:
+        """Do a step of the work that can wait; returns whether sandboxes made before should be replaced."""
+        found = [False]
+        _do_looking(lambda: found.append(self._later.step()), look)
+        return found[-1]
+
+
+def _settle() -> None:
+    """Note the state that forks must not share.
+
+    The objects of now stay for good: the collector need not touch them, so they stay shared after a fork.
+    """
+    note_state()
+    compute_threads.note()
+    gc.collect()
+    gc.freeze()
 
 
 def _do_looking(work: Callable[[], None], look: Callable[[], None]) -> None:
@@ -88,10 +114,3 @@ def _furnish_sessions() -> Callable[[Any, int, int], None]:
 
     offer_kernels(entry_points())
     return sessions.enable
-
-
-def _import_quietly(name: str) -> None:
-    try:
-        __import__(name)
-    except Exception:
-        pass  # a program that imports it will see the reason
