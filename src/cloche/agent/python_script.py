@@ -87,6 +87,9 @@ def _drop_inherited_exit() -> None:
     weakref = sys.modules.get("weakref")
     if weakref is not None:
         weakref.finalize._registered_with_atexit = False
+    processes = sys.modules.get("multiprocessing.util")
+    if processes is not None:  # the program's libraries import it, too, and its processes are waited for at the exit
+        atexit.register(processes._exit_function)
 
 
 def set_environment(wanted: dict[str, str]) -> None:

@@ -62,3 +62,21 @@ def test_they_compute_in_processes_and_share_no_key(warm):
 
     assert first[:2] == second[:2] == ["0", "False"]
     assert first[2] != second[2]
+
+
+def test_their_processes_are_waited_for_and_tidied_up_at_the_exit(warm):
+    code = (
+        "import atexit, joblib, multiprocessing, os, sklearn\n"
+        "joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(-n) for n in range(2))\n"
+        "def child():\n"
+        "    os.read(end, 1)\n"  # returns when the main program has reached its own end
+        "    sum(range(10**7))\n"  # long enough for a program that does not wait to be gone
+        "    os.write(1, b'child')\n"
+        "end, start = os.pipe()\n"
+        "multiprocessing.Process(target=child).start()\n"
+        "atexit.register(os.write, start, b'.')\n"
+    )
+
+    result = cloche.run(code, cpu=2)
+
+    assert (result.stdout, result.stderr) == ("child", "")
