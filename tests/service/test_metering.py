@@ -215,7 +215,7 @@ async def test_endless_work_is_charged_and_stopped(service: Service, way: str) -
     assert used == pytest.approx(meter.cpu_s)
     if way == "programs.run":
         assert isinstance(work, Run)
-        assert work.record.cpu_time >= DAY_S
+        assert used >= DAY_S
         assert used == pytest.approx(work.record.cpu_time + counted, abs=0.01)
     else:
         assert used == pytest.approx(counted, abs=0.01)  # all of it, and nothing twice

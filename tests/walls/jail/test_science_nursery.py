@@ -1,8 +1,10 @@
 """Programs that import scikit-learn, SciPy, seaborn or statsmodels come from a nursery that has imported them."""
 
 import os
+from textwrap import dedent
 
 import pytest
+from tests.agent.test_saboteurs import PRELUDE, SABOTEURS
 from tests.waiting import eventually
 
 import cloche
@@ -80,3 +82,9 @@ def test_their_processes_are_waited_for_and_tidied_up_at_the_exit(warm):
     result = cloche.run(code, cpu=2)
 
     assert (result.stdout, result.stderr) == ("child", "")
+
+
+def test_a_saboteur_does_not_change_how_their_programs_end(warm):
+    result = cloche.run(f"# sklearn\n{PRELUDE}{dedent(SABOTEURS['every class'])}\nraise ValueError('failed')")
+
+    assert (result.exit_code, result.ok) == (1, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABCMeta
 
 from cloche.walls.jail import linux, root
 
@@ -39,11 +40,10 @@ def import_library(name: str) -> None:
         data._POLARS_TYPES = (_PolarsData,)  # type: ignore[attr-defined]
 
 
-class _PolarsTypes(type):
-    def __instancecheck__(cls, thing: object) -> bool:
-        polars = sys.modules.get("polars")
-        return polars is not None and isinstance(thing, (polars.DataFrame, polars.Series))
-
-
-class _PolarsData(metaclass=_PolarsTypes):
+class _PolarsData(metaclass=ABCMeta):  # noqa: B024  # only for `isinstance`
     """Stands for the types of polars in a library that asks for them when it is imported."""
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        polars = sys.modules.get("polars")
+        return polars is not None and issubclass(kind, (polars.DataFrame, polars.Series))
