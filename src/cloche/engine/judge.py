@@ -278,7 +278,7 @@ def advice(trace: Traceback, stderr: str) -> str:
     if suggestion is not None:
         return suggestion
     advice = {
-        "ModuleNotFoundError": "Use a library that is installed, or one of the standard library.",
+        "ModuleNotFoundError": missing_modules.INSTALLED_ONLY,
         "ImportError": "Check the name; the library may be another version than you think.",
         "FileNotFoundError": "Check the path: files given to the sandbox are under /sandbox, the working directory.",
         "PermissionError": "Only /sandbox and /tmp can be written, and the sandbox refuses some system calls.",

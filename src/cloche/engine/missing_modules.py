@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from re import Match
 
+INSTALLED_ONLY = "Use a library that is installed, or one of the standard library."
 _MESSAGE = 500  # characters of a message that are searched
 _NAME = r"[@\w][\w@./:-]{0,80}"
 _MOST = 3  # suggestions
@@ -105,7 +106,7 @@ def _suggest(wanted: str, rows: str, modules: list[str], top: str) -> str | None
     row = _row(wanted, rows) or _row(top, rows)
     if row is not None:
         return _instead(wanted, row.split(", ") if ", " in row or "(" in row else row.split(" "))
-    return _similar(wanted, modules)
+    return _similar(wanted, modules) or INSTALLED_ONLY
 
 
 def _row(wanted: str, rows: str) -> str | None:
