@@ -46,11 +46,10 @@ _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (SandboxFailed, 503),
     (Misconfigured, 503),
 )
-# The errors that every route may answer with, for `responses=`.
+# The errors that every route may answer with, for `responses=`; routing/description.py adds the usual ones by status.
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ProblemAnswer, "description": "the request was refused; `error.message` says why"},
-    422: {"model": ProblemAnswer, "description": "the request does not have the form that is documented here"},
-    "5XX": {"model": ProblemAnswer, "description": "the server is busy, lacks something, or failed"},
+    "4XX": {"model": ProblemAnswer, "description": "The request was refused; `error.message` says why."},
+    "5XX": {"model": ProblemAnswer, "description": "The server is busy, lacks something, or failed."},
 }
 
 

@@ -69,14 +69,14 @@ def _description(app: FastAPI) -> dict[str, Any]:
         return app.openapi()
 
 
-@operations.get("/v1/health", scope="public", responses={200: {"model": StatusAnswer}})
+@operations.get("/v1/health", scope="public", name="check_health", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/health", scope="public")
 async def health() -> Response:
     """Check that the server process answers."""
     return Json({"status": "ok"})
 
 
-@operations.get("/v1/ready", scope="public", responses={200: {"model": StatusAnswer}})
+@operations.get("/v1/ready", scope="public", name="check_ready", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/ready", scope="public")
 async def ready(service: TheService) -> Response:
     """Check that the server accepts work: sandboxes start, the database answers, and the disk has room."""
@@ -97,20 +97,20 @@ async def ready(service: TheService) -> Response:
     return Json({"status": "ok"})
 
 
-@operations.get("/v1/version", scope="read", responses={200: {"model": VersionAnswer}})
+@operations.get("/v1/version", scope="read", name="get_version", responses={200: {"model": VersionAnswer}})
 async def version() -> Response:
     """Get the version of the server."""
     return Json({"name": "cloche", "version": __version__, "api": "v1"})
 
 
-@operations.get("/v1/languages", scope="read", responses={200: {"model": Page[LanguageAnswer]}})
+@operations.get("/v1/languages", scope="read", name="list_languages", responses={200: {"model": Page[LanguageAnswer]}})
 async def known_languages(limit: Limit = 100, after: After = None) -> Response:
-    """List the languages with their versions; `hint` says how to install a language that is not available."""
+    """List the languages with their versions.  `hint` says how to install a language that is not available."""
     states = await to_thread(_states)  # the first call runs programs to learn their versions
     return Json(page([_language(state) for state in states], limit, after))
 
 
-@operations.get("/v1/usage", scope="read", responses={200: {"model": UsedAnswer}})
+@operations.get("/v1/usage", scope="read", name="get", tag="usage", responses={200: {"model": UsedAnswer}})
 async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
     """Get the number of runs, the CPU time and the bytes that the key's owner used on each day."""
     used = await service.usage.of_owner(caller, days)
@@ -120,24 +120,32 @@ async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Que
     return Json({"owner": used.owner, "sandboxes": used.sandboxes, "days": by_day})
 
 
-@operations.post("/v1/keys", scope="admin", body="json", status_code=201, responses={201: {"model": KeyAnswer}})
+@operations.post(
+    "/v1/keys",
+    scope="admin",
+    name="create",
+    tag="keys",
+    body="json",
+    status_code=201,
+    responses={201: {"model": KeyAnswer}},
+)
 async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
     """Create an API key.  Only this answer contains the secret."""
     record, secret = await service.keys.create(caller, body.owner, body.name, body.scopes, _policy(body))
     return Json({**_key(record), "key": secret}, 201)
 
 
-@operations.get("/v1/keys", scope="admin", responses={200: {"model": Page[KeyAnswer]}})
+@operations.get("/v1/keys", scope="admin", name="list", tag="keys", responses={200: {"model": Page[KeyAnswer]}})
 async def keys(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """List all keys, without their secrets."""
     return Json(page([_key(record) for record in service.keys.list(caller)], limit, after))
 
 
-@operations.delete("/v1/keys/{key_id}", scope="admin", body="none", status_code=204)
+@operations.delete("/v1/keys/{key_id}", scope="admin", tag="keys", body="none", status_code=204)
 async def revoke(
     request: Request, key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller
 ) -> Response:
-    """Revoke a key at once."""
+    """Revoke a key at once.  What it has open ends."""
     request.state.outlives_key = (
         True  # so that a caller that revokes its own key still gets this answer (connections.py)
     )
@@ -145,7 +153,7 @@ async def revoke(
     return Response(status_code=204)
 
 
-@operations.get("/v1/audit", scope="admin", responses={200: {"model": Page[AuditAnswer]}})
+@operations.get("/v1/audit", scope="admin", name="list_audit", responses={200: {"model": Page[AuditAnswer]}})
 async def audit(
     service: TheService,
     caller: TheCaller,
@@ -159,7 +167,7 @@ async def audit(
     return Json({"items": items, "next": following})
 
 
-@operations.get("/metrics", scope="admin", responses={200: {"content": {"text/plain": {}}}})
+@operations.get("/metrics", scope="admin", name="get_metrics", responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
     """Get the metrics in the Prometheus format."""
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
