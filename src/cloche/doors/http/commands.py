@@ -98,7 +98,22 @@ async def events(
     return of_log(found.log, position(request, after))
 
 
-@operations.post("/{command}/stdin", scope="run", name="write_input", body="input", status_code=204)
+@operations.post(
+    "/{command}/stdin",
+    scope="run",
+    name="write_input",
+    body="input",
+    status_code=204,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/InputBody"}},
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
 async def write(
     request: Request, sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller, eof: bool = False
 ) -> Response:

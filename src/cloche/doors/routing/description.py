@@ -24,6 +24,7 @@ SUBJECTS = {
     "sessions": "Run code in a sandbox whose variables stay, go back, and try code before you keep it.",
     "contexts": "Places for code in one sandbox, each with variables of its own.",
     "checkpoints": "Save the variables and files of a session, and return to them.",
+    "attempts": "Run code in a branch of a session, and decide afterwards whether to keep its effects.",
     "files": "Read, write, list and watch the files of a sandbox.",
     "commands": "Run shell commands and background programs in a sandbox.",
     "ports": "Reach servers that programs start in a sandbox.",
