@@ -59,13 +59,18 @@ def _contents(groups: dict[str, list[tuple[str, str, Schema]]]) -> str:
     parts = []
     for name, operations in groups.items():
         links = "".join(
-            f'<li data-of="{one["operationId"]}"><a href="#{one["operationId"]}">{_prose(one["summary"])}</a></li>'
+            f'<li data-of="{one["operationId"]}"><a href="#{one["operationId"]}">{_verb(one["operationId"])}</a></li>'
             for _, _, one in operations
         )
         if links:
             heading = f'<strong><a href="#{escape(name)}">{escape(name)}</a></strong>'
             parts.append(f'<div data-subject="{escape(name)}">{heading}<ul>{links}</ul></div>')
     return f'<nav aria-label="Operations">{"".join(parts)}<a href="#shapes">Shapes</a></nav>'
+
+
+def _verb(identity: str) -> str:
+    """The name of an operation without its subject: `runs_stream_events` is "Stream events"."""
+    return escape(identity.partition("_")[2].replace("_", " ").capitalize())
 
 
 def _operation(method: str, path: str, operation: Schema, description: Schema) -> str:
