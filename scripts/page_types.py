@@ -13,7 +13,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, cast
 
-from cloche.cli.mcp_clients import CLIENTS
+from cloche.cli.mcp_clients import CLIENTS, McpClient
 from cloche.doors.http import app
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
@@ -85,11 +85,18 @@ def clients() -> str:
             "title": client.title,
             "folder": client.user_file[0],
             "file": client.user_file[1],
-            "config": dumps({client.key: {"cloche": client.entry(["cloche"], "{url}", "{key}")}}, indent=2),
+            "config": _config(client),
         }
         for name, client in CLIENTS.items()
     ]
     return _CLIENTS.format(names=" | ".join(map(dumps, CLIENTS)), clients=dumps(rows, indent=2))
+
+
+def _config(client: McpClient) -> str:
+    text = dumps({client.key: {"cloche": client.entry(["cloche"], "{url}", "{key}")}}, indent=2)
+    return re.sub(
+        r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text
+    )
 
 
 def _name(name: str) -> str:

@@ -16,7 +16,7 @@ export const CLIENTS: readonly McpClient[] = [
     "title": "Claude Desktop",
     "folder": "settings",
     "file": "Claude/claude_desktop_config.json",
-    "config": "{\n  \"mcpServers\": {\n    \"cloche\": {\n      \"command\": \"cloche\",\n      \"args\": [\n        \"mcp\",\n        \"--url\",\n        \"{url}\"\n      ],\n      \"env\": {\n        \"CLOCHE_API_KEY\": \"{key}\"\n      }\n    }\n  }\n}"
+    "config": "{\n  \"mcpServers\": {\n    \"cloche\": {\n      \"command\": \"cloche\",\n      \"args\": [\"mcp\", \"--url\", \"{url}\"],\n      \"env\": {\n        \"CLOCHE_API_KEY\": \"{key}\"\n      }\n    }\n  }\n}"
   },
   {
     "name": "claude-code",

@@ -17,7 +17,7 @@ from cloche.doors.page import plain
 
 Schema = dict[str, Any]
 
-_METHODS = ("get", "post", "put", "patch", "delete")
+_METHODS = ("post", "get", "put", "patch", "delete")
 _FIRST_STEPS = (
     "export CLOCHE_URL=<span data-server>http://localhost:7500</span>\n"
     "export CLOCHE_API_KEY=$(cloche key)\n"
@@ -95,13 +95,13 @@ def _operation(method: str, path: str, operation: Schema, description: Schema) -
     )
 
 
-def _parameter(one: Schema) -> tuple[str, str]:
+def _parameter(one: Schema) -> tuple[str, ...]:
     schema = one.get("schema", {})
     words = one.get("description") or schema.get("description") or ""
     needed = ", required" if one.get("required") and one["in"] != "path" else ""
     default = f" <small>default {escape(dumps(schema['default']))}</small>" if schema.get("default") is not None else ""
     where = f"<code>{escape(one['name'])}</code> <small>{one['in']}{needed}</small>"
-    return where, f"{_type(schema)}{default} {_prose(words)}"
+    return where, f"{_type(schema)}{default}", _prose(words)
 
 
 def _body(schema: Schema, description: Schema) -> str:
@@ -113,7 +113,7 @@ def _body(schema: Schema, description: Schema) -> str:
     return f"<p>{'The bytes themselves.' if chosen.get('format') == 'binary' or not chosen else _type(chosen)}</p>"
 
 
-def _answer(status: str, one: Schema, description: Schema) -> tuple[str, str]:
+def _answer(status: str, one: Schema, description: Schema) -> tuple[str, ...]:
     if "$ref" in one:
         one = description["components"]["responses"][one["$ref"].rpartition("/")[2]]
     kinds = [
@@ -121,7 +121,7 @@ def _answer(status: str, one: Schema, description: Schema) -> tuple[str, str]:
         for kind, content in one.get("content", {}).items()
         if "ProblemAnswer" not in str(content)
     ]
-    return f"<code>{escape(status)}</code>", "<br>".join([_prose(one.get("description", "")), *kinds])
+    return f"<code>{escape(status)}</code>", _prose(one.get("description", "")), "<br>".join(kinds)
 
 
 def _shape(name: str, schema: Schema) -> str:
@@ -140,12 +140,14 @@ def _fields(schema: Schema) -> str:
         note = ", required" if name in schema.get("required", []) else ""
         default = field.get("default")
         shown = f" <small>default {escape(dumps(default))}</small>" if default not in (None, "", [], {}) else ""
-        rows.append((f"<code>{escape(name)}</code><small>{note}</small>", f"{_type(field)}{shown} {_words(field)}"))
+        rows.append(
+            (
+                f"<code>{escape(name)}</code><small>{note}</small>",
+                f"{_type(field)}{shown}",
+                _prose(field.get("description", "")),
+            )
+        )
     return _table(rows)
-
-
-def _words(field: Schema) -> str:
-    return _prose(field.get("description", ""))
 
 
 def _type(schema: Schema) -> str:
@@ -170,8 +172,11 @@ def _type_inside(schema: Schema) -> str:
     return escape(str(schema.get("type", "anything")))
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    lines = "".join(f'<tr><th scope="row">{left}</th><td>{right}</td></tr>' for left, right in rows)
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    lines = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{one}</td>" for one in others)}</tr>'
+        for first, *others in rows
+    )
     return f'<div class="wide"><table>{lines}</table></div>'
 
 

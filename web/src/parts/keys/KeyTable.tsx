@@ -22,7 +22,7 @@ export function Scopes({ scopes }: { scopes: string[] }) {
 
 const limitsOf = (key: KeyAnswer): string =>
   LIMITS.filter(({ name }) => key.limits[name] !== undefined)
-    .map(({ name, title, unit }) => `${title.toLowerCase()}: ${amount(key.limits[name] ?? 0, unit)}`)
+    .map(({ name, title, unit }) => `${title.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase())}: ${amount(key.limits[name] ?? 0, unit)}`)
     .join(", ");
 
 const day = (time: number): string => new Date(time * 1000).toLocaleDateString();
@@ -45,7 +45,7 @@ export function KeyTable({ all, currentId, onRevoke }: { all: KeyAnswer[]; curre
       {key.id === currentId && <span className="ml-2 rounded-md bg-sunken px-1.5 py-px text-2xs text-ink-soft">this browser</span>}
     </>
   );
-  const cell = "px-4 py-2 align-top";
+  const cell = "px-4 py-2 align-baseline";
   return (
     <>
       <div className="pane max-md:hidden">

@@ -7,6 +7,7 @@ import { beginEmpty, beginExample, beginTemplate, examples, isReady, type Exampl
 import { about, titleOf } from "../../state/languages";
 import { useStore } from "../../state/store";
 import { complain } from "../../state/toasts";
+import { baseOf } from "../../state/tree";
 import { Bell, Wordmark } from "../../ui/Bell";
 import { Button, IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
@@ -103,9 +104,9 @@ function Templates({ busy, onBegin }: { busy: string; onBegin: (name: string) =>
       {problem ? (
         <Failed problem={problem} retry={load} />
       ) : (
-        <div className="grid gap-2.5 sm:grid-cols-2 lg:grid-cols-4">
+        <div className="grid grid-cols-2 gap-2.5 sm:grid-cols-3 lg:grid-cols-5">
           {found === null
-            ? Array.from({ length: 8 }, (_, index) => <div key={index} className="pane breathe h-32 opacity-60" aria-hidden="true" />)
+            ? Array.from({ length: 10 }, (_, index) => <div key={index} className="pane breathe h-32 opacity-60" aria-hidden="true" />)
             : found.map((template) => <TemplateCard key={template.name} template={template} busy={busy} onBegin={onBegin} />)}
         </div>
       )}
@@ -122,7 +123,7 @@ function TemplateCard({ template, busy, onBegin }: { template: TemplateSummary; 
       disabled={busy !== ""}
       title={ready ? undefined : about(template.language)?.hint}
       onClick={() => onBegin(template.name)}
-      className="pane flex flex-col gap-1.5 px-4 py-3.5 text-left transition-colors hover:border-accent/50 hover:bg-hover disabled:opacity-60"
+      className="pane flex flex-col gap-1.5 px-3.5 py-3 text-left transition-colors hover:border-accent/50 hover:bg-hover disabled:opacity-60"
     >
       <span className="flex w-full items-center justify-between gap-2">
         <span className={classes("rounded-md px-1.5 py-px text-2xs font-medium", ready ? "bg-accent-soft text-accent" : "bg-sunken text-ink-faint")}>{titleOf(template.language)}</span>
@@ -130,8 +131,8 @@ function TemplateCard({ template, busy, onBegin }: { template: TemplateSummary; 
       </span>
       <span className="font-medium">{template.name}</span>
       <span className="text-xs text-ink-soft first-letter:uppercase">{words}</span>
-      <span className="mt-auto pt-1 font-mono text-2xs text-ink-faint">
-        {template.entry} · {template.files.length} {template.files.length === 1 ? "file" : "files"}
+      <span className="mt-auto pt-1 text-2xs text-ink-faint">
+        {baseOf(template.entry)} · {template.files.length} {template.files.length === 1 ? "file" : "files"}
       </span>
     </button>
   );
