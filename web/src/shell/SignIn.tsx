@@ -70,7 +70,7 @@ export function SignIn() {
             Sign in
           </Button>
         </form>
-        <section aria-label="Where the key is" className="mt-5 px-1 text-xs text-ink-soft">
+        <section className="mt-5 px-1 text-xs text-ink-soft">
           <h2 className="mb-1 font-semibold">Where is the key?</h2>
           <ul className="flex list-disc flex-col gap-1 pl-4">
             <li>

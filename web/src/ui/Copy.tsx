@@ -20,7 +20,7 @@ export function Copy({ text, what, size = "small" }: { text: string; what: strin
     });
   return (
     <>
-      <Button size={size} aria-label={`Copy ${what}`} onClick={copy} icon={copied ? <Check size={13} /> : <Sheets size={13} />}>
+      <Button size={size} aria-label={`${copied ? "Copied" : "Copy"} ${what}`} onClick={copy} icon={copied ? <Check size={13} /> : <Sheets size={13} />}>
         {copied ? "Copied" : "Copy"}
       </Button>
       <span role="status" className="sr-only">{copied ? `Copied ${what}` : ""}</span>
