@@ -94,9 +94,7 @@ def clients() -> str:
 
 def _config(client: McpClient) -> str:
     text = dumps({client.key: {"cloche": client.entry(["cloche"], "{url}", "{key}")}}, indent=2)
-    return re.sub(
-        r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text
-    )
+    return re.sub(r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def _name(name: str) -> str:

