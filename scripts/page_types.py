@@ -1,5 +1,5 @@
 """Writes what the page knows of the server: `web/src/api/schema.ts`, the shapes that the HTTP interface takes and
-answers, and `web/src/api/limits.ts`, the table of limits.
+answers, `web/src/api/limits.ts`, the table of limits, and `web/src/api/clients.ts`, the MCP clients and their entries.
 
 .venv/bin/python scripts/page_types.py            write them
 .venv/bin/python scripts/page_types.py --check    only say whether they are up to date
@@ -13,6 +13,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, cast
 
+from cloche.cli.mcp_clients import CLIENTS, McpClient
 from cloche.doors.http import app
 from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
@@ -39,6 +40,21 @@ export const LIMITS: readonly Limit[] = [
 {rows}
 ];
 """
+_CLIENTS = """\
+// Written by scripts/page_types.py from src/cloche/cli/mcp_clients.py. Do not edit.
+
+export interface McpClient {{
+  name: {names};
+  title: string;
+  /** The folder of its configuration: the user's home, or where programs keep their settings. */
+  folder: "home" | "settings";
+  file: string;
+  /** The entry for a server, with `{{url}}` and `{{key}}` in place of its address and a key. */
+  config: string;
+}}
+
+export const CLIENTS: readonly McpClient[] = {clients};
+"""
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -59,6 +75,26 @@ def limits() -> str:
     fields = ("name", "unit", "title", "low", "high")
     rows = ["  { " + ", ".join(f"{name}: {dumps(getattr(row, name))}" for name in fields) + " }," for row in LIMITS]
     return _LIMITS.format(units=" | ".join(sorted({dumps(row.unit) for row in LIMITS})), rows="\n".join(rows))
+
+
+def clients() -> str:
+    """The table of MCP clients."""
+    rows = [
+        {
+            "name": name,
+            "title": client.title,
+            "folder": client.user_file[0],
+            "file": client.user_file[1],
+            "config": _config(client),
+        }
+        for name, client in CLIENTS.items()
+    ]
+    return _CLIENTS.format(names=" | ".join(map(dumps, CLIENTS)), clients=dumps(rows, indent=2))
+
+
+def _config(client: McpClient) -> str:
+    text = dumps({client.key: {"cloche": client.entry(["cloche"], "{url}", "{key}")}}, indent=2)
+    return re.sub(r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
 def _name(name: str) -> str:
@@ -101,7 +137,8 @@ def _type(schema: dict[str, Any]) -> str:
 
 def main() -> int:
     """Write them, or compare."""
-    texts = {"schema.ts": written(description()["components"]["schemas"]), "limits.ts": limits()}
+    schemas = description()["components"]["schemas"]
+    texts = {"schema.ts": written(schemas), "limits.ts": limits(), "clients.ts": clients()}
     if "--check" not in sys.argv[1:]:
         for name, text in texts.items():
             (FOLDER / name).write_text(text)

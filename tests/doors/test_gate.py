@@ -50,7 +50,7 @@ def kind(answer: httpx2.Response) -> str:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/version", "/v1/sandboxes", "/v1/keys", "/metrics", "/openapi.json", "/docs", "/x"]
+    "path", ["/v1/version", "/v1/sandboxes", "/v1/keys", "/v1/key", "/v1/usage/keys", "/metrics", "/x"]
 )
 def test_nothing_without_a_key(bare: httpx2.Client, http: httpx2.Client, path: str) -> None:
     answer = bare.get(path)

@@ -20,12 +20,15 @@ def test_a_key_is_made_shown_once_and_revoked_at_once(http: httpx2.Client, serve
     )
     assert made.status_code == 201
     told = made.json()
-    assert set(told) == {"id", "owner", "name", "scopes", "policy", "limits", "created", "revoked", "key"}
+    assert set(told) == {"id", "owner", "name", "scopes", "policy", "limits", "created", "revoked", "used", "key"}
     listed = next(one for one in http.get("/v1/keys").json()["items"] if one["id"] == told["id"])
     assert listed == {name: value for name, value in told.items() if name != "key"}
     assert told["key"] not in http.get("/v1/keys").text
+    assert told["used"] is None
     with server.client(key=told["key"]) as ada:
         assert ada.get("/v1/sandboxes").status_code == 200
+        used = next(one for one in http.get("/v1/keys").json()["items"] if one["id"] == told["id"])["used"]
+        assert told["created"] <= used <= time.time() + 1
         assert http.delete(f"/v1/keys/{told['id']}").status_code == 204
         assert ada.get("/v1/sandboxes").status_code == 401
     assert http.delete(f"/v1/keys/{told['id']}").status_code == 204
@@ -300,6 +303,59 @@ def test_usage_by_day(new_key: NewKey) -> None:
     assert day["cpu_time"] > 0
     assert day["bytes"] >= 1000
     assert ada.get("/v1/usage", params={"days": 0}).status_code == 422
+
+
+def test_a_key_learns_what_it_may_do_and_what_is_left(new_key: NewKey) -> None:
+    limits = {"cpu_seconds_per_day": 50, "sandboxes": 2}
+    ada = new_key("limited", scopes=["run", "read"], limits=limits)
+    before = ada.get("/v1/key").json()
+    assert (before["owner"], before["name"], before["scopes"]) == ("limited", "test", ["run", "read"])
+    assert before["id"] == ada.headers["x-test-key-id"]
+    assert before["limits"] == limits
+    assert before["in_use"] == {"runs_at_once": 0, "sandboxes": 0, "cpu_seconds_per_day": 0, "bytes_per_day": 0}
+    made = ada.post("/v1/sandboxes", json={}).json()["id"]
+    ada.post("/v1/run", json={"code": "for _ in range(10**6): pass"})
+    in_use = ada.get("/v1/key").json()["in_use"]
+    assert in_use["sandboxes"] == 1
+    assert 0 < in_use["cpu_seconds_per_day"] < 50
+    assert in_use["bytes_per_day"] > 0
+    ada.delete(f"/v1/sandboxes/{made}")
+
+
+def test_an_admin_sees_the_usage_of_every_key_and_others_only_their_own(http: httpx2.Client, new_key: NewKey) -> None:
+    first, second = new_key("house"), new_key("house")
+    for client, runs in ((first, 2), (second, 1)):
+        for _ in range(runs):
+            client.post("/v1/run", json={"code": "print('x' * 1000)"})
+    used = {one["key"]: one["days"] for one in http.get("/v1/usage/keys", params={"limit": 1000}).json()["items"]}
+    for client, runs in ((first, 2), (second, 1)):
+        ((_, day),) = used[client.headers["x-test-key-id"]].items()
+        assert day["runs"] == runs
+        assert day["cpu_time"] > 0
+        assert day["bytes"] >= 1000 * runs
+    assert first.get("/v1/usage/keys").status_code == 403
+    (total,) = [day for day in first.get("/v1/usage").json()["days"].values() if day["runs"]]
+    assert total["runs"] == 3
+
+
+def test_the_last_use_of_a_key_survives_a_restart_and_never_brings_it_back(serve: Callable[..., Any]) -> None:
+    server = serve(folder="used")
+    with server.client() as admin:
+        kept = admin.post("/v1/keys", json={"owner": "ada", "name": "kept"}).json()
+        ended = admin.post("/v1/keys", json={"owner": "ada", "name": "ended"}).json()
+        for made in (kept, ended):
+            with server.client(key=made["key"]) as ada:
+                assert ada.get("/v1/key").status_code == 200
+        admin.delete(f"/v1/keys/{ended['id']}")
+        before = {one["id"]: one["used"] for one in admin.get("/v1/keys").json()["items"]}
+    server.stop()
+    again = serve(folder="used")
+    with again.client() as admin, again.client(key=ended["key"]) as revoked:
+        after = {one["id"]: one for one in admin.get("/v1/keys").json()["items"]}
+        assert after[kept["id"]]["used"] == before[kept["id"]]
+        assert after[ended["id"]]["used"] == before[ended["id"]]
+        assert after[ended["id"]]["revoked"] is not None
+        assert revoked.get("/v1/key").status_code == 401
 
 
 def test_metrics(http: httpx2.Client) -> None:

@@ -327,8 +327,17 @@ async def test_the_time_of_sandboxes_is_summed_and_that_of_their_runs_is_not(sto
     assert await store.usage("ada", today) == UsageTotal(2, 13.0, 7)
     assert [used.cpu_time for used in (await store.usage_by_day("ada", 2)).values()] == [16.0, 13.0]
     assert await store.usage_by_key(today) == {"k1": (5.0, 7), "k2": (8.0, 0), "k3": (32.0, 0)}
+    date = time.strftime("%Y-%m-%d", time.gmtime(today))
+    by_key = {
+        "k1": {date: UsageTotal(2, 5.0, 7)},
+        "k2": {date: UsageTotal(0, 8.0, 0)},
+        "k3": {date: UsageTotal(0, 32.0, 0)},
+    }
+    assert await store.usage_by_key_and_day(1) == by_key
     await store.trim(max_runs=0, max_audit=10, before=0.0)
     assert await store.usage("ada", today) == UsageTotal(2, 13.0, 7)
+    assert await store.usage_by_key_and_day(1) == by_key
+    assert await store.usage_by_key(today) == {"k1": (5.0, 7), "k2": (8.0, 0), "k3": (32.0, 0)}
 
 
 async def test_a_run_under_way_has_an_audit_entry_and_its_time_so_far(store: Store) -> None:

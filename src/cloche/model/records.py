@@ -18,6 +18,7 @@ class KeyRecord:
     policy: dict[str, Any]
     created: float
     revoked: float | None = None
+    used: float | None = None  # when it was used last, as far as that was recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ class KeyStore(Protocol):
     async def put_key(self, record: KeyRecord) -> None:
         """Insert a key, or replace the one with the same id."""
 
+    async def record_uses(self, uses: Mapping[str, float]) -> None:
+        """Set when these keys were used last, and nothing else: a key may be revoked at the same moment."""
+
 
 class Keyring:
     """Holds all keys in memory; the store has them as well."""
@@ -79,7 +82,28 @@ class Keyring:
 
     def list(self) -> tuple[KeyRecord, ...]:
         """Return every key, oldest first, revoked ones included."""
-        return tuple(sorted(self._records.values(), key=lambda record: (record.created, record.id)))
+        return tuple(sorted(map(self._used, self._records.values()), key=lambda record: (record.created, record.id)))
+
+    def record(self, key_id: str) -> KeyRecord | None:
+        """Return the key with this id; None for the caller of a server that requires no keys."""
+        found = self._records.get(key_id)
+        return found and self._used(found)
+
+    async def record_uses(self) -> None:
+        """Store when each key was used last.  Call it now and then: to write at each request would take too long."""
+        uses = {
+            key_id: used.used
+            for key_id, known in self._records.items()
+            if (used := self._used(known)) is not known and used.used is not None
+        }
+        if uses:
+            await self._store.record_uses(uses)
+            for key_id, moment in uses.items():
+                self._records[key_id] = replace(self._records[key_id], used=moment)
+
+    def _used(self, record: KeyRecord) -> KeyRecord:
+        meter = self._meters.get(record.id)
+        return record if meter is None or meter.used_at in (None, record.used) else replace(record, used=meter.used_at)
 
     async def create(
         self, owner: str, name: str, scopes: Iterable[str] = ("run",), policy: Mapping[str, Any] | None = None

@@ -32,6 +32,7 @@ class Meter:
         self._now = now
         rate = limits.get("requests_per_second")
         self._rate = rate
+        self.used_at: float | None = None  # the time of the last request
         self._burst = max(1.0, _BURST_S * rate) if rate else 0.0
         self._tokens, self._filled = self._burst, now()
         self._day = self._today()
@@ -46,6 +47,10 @@ class Meter:
     def bytes(self) -> int:
         self._turn_the_day()
         return self._bytes
+
+    def in_use(self) -> dict[str, float]:
+        """What the key uses of each limit now, or has used today."""
+        return {"runs_at_once": self.runs, "sandboxes": self.sandboxes, _CPU: self.cpu_s, _BYTES: self.bytes}
 
     @property
     def limits_cpu(self) -> bool:
@@ -71,9 +76,9 @@ class Meter:
         self._cpu_s, self._bytes = cpu_s, byte_count
 
     def admit_request(self) -> None:
+        now = self.used_at = self._now()
         if self._rate is None:
             return
-        now = self._now()
         gained = max(0.0, now - self._filled) * self._rate  # a clock that is set back costs no tokens
         self._tokens, self._filled = min(self._burst, self._tokens + gained), now
         if self._tokens < 1 - _ROUNDING:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from cloche.errors import Gone, Refused
 
 
 class Unauthorized(Refused):
-    """The request needs a key and has none that this server knows."""
+    """The request needs a key and has none that this server knows; `sent` is what it has instead."""
 
     code = "unauthorized"
+
+    def __init__(self, message: str, hint: str = "", *, sent: Literal["nothing", "key", "cookie"] = "nothing") -> None:
+        super().__init__(message, hint)
+        self.sent = sent
 
 
 class Forbidden(Refused):

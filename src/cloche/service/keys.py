@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cloche.model.records import KeyRecord
@@ -10,6 +11,15 @@ from cloche.policy.caller import Caller
 from cloche.policy.keys import Keyring
 from cloche.service.audit import Audit
 from cloche.service.verbs import verb
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentKey:
+    """The key of a request; it has no record on a server that requires no keys."""
+
+    caller: Caller
+    record: KeyRecord | None
+    in_use: Mapping[str, float]
 
 
 class Keys:
@@ -26,6 +36,11 @@ class Keys:
         record, secret = await self._keyring.create(owner, name, scopes, policy)
         self._audit.note(caller, "key.create", record.id, {"owner": record.owner, "scopes": list(record.scopes)})
         return record, secret
+
+    @verb("read")
+    def current(self, caller: Caller) -> CurrentKey:
+        """The caller's own key, and what it uses."""
+        return CurrentKey(caller, self._keyring.record(caller.key_id), self._keyring.meter(caller).in_use())
 
     @verb("admin")
     def list(self, caller: Caller) -> Sequence[KeyRecord]:  # noqa: ARG002

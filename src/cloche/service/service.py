@@ -176,6 +176,7 @@ class Service:
             await self._journal.stop()
         except ClocheError as problem:
             log.error("the database did not take everything; the journal keeps the rest: %s", problem.message)
+        await self._record_uses()
         await self._store.close()
 
     async def _recover(self) -> None:
@@ -207,9 +208,16 @@ class Service:
                 self._tried.set()
             await asyncio.sleep(_TRY_AGAIN_S)
 
+    async def _record_uses(self) -> None:
+        try:
+            await self.keyring.record_uses()
+        except ClocheError as problem:
+            log.warning("the last use of keys could not be recorded: %s", problem.message)
+
     async def _keep(self) -> None:
         while True:
             settings = self.configuration
+            await self._record_uses()
             try:
                 await self._store.trim(settings.max_runs_kept, settings.max_audit_kept, 0.0)
             except Exception as problem:

@@ -39,3 +39,9 @@ class UsageReports:
         await self._journal.flush()
         used = await self._store.usage_by_day(caller.owner, days)
         return OwnerUsage(caller.owner, len(self._lifecycle.owned_by(caller.owner)), used)
+
+    @verb("admin")
+    async def by_key(self, caller: Caller, days: int) -> Mapping[str, Mapping[str, UsageTotal]]:  # noqa: ARG002
+        """What each key, of every owner, has used on each of the last days on which it used something."""
+        await self._journal.flush()
+        return await self._store.usage_by_key_and_day(days)

@@ -63,10 +63,17 @@ async def _remove_some(
 async def _remember_usage(connection: AsyncConnection, upserts: Upserts, names: Any) -> None:
     runs, past = tables.runs, tables.past_usage
     used = (
-        select(runs.c.owner, runs.c.hour, func.count(), func.sum(tables.own_cpu_time), func.sum(runs.c.bytes_moved))
+        select(
+            runs.c.owner,
+            runs.c.key,
+            runs.c.hour,
+            func.count(),
+            func.sum(tables.own_cpu_time),
+            func.sum(runs.c.bytes_moved),
+        )
         .where(runs.c.id.in_(names))
-        .group_by(runs.c.owner, runs.c.hour)
+        .group_by(runs.c.owner, runs.c.key, runs.c.hour)
     )
-    statement = upserts.insert(past).from_select(["owner", "hour", "runs", "cpu_time", "bytes_moved"], used)
+    statement = upserts.insert(past).from_select(["owner", "key", "hour", "runs", "cpu_time", "bytes_moved"], used)
     amounts = {name: past.c[name] + statement.excluded[name] for name in ("runs", "cpu_time", "bytes_moved")}
-    await connection.execute(statement.on_conflict_do_update(index_elements=["owner", "hour"], set_=amounts))
+    await connection.execute(statement.on_conflict_do_update(index_elements=["owner", "key", "hour"], set_=amounts))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Select, Table, delete, func, literal, literal_column, null, select, update
+from sqlalchemy import Column, Select, Table, bindparam, delete, func, literal, literal_column, null, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from cloche.model.records import (
@@ -71,6 +71,12 @@ class Store:
         """Add or change a key."""
         async with self._database.writing(REQUEST_S) as connection:
             await connection.execute(self._upserts.key, row(record))
+
+    async def record_uses(self, uses: Mapping[str, float]) -> None:
+        """Set when these keys were used last."""
+        changed = update(tables.keys).where(tables.keys.c.id == bindparam("of_key")).values(used=bindparam("at"))
+        async with self._database.writing(REQUEST_S) as connection:
+            await connection.execute(changed, [{"of_key": name, "at": moment} for name, moment in uses.items()])
 
     async def browser_sessions(self) -> list[BrowserSession]:
         """Return the sessions of browsers, oldest first."""
@@ -152,34 +158,24 @@ class Store:
         today = int(time.time() // _DAY_S)
         first = today - days + 1
         hours = await self._used(owner, first * _DAY_S)
-        by_day: dict[int, list[UsageTotal]] = {day: [] for day in range(first, today + 1)}
-        for hour, used in hours.items():
-            by_day.setdefault(hour * HOUR_S // _DAY_S, []).append(used)
-        return {
-            datetime.fromtimestamp(day * _DAY_S, UTC).date().isoformat(): _total(used)
-            for day, used in sorted(by_day.items())
-        }
+        by_day = {day: list[UsageTotal]() for day in range(first, today + 1)} | _days(hours)
+        return {_date(day): _total(used) for day, used in sorted(by_day.items())}
 
     async def usage_by_key(self, since: float) -> dict[str, tuple[float, int]]:
         """Return the CPU time and the bytes of each key: of its runs that began since then, and of its sandboxes."""
-        runs, charges = tables.runs, tables.charges
-        of_runs = (
-            select(runs.c.key, func.sum(tables.own_cpu_time), func.sum(runs.c.bytes_moved))
-            .where(runs.c.started >= since)
-            .group_by(runs.c.key)
-        )
-        of_sandboxes = (
-            select(charges.c.key, func.sum(charges.c.cpu_time), literal(0))
-            .where(charges.c.hour >= int(since // HOUR_S))
-            .group_by(charges.c.key)
-        )
         used: dict[str, tuple[float, int]] = {}
-        async with self._database.reading() as connection:
-            for query in (of_runs, of_sandboxes):
-                for key, cpu, moved in await connection.execute(query):
-                    before = used.get(key, (0.0, 0))
-                    used[key] = before[0] + float(cpu), before[1] + int(moved)
+        for key, hours in (await self._used_by_key(since)).items():
+            total = _total(hours.values())
+            used[key] = total.cpu_time, total.bytes_moved
         return used
+
+    async def usage_by_key_and_day(self, days: int) -> dict[str, dict[str, UsageTotal]]:
+        """Return what each key used on each of the last days on which it used something."""
+        since = (int(time.time() // _DAY_S) - days + 1) * _DAY_S
+        return {
+            key: {_date(day): _total(parts) for day, parts in sorted(_days(hours).items())}
+            for key, hours in (await self._used_by_key(since)).items()
+        }
 
     async def ping(self) -> None:
         """Raise if the database does not answer."""
@@ -290,6 +286,29 @@ class Store:
                     hours.setdefault(hour, []).append(UsageTotal(int(count), float(cpu_time), int(moved)))
         return {hour: _total(used) for hour, used in hours.items()}
 
+    async def _used_by_key(self, since: float) -> dict[str, dict[int, UsageTotal]]:
+        """Return the usage of every key by hour since the epoch."""
+        runs, past, charges = tables.runs, tables.past_usage, tables.charges
+        kept = (
+            select(runs.c.key, runs.c.hour, func.count(), func.sum(tables.own_cpu_time), func.sum(runs.c.bytes_moved))
+            .where(runs.c.started >= since)
+            .group_by(runs.c.key, runs.c.hour)
+        )
+        removed = select(past.c.key, past.c.hour, past.c.runs, past.c.cpu_time, past.c.bytes_moved).where(
+            past.c.hour >= int(since // HOUR_S)
+        )
+        of_sandboxes = select(charges.c.key, charges.c.hour, literal(0), charges.c.cpu_time, literal(0)).where(
+            charges.c.hour >= int(since // HOUR_S)
+        )
+        used: dict[str, dict[int, UsageTotal]] = {}
+        async with self._database.reading() as connection:
+            for query in (kept, removed, of_sandboxes):
+                for key, hour, count, cpu_time, moved in await connection.execute(query):
+                    hours = used.setdefault(key, {})
+                    part = UsageTotal(int(count), float(cpu_time), int(moved))
+                    hours[hour] = _total((hours.get(hour, UsageTotal()), part))
+        return used
+
     async def _rows(self, query: Select[Any]) -> list[dict[str, Any]]:
         async with self._database.reading() as connection:
             return [dict(found) for found in (await connection.execute(query)).mappings()]
@@ -317,6 +336,18 @@ def _columns(table: Table, kind: type, without: str = "") -> list[Any]:
 
 def _of(owner: str, table: Table, kind: type) -> Select[Any]:
     return select(*_columns(table, kind)).where(table.c.owner == owner)
+
+
+def _days(hours: Mapping[int, UsageTotal]) -> dict[int, list[UsageTotal]]:
+    """Usage by day since the epoch."""
+    days: dict[int, list[UsageTotal]] = {}
+    for hour, used in hours.items():
+        days.setdefault(hour * HOUR_S // _DAY_S, []).append(used)
+    return days
+
+
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * _DAY_S, UTC).date().isoformat()
 
 
 def _total(parts: Iterable[UsageTotal]) -> UsageTotal:

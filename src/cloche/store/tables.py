@@ -61,6 +61,7 @@ keys = Table(
     Column("policy", JsonText, nullable=False),
     Column("created", Double, nullable=False),
     Column("revoked", Double),
+    Column("used", Double),
     PrimaryKeyConstraint("id", name="keys_pk"),
     Index("keys_created", "created", "id"),
 )
@@ -147,11 +148,12 @@ past_usage = Table(
     "past_usage",
     metadata,
     Column("owner", Words, nullable=False),
+    Column("key", Words, nullable=False),
     Column("hour", Integer, nullable=False),
     Column("runs", BigInteger, nullable=False),
     Column("cpu_time", Double, nullable=False),
     Column("bytes_moved", BigInteger, nullable=False),
-    PrimaryKeyConstraint("owner", "hour", name="past_usage_pk"),
+    PrimaryKeyConstraint("owner", "key", "hour", name="past_usage_pk"),
     Index("past_usage_by_age", "hour"),
 )
 

@@ -9,6 +9,7 @@ export class ApiProblem extends Error {
     readonly kind: string,
     message: string,
     readonly hint: string,
+    readonly details: Record<string, unknown> = {},
   ) {
     super(message);
     this.name = "ApiProblem";
@@ -50,7 +51,7 @@ export async function request(path: string, options: RequestInit = {}): Promise<
 async function problemOf(response: Response): Promise<ApiProblem> {
   try {
     const { error } = (await response.json()) as ProblemAnswer;
-    return new ApiProblem(response.status, error.kind, error.message, error.hint ?? "");
+    return new ApiProblem(response.status, error.kind, error.message, error.hint ?? "", error.details);
   } catch {
     return new ApiProblem(response.status, "failed", `The server answered ${response.status}.`, "");
   }

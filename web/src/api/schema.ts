@@ -195,6 +195,16 @@ export interface Created {
   created: boolean;
 }
 
+/** The key of the request: what it may do, and how much of its limits is in use. */
+export interface CurrentKeyAnswer {
+  id: string;
+  owner: string;
+  name: string;
+  scopes: string[];
+  limits: Record<string, number>;
+  in_use: Record<string, number>;
+}
+
 /** The use of one day (UTC). */
 export interface DayAnswer {
   runs: number;
@@ -318,6 +328,7 @@ export interface KeyAnswer {
   limits: Record<string, number>;
   created: number;
   revoked: number | null;
+  used: number | null;
   key?: string | null;
 }
 
@@ -328,6 +339,12 @@ export interface KeyBody {
   scopes?: string[];
   policy?: Record<string, unknown> | null;
   limits?: Record<string, number> | null;
+}
+
+/** The use of a key on the days (2026-01-31) on which it was used. */
+export interface KeyUsedAnswer {
+  key: string;
+  days: Record<string, DayAnswer>;
 }
 
 /** A kind of container that can be started. */
@@ -443,6 +460,11 @@ export interface PageOfContextAnswer {
 
 export interface PageOfKeyAnswer {
   items: KeyAnswer[];
+  next: string | null;
+}
+
+export interface PageOfKeyUsedAnswer {
+  items: KeyUsedAnswer[];
   next: string | null;
 }
 

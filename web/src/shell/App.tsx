@@ -1,13 +1,15 @@
 import { Tooltip } from "radix-ui";
-import { useEffect, useState } from "react";
-import { app, enter } from "../state/app";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { app, enter, takeRefusal } from "../state/app";
 import { listenForKeys } from "../state/commands";
 import { close, idInAddress, open, sandbox } from "../state/sandbox";
 import { useStore } from "../state/store";
-import { Failed } from "../ui/states";
+import { Failed, Loading } from "../ui/states";
 import { Bell } from "../ui/Bell";
 import { Toasts } from "../ui/Toasts";
 import { Welcome } from "../parts/welcome/Welcome";
+import { complain } from "../state/toasts";
+import "../state/unnamed";
 import { SignIn } from "./SignIn";
 import { Workbench } from "./Workbench";
 
@@ -45,10 +47,17 @@ export function App() {
   );
 }
 
+const KeysPage = lazy(() => import("../parts/keys/KeysPage"));
+
+const inKeys = (): boolean => location.hash === "#/keys";
+
 function Inside() {
   const phase = useStore(sandbox, (state) => state.phase);
+  const [isKeys, setKeys] = useState(inKeys);
   useEffect(() => {
+    if (takeRefusal()) complain(new Error("The key in the address is wrong or was revoked. This browser is still signed in with another one."));
     const follow = () => {
+      setKeys(inKeys());
       const id = idInAddress();
       if (id === null) close();
       else if (sandbox.get().record?.id !== id) void open(id);
@@ -57,5 +66,12 @@ function Inside() {
     window.addEventListener("hashchange", follow);
     return () => window.removeEventListener("hashchange", follow);
   }, []);
+  if (isKeys) {
+    return (
+      <Suspense fallback={<Loading label="Loading" />}>
+        <KeysPage />
+      </Suspense>
+    );
+  }
   return phase === "none" && idInAddress() === null ? <Welcome /> : <Workbench />;
 }

@@ -311,6 +311,7 @@ function useCommands(): void {
       { id: "terminal", title: "Show or hide the terminal", group: "Page", keys: "mod+backquote", run: () => toggleTerminal(), when: isOpen },
       { id: "terminal.new", title: "New terminal", group: "Page", keys: "mod+shift+backquote", run: () => (toggleTerminal(true), void addTerminal()), when: isOpen },
       { id: "share", title: "Share a snapshot", group: "Page", run: openSharing, when: isOpen },
+      { id: "keys", title: "Keys and usage", group: "Page", run: () => (location.hash = "#/keys") },
       { id: "theme", title: "Switch between light and dark", group: "Page", run: () => setTheme(isDark() ? "light" : "dark") },
       {
         id: "save",

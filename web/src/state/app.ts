@@ -55,6 +55,13 @@ export async function enter(): Promise<void> {
   app.set({ access: "granted", version: about.version, languages });
 }
 
+/** Did the server send this browser here because the key in the address was wrong? Answers once, and cleans the address. */
+export function takeRefusal(): boolean {
+  const refused = new URLSearchParams(location.search).has("refused");
+  if (refused) history.replaceState(null, "", `/${location.hash}`);
+  return refused;
+}
+
 onContact((reached, signedIn) => {
   const { online, access } = app.get();
   if (online !== reached) app.set({ online: reached });

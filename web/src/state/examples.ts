@@ -8,7 +8,7 @@ import { documents, openFile } from "./documents";
 import { inspector } from "./inspector";
 import { run } from "./running";
 import { runEnded, start, type Run } from "./runs";
-import { createAndOpen, theSandbox } from "./sandbox";
+import { createAndOpen, theSandbox, UNNAMED } from "./sandbox";
 import { note } from "./toasts";
 import { baseOf, list, ROOT } from "./tree";
 
@@ -178,7 +178,7 @@ export async function beginTemplate(name: string): Promise<void> {
 
 /** An empty sandbox with a file to begin with. */
 export async function beginEmpty(): Promise<void> {
-  await createAndOpen("Untitled");
+  await createAndOpen(UNNAMED);
   const path = `${ROOT}/code/main.py`;
   await api.writeFile(theSandbox(), path, 'print("Hello from under the glass")\n');
   await openFile(path);

@@ -4,6 +4,7 @@ import * as api from "../api/cloche";
 import { ApiProblem } from "../api/http";
 import type { LimitsAnswer, SandboxAnswer, SandboxBody } from "../api/schema";
 import { Live } from "./live";
+import { visible } from "./names";
 import { createStore, Signal } from "./store";
 
 export interface OpenSandbox {
@@ -36,7 +37,11 @@ export function theSandbox(): string {
 /** The key of its drafts and notes: the id of its files, which outlives it. */
 export const lasting = (record: SandboxAnswer): string => record.workspace ?? record.id;
 
-export const nameOf = (record: SandboxAnswer): string => record.metadata.name ?? record.id.slice(-6);
+/** The name of a sandbox that nobody has named: its first run gives it another. */
+export const UNNAMED = "Untitled";
+
+/** Anybody with the key can set a name, so what nobody would see in it is spelled out. */
+export const nameOf = (record: SandboxAnswer): string => visible(record.metadata.name || record.id.slice(-6));
 
 /** Make a sandbox and open it. */
 export async function createAndOpen(name: string, wish: SandboxBody = {}): Promise<SandboxAnswer> {

@@ -20,7 +20,7 @@ from cloche.doors.gate.declarations import PORT_HOSTS, Declared, declarations
 from cloche.doors.gate.identity import Identity
 from cloche.doors.gate.origins import Origins, host_of
 from cloche.doors.gate.sign_in import sign_in
-from cloche.doors.http.problems import problem_response
+from cloche.doors.http.problems import problem_response, refusal
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import PortDoor
 from cloche.doors.routing.access import UNKNOWN, Access
@@ -90,7 +90,7 @@ class Gate:
             )  # last, because nothing fails between this and `leave`
         except ClocheError as problem:
             # A WebSocket that is refused before it is accepted gets an HTTP answer to its handshake.
-            await problem_response(problem)(scope, receive, answering)
+            await refusal(scope, problem)(scope, receive, answering)
             return
         try:
             await self._app(scope, bounded, answering)
@@ -125,9 +125,9 @@ class Gate:
                 self._recognize(scope, headers)
                 sharing.check(scope, headers, self._sharing)
             case "page":
-                self._admission.admit(scope, self._identity.caller(scope, headers), "read")
+                self._admission.admit(scope, self._identity.known_caller(scope, headers), "read")
             case needed:
-                self._admission.admit(scope, self._identity.caller(scope, headers), needed)
+                self._admission.admit(scope, self._identity.known_caller(scope, headers), needed)
 
     def _recognize(self, scope: Scope, headers: Headers) -> None:
         """A caller that shows a key where none is needed is no stranger: load balancers and clients ask for health."""

@@ -7,9 +7,11 @@ from starlette.types import Scope
 
 from cloche.doors.gate.cookies import token_of
 from cloche.policy.caller import ANYBODY, Caller
+from cloche.policy.refusals import Unauthorized
 from cloche.service.service import Service
 
 _KEY_PROTOCOL = "cloche-key."
+_HOW_TO_SEND = "Send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`; `cloche key` prints the server's own."
 
 
 class Identity:
@@ -23,6 +25,22 @@ class Identity:
         """The caller; None when the request has no key that is known here."""
         found = self._by_subprotocol(scope) or self.by_header(headers) or self._by_cookie(headers)
         return found if self._needs_keys else ANYBODY
+
+    def known_caller(self, scope: Scope, headers: Headers) -> Caller:
+        """The caller; raises a refusal that says whether the request has no key, or one that is not known here."""
+        has_key = any(one.startswith(_KEY_PROTOCOL) for one in scope.get("subprotocols", ()))
+        caller = self.caller(scope, headers)
+        if caller is not None:
+            return caller
+        if has_key or "authorization" in headers or "x-api-key" in headers:
+            raise wrong_key()
+        if token_of(headers):
+            raise Unauthorized(
+                "This browser is not signed in any more: 30 days have passed, or its key was revoked.",
+                "Sign in again: `cloche key` prints the server's own key.",
+                sent="cookie",
+            )
+        raise Unauthorized("This request needs an API key.", _HOW_TO_SEND)
 
     def by_header(self, headers: Headers) -> Caller | None:
         """The caller, for clients that are not browsers."""
@@ -50,6 +68,15 @@ class Identity:
     def _by_cookie(self, headers: Headers) -> Caller | None:
         key_id = self.sessions.key_id(token_of(headers))
         return self._keyring.holder(key_id) if key_id else None
+
+
+def wrong_key() -> Unauthorized:
+    """The refusal of a key that is mistyped, revoked or of another server: nobody learns which of these it is."""
+    return Unauthorized(
+        "This server does not know this key.",
+        "It may be mistyped or revoked, or belong to another server. `cloche key` prints the server's own.",
+        sent="key",
+    )
 
 
 def caller_of(scope: Scope) -> Caller:

@@ -356,7 +356,19 @@ class KeyAnswer(BaseModel):
     limits: dict[str, float]
     created: float
     revoked: float | None
+    used: float | None = Field(description="when it was used last, to within ten minutes if the server crashed since")
     key: str | None = None
+
+
+class CurrentKeyAnswer(BaseModel):
+    """The key of the request: what it may do, and how much of its limits is in use."""
+
+    id: str
+    owner: str
+    name: str
+    scopes: list[str]
+    limits: dict[str, float]
+    in_use: dict[str, float] = Field(description="by the limits' names: at once now, and of today (UTC)")
 
 
 class AuditAnswer(BaseModel):
@@ -433,6 +445,13 @@ class UsedAnswer(BaseModel):
 
     owner: str
     sandboxes: int
+    days: dict[str, DayAnswer]
+
+
+class KeyUsedAnswer(BaseModel):
+    """The use of a key on the days (2026-01-31) on which it was used."""
+
+    key: str = Field(description="its id; empty for runs before the server counted them by key")
     days: dict[str, DayAnswer]
 
 

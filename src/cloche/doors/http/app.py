@@ -26,16 +26,18 @@ from cloche.doors.mcp.door import PATH, McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.page import files as page_files
 from cloche.doors.ports import PortDoor
+from cloche.doors.routing.description import DescribedApplication
 from cloche.doors.routing.routes import ApplicationRoute
 from cloche.service.service import Service
 
-_ABOUT = """Runs code under glass. Every request needs a key: `Authorization: Bearer KEY` or `X-API-Key: KEY`.
-Errors have one shape: `{"error": {"kind", "message", "hint", "details"}}`."""
+_ABOUT = """Runs code under glass: in sandboxes from which nothing gets out. Requests need an API key, as
+`Authorization: Bearer KEY` or `X-API-Key: KEY`. Errors have one shape: `{"error": {"kind", "message", "hint",
+"details"}}`. A program that fails is not an error of the API: the status is 200, and the result says why."""
 
 
 def build(service: Service, metrics: Metrics, ports: PortDoor, mcp: McpDoor) -> FastAPI:
     """The application for one service."""
-    app = FastAPI(
+    app = DescribedApplication(
         title="Cloche",
         version=__version__,
         description=_ABOUT,

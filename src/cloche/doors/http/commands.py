@@ -62,17 +62,17 @@ async def start(
     return result_response(run, await outcome(request, run, run.cancel))
 
 
-@operations.get("", scope="read", responses={200: {"model": Page[CommandAnswer]}})
+@operations.get("", scope="read", name="list", responses={200: {"model": Page[CommandAnswer]}})
 async def listed(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
-    """The commands that run, and those that ended lately."""
+    """List the commands that run, and those that ended lately."""
     return Json(page([_json(command) for command in await service.commands.list(caller, sandbox_id)], limit, after))
 
 
-@operations.get("/{command}", scope="read", responses={200: {"model": CommandAnswer}})
+@operations.get("/{command}", scope="read", name="get", responses={200: {"model": CommandAnswer}})
 async def one(sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller) -> Response:
-    """A command, and its result when it has ended."""
+    """Get a command, and its result when it has ended."""
     found = await service.commands.follow(caller, sandbox_id, command)
     result = found.result
     if result is None:
@@ -84,7 +84,7 @@ async def one(sandbox_id: SandboxId, command: Id, service: TheService, caller: T
     return LargeAnswer(pieces, size, Json.media_type)
 
 
-@operations.get("/{command}/events", scope="read", stream="reader", responses=EVENTS)
+@operations.get("/{command}/events", scope="read", name="stream_events", stream="reader", responses=EVENTS)
 async def events(
     request: Request,
     sandbox_id: SandboxId,
@@ -93,16 +93,31 @@ async def events(
     caller: TheCaller,
     after: Annotated[int | None, Query(ge=0, le=1 << 50)] = None,
 ) -> Response:
-    """The command's events as they happen: started, stdout, stderr, exit."""
+    """Stream the events of a command: `started`, `stdout`, `stderr`, `exit`."""
     found = await service.commands.follow(caller, sandbox_id, command)
     return of_log(found.log, position(request, after))
 
 
-@operations.post("/{command}/stdin", scope="run", body="input", status_code=204)
+@operations.post(
+    "/{command}/stdin",
+    scope="run",
+    name="write_input",
+    body="input",
+    status_code=204,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/InputBody"}},
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
 async def write(
     request: Request, sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller, eof: bool = False
 ) -> Response:
-    """Write to the command's standard input: JSON, or the bytes themselves as the body."""
+    """Write to a command's standard input.  The body is JSON, or the bytes themselves."""
     found = await service.commands.find(caller, sandbox_id, command)
     async with found.in_use():
         if is_json(request.headers):
@@ -121,7 +136,7 @@ async def write(
 async def signal(
     sandbox_id: SandboxId, command: Id, body: SignalBody, service: TheService, caller: TheCaller
 ) -> Response:
-    """Send the command a signal."""
+    """Send a signal to a command."""
     await (await service.commands.find(caller, sandbox_id, command)).signal(body.signal)
     return Response(status_code=204)
 
@@ -130,14 +145,14 @@ async def signal(
 async def resize(
     sandbox_id: SandboxId, command: Id, body: ResizeBody, service: TheService, caller: TheCaller
 ) -> Response:
-    """Change the size of the command's terminal."""
+    """Change the size of a command's terminal."""
     await (await service.commands.find(caller, sandbox_id, command)).resize(body.columns, body.rows)
     return Response(status_code=204)
 
 
 @operations.delete("/{command}", scope="run", body="none", status_code=204)
 async def kill(sandbox_id: SandboxId, command: Id, service: TheService, caller: TheCaller) -> Response:
-    """Kill the command and every process that it has started."""
+    """Kill a command and every process that it has started."""
     await (await service.commands.find(caller, sandbox_id, command)).kill()
     return Response(status_code=204)
 

@@ -67,5 +67,5 @@ class ComparedAnswer(BaseModel):
 
 @operations.post("/compare", scope="run", body="json", responses={200: {"model": ComparedAnswer}})
 async def compare(sandbox_id: SandboxId, body: CompareBody, service: TheService, caller: TheCaller) -> Response:
-    """Which variables (of a Python context) and files differ between two checkpoints, and how."""
+    """Compare two checkpoints: which variables of a Python context and which files differ, and how."""
     return Json(await service.sessions.compare(caller, sandbox_id, body.before, body.after, body.context))

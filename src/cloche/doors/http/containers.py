@@ -92,7 +92,7 @@ class StopBody(Body):
     id: str
 
 
-@operations.get("", scope="read", responses={200: {"model": Page[KindAnswer]}})
+@operations.get("", scope="read", name="list_kinds", responses={200: {"model": Page[KindAnswer]}})
 async def kinds(limit: Limit = 100, after: After = None) -> Response:
     """List the kinds of containers that can be started."""
     about = "Linux under glass: no network, limits on memory, time and disk; files stay until it is stopped."
@@ -110,9 +110,9 @@ async def start(body: StartBody, service: TheService, caller: TheCaller) -> Resp
     return Json(_json((await service.sandboxes.create(caller, wanted)).record), 201)
 
 
-@operations.post("/exec", scope="run", body="json", responses={200: {"model": ExecAnswer}})
+@operations.post("/exec", scope="run", name="exec", body="json", responses={200: {"model": ExecAnswer}})
 async def execute(request: Request, body: ExecBody, service: TheService, caller: TheCaller) -> Response:
-    """Run a command in a container and wait for its end; the command is killed when the client disconnects."""
+    """Run a command in a container and wait for its end.  The command is killed when the client disconnects."""
     is_program = body.code is not None
     wanted = CommandRequest(
         command=body.command,
@@ -136,12 +136,12 @@ async def execute(request: Request, body: ExecBody, service: TheService, caller:
 
 @operations.post("/stop", scope="run", body="json", responses={200: {"model": StoppedAnswer}})
 async def stop(body: StopBody, service: TheService, caller: TheCaller) -> Response:
-    """Stop a container and everything in it; one that has stopped already is fine."""
+    """Stop a container and everything in it.  One that has stopped already is fine."""
     await service.sandboxes.kill(caller, body.id)
     return Json({"stopped": [body.id]})
 
 
-@operations.get("/status", scope="read", responses={200: {"model": Page[ContainerAnswer]}})
+@operations.get("/status", scope="read", name="list", responses={200: {"model": Page[ContainerAnswer]}})
 async def status(
     service: TheService,
     caller: TheCaller,
@@ -149,7 +149,7 @@ async def status(
     limit: Limit = 100,
     after: After = None,
 ) -> Response:
-    """List the containers that run; with `id` only that one, even if it has stopped."""
+    """List the containers that run.  With `id`, only that one, even if it has stopped."""
     if id is not None:
         return Json({"items": [_json((await service.sandboxes.info(caller, id)).record)], "next": None})
     return Json(page([_json(view.record) for view in _started(service, caller)], limit, after))

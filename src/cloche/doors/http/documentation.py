@@ -1,136 +1,192 @@
-"""The documentation page: the OpenAPI description as HTML, without scripts or external resources."""
+"""The API reference: the OpenAPI description as a page for people (docs/decisions/0028).
+
+The page is complete without scripts; one script of ours adds a search and buttons that copy.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from json import dumps
 from typing import Any
 
+from starlette.responses import HTMLResponse
+
+from cloche.doors.http.examples import example
+from cloche.doors.page import plain
+
 Schema = dict[str, Any]
 
-_METHODS = ("get", "head", "post", "put", "patch", "delete")
-_STYLE = """
-:root{color-scheme:light dark;--line:#8883;--soft:#8881;--dim:#777;--get:#1a7f4b;--post:#2760c4;--put:#a05a00;
---patch:#7a3fb0;--delete:#b3261e}
-@media(prefers-color-scheme:dark){:root{--dim:#999;--get:#5fce95;--post:#82aefc;--put:#eaab5a;--patch:#c69bf0;
---delete:#f08b84}}
-*{box-sizing:border-box}html{scroll-padding-top:1rem}
-body{margin:0;font:15px/1.55 system-ui,sans-serif;display:grid;grid-template-columns:15rem minmax(0,1fr)}
-nav{position:sticky;top:0;height:100vh;overflow:auto;padding:1.5rem 1rem;border-right:1px solid var(--line)}
-nav a{display:block;padding:.15rem .4rem;border-radius:.3rem;color:inherit;text-decoration:none}
-nav a:hover{background:var(--soft)}nav strong{display:block;margin:0 .4rem .6rem;font-size:1.1rem}
-main{padding:1.5rem 2rem 4rem;max-width:62rem}h1{margin:0 0 .3rem;font-size:1.7rem}
-h2{margin:2.2rem 0 .6rem;font-size:1.2rem;text-transform:capitalize}
-code{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace}p{margin:.4rem 0}
-details{border:1px solid var(--line);border-radius:.5rem;margin:.45rem 0;overflow:hidden}
-summary{padding:.5rem .8rem;cursor:pointer;display:flex;gap:.8rem;align-items:baseline;flex-wrap:wrap}
-summary:hover,details[open]>summary{background:var(--soft)}details>div{padding:.4rem .9rem 1rem}
-summary span{color:var(--dim)}b.m{font:700 12px/1 ui-monospace,monospace;width:3.6rem;text-transform:uppercase}
-.get,.head{color:var(--get)}.post{color:var(--post)}.put{color:var(--put)}.patch{color:var(--patch)}
-.delete{color:var(--delete)}
-h3{font-size:.8rem;text-transform:uppercase;letter-spacing:.05em;color:var(--dim);margin:1.1rem 0 .3rem}
-table{border-collapse:collapse;width:100%}td{border-top:1px solid var(--line);padding:.3rem .6rem .3rem 0;
-vertical-align:top}td:first-child{white-space:nowrap;width:1%;padding-right:1.4rem}td small{color:var(--dim)}
-@media(max-width:46rem){body{display:block}nav{position:static;height:auto;border:0}main{padding:1rem}}
-"""
+_METHODS = ("post", "get", "put", "patch", "delete")
+_FIRST_STEPS = (
+    "export CLOCHE_URL=<span data-server>http://localhost:7500</span>\n"
+    "export CLOCHE_API_KEY=$(cloche key)\n"
+    'curl "$CLOCHE_URL/v1/run" -H "Authorization: Bearer $CLOCHE_API_KEY" \\\n'
+    "  --json &#x27;{&quot;code&quot;: &quot;print(6 * 7)&quot;}&#x27;"
+)
 
 
-def page(description: Schema) -> str:
-    about = description["info"]
-    groups: dict[str, list[str]] = {}
+def page(description: Schema) -> HTMLResponse:
+    """The whole reference."""
+    about, schemas = description["info"], description["components"]["schemas"]
+    groups: dict[str, list[tuple[str, str, Schema]]] = {tag["name"]: [] for tag in description["tags"]}
     for path, operations in description["paths"].items():
         for method in _METHODS:
             if method in operations:
-                tag = (operations[method].get("tags") or ["other"])[0]
-                groups.setdefault(tag, []).append(_operation(method, path, operations[method]))
-    schemas = description.get("components", {}).get("schemas", {})
-    links = "".join(f'<a href="#{escape(tag)}">{escape(tag)}</a>' for tag in groups)
-    parts = "".join(f'<h2 id="{escape(tag)}">{escape(tag)}</h2>{"".join(found)}' for tag, found in groups.items())
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Cloche: HTTP</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f'<nav><strong>Cloche</strong>{links}<a href="#schemas">schemas</a>'
-        '<a href="/openapi.json">openapi.json</a></nav>'
-        f"<main><h1>Cloche {escape(about['version'])}</h1>{_prose(about.get('description', ''))}"
-        f'{parts}<h2 id="schemas">schemas</h2>'
-        f"{''.join(_schema(name, schemas[name]) for name in sorted(schemas))}</main>"
+                groups[operations[method]["tags"][0]].append((method, path, operations[method]))
+    subjects = {tag["name"]: tag["description"] for tag in description["tags"] if groups[tag["name"]]}
+    parts = "".join(
+        f'<section id="{escape(name)}"><h2>{escape(name)}</h2><p>{_prose(told)}</p>'
+        f"{''.join(_operation(*one, description) for one in groups[name])}</section>"
+        for name, told in subjects.items()
     )
+    shapes = "".join(_shape(name, schemas[name]) for name in sorted(schemas))
+    body = (
+        f'<header class="side"><a class="mark" href="/">{plain.BELL}<span class="name">Cloche</span></a>'
+        '<label class="search"><input id="search" type="search" placeholder="Search operations" '
+        f'aria-label="Search operations" autocomplete="off"><kbd aria-hidden="true">/</kbd></label>{_contents(groups)}'
+        f'</header><main><div id="intro"><h1 class="name">HTTP API</h1>'
+        f'<p class="lead">{_prose(about["description"])}</p>'
+        f'<p>Version {escape(about["version"])}. Generators read <a href="/openapi.json">openapi.json</a>; their '
+        "functions have the ids below as names, such as <code>sandboxes_create</code>.</p>"
+        f"<p>First steps:</p>{_copied(_FIRST_STEPS)}</div>"
+        f'<p id="nothing" role="status" hidden>No operation has all these words.</p>{parts}'
+        f'<section id="shapes"><h2>Shapes</h2><p>The objects in bodies and answers.</p>{shapes}</section></main>'
+    )
+    return plain.response("HTTP API", body, part="reference")
 
 
-def _operation(method: str, path: str, operation: Schema) -> str:
-    parts = [_prose(operation.get("description", ""))]
-    if operation.get("parameters"):
-        parts.append("<h3>Parameters</h3>")
-        parts.append(_table(_parameter(one) for one in operation["parameters"]))
-    body = operation.get("requestBody", {}).get("content", {})
-    if body:
-        parts.append("<h3>Body</h3>")
-        parts.append(
-            _table((f"<code>{escape(kind)}</code>", _type(one.get("schema", {}))) for kind, one in body.items())
+def _contents(groups: dict[str, list[tuple[str, str, Schema]]]) -> str:
+    parts = []
+    for name, operations in groups.items():
+        links = "".join(
+            f'<li data-of="{one["operationId"]}"><a href="#{one["operationId"]}">{_verb(one["operationId"])}</a></li>'
+            for _, _, one in operations
         )
-    parts.append("<h3>Responses</h3>")
-    parts.append(_table(_response(status, one) for status, one in operation["responses"].items()))
+        if links:
+            heading = f'<strong><a href="#{escape(name)}">{escape(name)}</a></strong>'
+            parts.append(f'<div data-subject="{escape(name)}">{heading}<ul>{links}</ul></div>')
+    return f'<nav aria-label="Operations">{"".join(parts)}<a href="#shapes">Shapes</a></nav>'
+
+
+def _verb(identity: str) -> str:
+    """The name of an operation without its subject: `runs_stream_events` is "Stream events"."""
+    return escape(identity.partition("_")[2].replace("_", " ").capitalize())
+
+
+def _operation(method: str, path: str, operation: Schema, description: Schema) -> str:
+    identity, summary = operation["operationId"], operation["summary"]
+    scope = next((names[0] for one in operation["security"] for names in one.values()), "")
+    words = escape(f"{identity} {method} {path} {summary} {operation['description']}".lower())
+    inside = [
+        f"<p>{_prose(operation['description'])}</p>",
+        _copied(escape(example(method, path, operation, description))),
+    ]
+    if operation.get("parameters"):
+        inside.append(f"<h3>Parameters</h3>{_table(_parameter(one) for one in operation['parameters'])}")
+    for kind, one in operation.get("requestBody", {}).get("content", {}).items():
+        inside.append(f"<h3>Body: <code>{escape(kind)}</code></h3>{_body(one.get('schema', {}), description)}")
+    answers = sorted(operation["responses"].items(), key=lambda one: one[0].replace("X", "~"))
+    inside.append(f"<h3>Answers</h3>{_table(_answer(status, one, description) for status, one in answers)}")
     return (
-        f'<details><summary><b class="m {method}">{method}</b><code>{escape(path)}</code>'
-        f"<span>{escape(operation.get('summary', ''))}</span></summary><div>{''.join(parts)}</div></details>"
+        f'<details class="pane" id="{identity}" data-words="{words}"><summary><b class="{method}">{method}</b>'
+        f'<code>{escape(path)}</code><span class="scope">{f"scope {scope}" if scope else "no key"}</span>'
+        f'<span class="about">{_prose(summary)}</span></summary><div class="inside">{"".join(inside)}'
+        f'<p class="id">Operation id: <code>{identity}</code></p></div></details>'
     )
 
 
-def _parameter(one: Schema) -> tuple[str, str]:
+def _parameter(one: Schema) -> tuple[str, ...]:
     schema = one.get("schema", {})
-    words = escape(one.get("description") or schema.get("description") or "")
-    required = "" if not one.get("required") or one["in"] == "path" else ", required"
-    return f"<code>{escape(one['name'])}</code> <small>{one['in']}{required}</small>", f"{_type(schema)} {words}"
+    words = one.get("description") or schema.get("description") or ""
+    needed = ", required" if one.get("required") and one["in"] != "path" else ""
+    default = (
+        f" <small>· default {escape(dumps(schema['default']))}</small>" if schema.get("default") is not None else ""
+    )
+    where = f"<code>{escape(one['name'])}</code> <small>{one['in']}{needed}</small>"
+    return where, f"{_type(schema)}{default}", _prose(words)
 
 
-def _response(status: str, one: Schema) -> tuple[str, str]:
+def _body(schema: Schema, description: Schema) -> str:
+    chosen = next((one for one in schema.get("anyOf", [schema]) if "$ref" in one), schema)
+    if "$ref" in chosen:
+        chosen = description["components"]["schemas"][chosen["$ref"].rpartition("/")[2]]
+    if chosen.get("properties"):
+        return _fields(chosen)
+    return f"<p>{'The bytes themselves.' if chosen.get('format') == 'binary' or not chosen else _type(chosen)}</p>"
+
+
+def _answer(status: str, one: Schema, description: Schema) -> tuple[str, ...]:
+    if "$ref" in one:
+        one = description["components"]["responses"][one["$ref"].rpartition("/")[2]]
     kinds = [
         f"<small>{escape(kind)}</small> {_type(content.get('schema', {}))}"
         for kind, content in one.get("content", {}).items()
+        if "ProblemAnswer" not in str(content)
     ]
-    return f"<code>{escape(status)}</code>", "<br>".join([escape(one.get("description", "")), *kinds])
+    return f"<code>{escape(status)}</code>", _prose(one.get("description", "")), "<br>".join(kinds)
 
 
-def _schema(name: str, schema: Schema) -> str:
-    required = schema.get("required", [])
-    rows = []
-    for key, field in schema.get("properties", {}).items():
-        mark = " <small>required</small>" if key in required else ""
-        default = field.get("default")
-        note = "" if default is None else f" <small>default {escape(dumps(default))}</small>"
-        rows.append(
-            (f"<code>{escape(key)}</code>{mark}", f"{_type(field)}{note} {escape(field.get('description', ''))}")
-        )
+def _shape(name: str, schema: Schema) -> str:
     about = schema.get("description", "")
+    inside = _fields(schema) if schema.get("properties") else f"<p>{_type(schema)}</p>"
     return (
-        f'<details id="{escape(name)}"><summary><code>{escape(name)}</code><span>{escape(about)}</span></summary>'
-        f"<div>{_table(rows)}</div></details>"
+        f'<details class="pane" id="{escape(name)}" data-words="{escape(f"{name} {about}".lower())}"><summary><b></b>'
+        f'<code>{escape(name)}</code><span class="about">{_prose(about)}</span></summary>'
+        f'<div class="inside">{inside}</div></details>'
     )
 
 
+def _fields(schema: Schema) -> str:
+    rows = []
+    for name, field in schema["properties"].items():
+        note = ", required" if name in schema.get("required", []) else ""
+        default = field.get("default")
+        shown = f" <small>· default {escape(dumps(default))}</small>" if default not in (None, "", [], {}) else ""
+        rows.append(
+            (
+                f"<code>{escape(name)}</code><small>{note}</small>",
+                f"{_type(field)}{shown}",
+                _prose(field.get("description", "")),
+            )
+        )
+    return _table(rows)
+
+
 def _type(schema: Schema) -> str:
+    return f'<span class="type">{_type_inside(schema)}</span>'
+
+
+def _type_inside(schema: Schema) -> str:
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'
     for several in ("anyOf", "oneOf", "allOf"):
         if several in schema:
-            return " or ".join(_type(one) for one in schema[several])
+            return " or ".join(_type_inside(one) for one in schema[several])
     if "enum" in schema or "const" in schema:
         choices = schema.get("enum", [schema.get("const")])
         return " or ".join(f"<code>{escape(dumps(choice))}</code>" for choice in choices)
     if schema.get("type") == "array":
-        return f"list of {_type(schema.get('items', {}))}"
+        return f"list of {_type_inside(schema.get('items', {}))}"
     inner = schema.get("additionalProperties")
     if isinstance(inner, dict):
-        return f"object of {_type(inner)}"
+        return f"object of {_type_inside(inner)}"
     return escape(str(schema.get("type", "anything")))
 
 
-def _table(rows: Any) -> str:
-    return "<table>" + "".join(f"<tr><td>{left}<td>{right}" for left, right in rows) + "</table>"
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    lines = "".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{one}</td>" for one in others)}</tr>'
+        for first, *others in rows
+    )
+    return f'<div class="wide"><table>{lines}</table></div>'
+
+
+def _copied(text: str) -> str:
+    return f'<div class="copied"><pre>{text}</pre><button type="button">Copy</button></div>'
 
 
 def _prose(text: str) -> str:
     pieces = escape(text).split("`")
-    shown = "".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces))
-    return f"<p>{shown}</p>" if text else ""
+    return "".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces))

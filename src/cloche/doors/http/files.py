@@ -63,7 +63,7 @@ _ANY = 1 << 30  # bytes of a file whose size the kernel does not know
 )
 @operations.head("/files/{path:file}", scope="read")
 async def read(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str) -> Response:
-    """The contents of a file, or a range of them."""
+    """Read a file, or a range of it."""
     name = path_in(request, "/files/") or path
     entry = await service.files.stat(caller, sandbox_id, name)
     is_plain = entry.kind == "file"
@@ -150,7 +150,7 @@ async def write(
         ),
     ] = None,
 ) -> Response:
-    """Write a file, all or nothing: an upload that breaks off leaves the old file.  412: it is not as `expected`."""
+    """Write a file, all or nothing.  An upload that breaks off leaves the old file.  412: it is not as `expected`."""
     name = path_in(request, "/files/") or path
     permissions = None if mode is None else int(mode, 8)
     chunks = request.stream()
@@ -160,11 +160,11 @@ async def write(
     return Json(plain(entry))
 
 
-@operations.delete("/files/{path:file}", scope="run", body="none", status_code=204)
+@operations.delete("/files/{path:file}", scope="run", name="delete", body="none", status_code=204)
 async def remove(
     request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, path: str
 ) -> Response:
-    """Remove a file, or a folder and everything below it."""
+    """Delete a file, or a folder and everything below it."""
     await service.files.remove(caller, sandbox_id, path_in(request, "/files/") or path)
     return Response(status_code=204)
 
@@ -184,7 +184,9 @@ class Listed(Page[EntryAnswer]):
     truncated: bool
 
 
-@operations.get("/files", scope="read", responses={200: {"model": Listed}}, openapi_extra={"parameters": [_PATH]})
+@operations.get(
+    "/files", scope="read", name="list", responses={200: {"model": Listed}}, openapi_extra={"parameters": [_PATH]}
+)
 async def listed(
     request: Request,
     sandbox_id: SandboxId,
@@ -194,7 +196,7 @@ async def listed(
     limit: Annotated[int, Query(ge=1, le=100_000)] = 10_000,
     after: Annotated[str | None, Query(max_length=20)] = None,
 ) -> Response:
-    """The entries of a folder, and of the folders below it to a depth."""
+    """List a folder, and the folders below it to a depth."""
     found = await service.files.list(caller, sandbox_id, path_in_query(request), depth=depth)
     shown = page(found, limit, after)
 
@@ -208,19 +210,19 @@ async def listed(
 
 @operations.get("/stat", scope="read", responses={200: {"model": EntryAnswer}}, openapi_extra={"parameters": [_PATH]})
 async def stat(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
-    """The entry at a path; a link is not followed."""
+    """Get the entry at a path.  A link is not followed."""
     return Json(plain(await service.files.stat(caller, sandbox_id, path_in_query(request))))
 
 
-@operations.get("/disk", scope="read", responses={200: {"model": DiskAnswer}})
+@operations.get("/disk", scope="read", name="get_disk", responses={200: {"model": DiskAnswer}})
 async def disk(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
-    """The size and the use of the workspace's file system."""
+    """Get the size and the use of the workspace's file system."""
     return Json(await service.files.disk(caller, sandbox_id))
 
 
-@operations.post("/folders", scope="run", body="json", responses={200: {"model": Created}})
+@operations.post("/folders", scope="run", name="create_folder", body="json", responses={200: {"model": Created}})
 async def make_folder(sandbox_id: SandboxId, body: FolderBody, service: TheService, caller: TheCaller) -> Response:
-    """Make a folder and its parents."""
+    """Create a folder and its parents."""
     created, _ = await service.files.make_folder(caller, sandbox_id, body.path)
     return Json({"created": created})
 
@@ -237,7 +239,7 @@ class Uploaded(Page[EntryAnswer]):
     openapi_extra={**_MULTIPART, "parameters": [_PATH]},
 )
 async def upload(request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
-    """Write many files at once: the name of each file part is its path, below `?path=`."""
+    """Write many files at once.  The name of each file part is its path, below `?path=`."""
     await service.sandboxes.view(caller, sandbox_id, paused=False)  # before the body is read
     folder = path_in_query(request)
     written: list[dict[str, Any]] = []
@@ -262,7 +264,7 @@ async def archive(
     caller: TheCaller,
     format: Literal["zip", "tar", "tar.gz"] = "zip",
 ) -> Response:
-    """A folder as one file, made while it is sent."""
+    """Download a folder as one file, which is made while it is sent."""
     folder = path_in_query(request)
     found = await service.files.list(caller, sandbox_id, folder, depth=1000)
     root = (await service.files.stat(caller, sandbox_id, folder)).path
@@ -289,7 +291,7 @@ async def archive(
 async def watch(
     request: Request, sandbox_id: SandboxId, service: TheService, caller: TheCaller, recursive: bool = False
 ) -> Response:
-    """The changes in a folder, as server-sent events: `ready`, then one `change` after another."""
+    """Watch a folder.  The answer is server-sent events: `ready`, then one `change` after another."""
     watching = await service.files.watch(caller, sandbox_id, path_in_query(request), recursive=recursive)
 
     async def lines() -> AsyncIterator[bytes]:

@@ -27,7 +27,7 @@ LONGEST_WAIT_S = 300.0
 _FIXED = 6  # segments of the path before the server's own path
 
 
-@operations.get("", scope="read", responses={200: {"model": Page[PortAnswer]}})
+@operations.get("", scope="read", name="list", responses={200: {"model": Page[PortAnswer]}})
 async def listed(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
@@ -35,7 +35,7 @@ async def listed(
     return Json(page([plain(port) for port in await service.ports.list(caller, sandbox_id)], limit, after))
 
 
-@operations.get("/{port}", scope="run", responses={200: {"model": Listening}})
+@operations.get("/{port}", scope="run", name="check", responses={200: {"model": Listening}})
 async def listening(
     sandbox_id: SandboxId,
     port: Number,
@@ -47,7 +47,7 @@ async def listening(
     return Json({"port": port, "listening": await service.ports.wait(caller, sandbox_id, port, wait)})
 
 
-@operations.post("/{port}", scope="run", body="json", responses={200: {"model": PortAddress}})
+@operations.post("/{port}", scope="run", name="open", body="json", responses={200: {"model": PortAddress}})
 async def address(
     request: Request,
     sandbox_id: SandboxId,
@@ -56,7 +56,7 @@ async def address(
     caller: TheCaller,
     body: PortBody | None = None,
 ) -> Response:
-    """Make an address for a port.  It contains a token, so a visitor with the address needs no key."""
+    """Create an address for a port.  It contains a token, so a visitor with the address needs no key."""
     door: PortDoor = request.app.state.ports
     grant = await service.ports.grant(caller, sandbox_id, port, None if body is None else body.ttl)
     return Json(

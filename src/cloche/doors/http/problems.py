@@ -9,13 +9,16 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
+from starlette.types import Scope
 
 from cloche.doors import faults
 from cloche.doors.faults import for_client
 from cloche.doors.http.answers import ProblemAnswer
+from cloche.doors.page import plain
 from cloche.errors import (
     ClocheError,
     FileMissing,
@@ -46,11 +49,10 @@ _STATUS: tuple[tuple[type[ClocheError], int], ...] = (
     (SandboxFailed, 503),
     (Misconfigured, 503),
 )
-# The errors that every route may answer with, for `responses=`.
+# The errors that every route may answer with, for `responses=`; routing/description.py adds the usual ones by status.
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ProblemAnswer, "description": "the request was refused; `error.message` says why"},
-    422: {"model": ProblemAnswer, "description": "the request does not have the form that is documented here"},
-    "5XX": {"model": ProblemAnswer, "description": "the server is busy, lacks something, or failed"},
+    "4XX": {"model": ProblemAnswer, "description": "The request was refused; `error.message` says why."},
+    "5XX": {"model": ProblemAnswer, "description": "The server is busy, lacks something, or failed."},
 }
 
 
@@ -84,6 +86,8 @@ def problem_response(problem: ClocheError) -> Response:
     if isinstance(problem, FileProblem):
         details["errno"] = problem.errno
         status = 507 if problem.errno in _FULL else 412 if problem.errno == errno.ESTALE else status
+    if isinstance(problem, Unauthorized):
+        details["sent"] = problem.sent
     if isinstance(problem, TooMany | Busy):
         headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
         details["retry_after"] = problem.retry_after
@@ -95,6 +99,18 @@ def problem_response(problem: ClocheError) -> Response:
         headers["Content-Range"] = f"bytes */{problem.size}"
     code = "limit" if isinstance(problem, TooMany) else problem.code
     return error_response(status, code, problem.message, problem.hint, details, headers)
+
+
+def refusal(scope: Scope, problem: ClocheError) -> Response:
+    """The response to a problem: for a person's browser a page that contains nothing of the request, else JSON."""
+    return _for_reader(scope, problem_response(problem))
+
+
+def _for_reader(scope: Scope, response: Response) -> Response:
+    if not plain.wants_page(scope, Headers(scope=scope)):
+        return response
+    kept = {name: value for name, value in response.headers.items() if name not in ("content-type", "content-length")}
+    return plain.notice(response.status_code, kept)
 
 
 def error_response(
@@ -111,11 +127,6 @@ def error_response(
     return Response(dumps({"error": error}).encode(), status, headers, media_type="application/json")
 
 
-_NOT_FOUND = """<!doctype html><meta charset="utf-8"><title>Not found</title>
-<body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
-<h1>There is nothing at this address</h1><p>The playground is at <a href="/">/</a>, and <a href="/docs">/docs</a>
-describes the HTTP interface.</p>"""
-_NOT_FOUND_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 _SEND_JSON = "Send one JSON object, in UTF-8."
 _SAY_JSON = "Send it with the header `Content-Type: application/json` (curl: --json instead of -d)."
 _KINDS = {401: "unauthorized", 403: "forbidden", 404: "gone", 405: "invalid", 413: "invalid", 415: "invalid"}
@@ -129,9 +140,9 @@ async def unexpected(_: Request, problem: Exception) -> Response:
 def install(app: FastAPI) -> None:
     """Have the application answer every exception in this shape."""
 
-    async def ours(_: Request, problem: Exception) -> Response:
+    async def ours(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ClocheError)
-        return problem_response(problem)
+        return refusal(request.scope, problem)
 
     async def invalid(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
@@ -156,9 +167,8 @@ def install(app: FastAPI) -> None:
         text = message.get(problem.status_code, str(problem.detail))
         kind = _KINDS.get(problem.status_code, "invalid" if problem.status_code < 500 else "failed")
         headers = dict(problem.headers) if problem.headers else None
-        if problem.status_code == 404 and "text/html" in request.headers.get("accept", ""):
-            return HTMLResponse(_NOT_FOUND, 404, {"Content-Security-Policy": _NOT_FOUND_POLICY})
-        return error_response(problem.status_code, kind, text, "/docs lists all addresses.", None, headers)
+        answer = error_response(problem.status_code, kind, text, "/docs lists all addresses.", None, headers)
+        return _for_reader(request.scope, answer)
 
     async def left(_: Request, __: Exception) -> Response:
         return error_response(400, "invalid", "The request ended before its body was complete.", "Send it again.")

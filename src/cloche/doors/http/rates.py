@@ -20,7 +20,7 @@ class RatesAnswer(BaseModel):
     currency: str
 
 
-@operations.get("/v1/rates", scope="read", responses={200: {"model": RatesAnswer}})
+@operations.get("/v1/rates", scope="read", name="get_rates", responses={200: {"model": RatesAnswer}})
 async def rates(service: TheService) -> Response:
     """Get the price of an hour of CPU time and of a GB of memory for an hour."""
     settings = service.configuration

@@ -46,7 +46,7 @@ View = Annotated[
 RunId = Annotated[str, Path(max_length=200)]
 
 
-@operations.post("/v1/run", scope="run", body="json", stream="run", responses=RESULT)
+@operations.post("/v1/run", scope="run", tag="programs", body="json", stream="run", responses=RESULT)
 async def run(request: Request, body: RunBody, view: View = None) -> Response:
     """Run a program in a new sandbox.  A client that accepts server-sent events receives the run's events."""
     # Not by FastAPI's dependencies: they take longer than the rest of this function.
@@ -76,7 +76,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
     return await answer(request, started, body, view, ends=True)
 
 
-@operations.get("/v1/runs", scope="read", responses={200: {"model": Page[RunAnswer]}})
+@operations.get("/v1/runs", scope="read", name="list", responses={200: {"model": Page[RunAnswer]}})
 async def runs(
     service: TheService,
     caller: TheCaller,
@@ -90,13 +90,13 @@ async def runs(
     return Json({"items": [record_json(record) for record in found], "next": following})
 
 
-@operations.get("/v1/runs/{run_id}", scope="read", responses={200: {"model": RunAnswer}})
+@operations.get("/v1/runs/{run_id}", scope="read", name="get", responses={200: {"model": RunAnswer}})
 async def one(run_id: RunId, service: TheService, caller: TheCaller) -> Response:
     """Get a run and its result."""
     return Json(record_json(await service.runs.record(caller, run_id)))
 
 
-@operations.get("/v1/runs/{run_id}/events", scope="read", stream="reader", responses=EVENTS)
+@operations.get("/v1/runs/{run_id}/events", scope="read", name="stream_events", stream="reader", responses=EVENTS)
 async def events(
     request: Request,
     run_id: RunId,
@@ -122,14 +122,14 @@ async def cancel(run_id: RunId, service: TheService, caller: TheCaller) -> Respo
     return Response(status_code=202)
 
 
-@operations.post("/v1/runs/{run_id}/input", scope="run", body="json", status_code=204)
+@operations.post("/v1/runs/{run_id}/input", scope="run", name="write_input", body="json", status_code=204)
 async def write(run_id: RunId, body: InputBody, service: TheService, caller: TheCaller) -> Response:
     """Send input to a run that was started with `interactive`."""
     await service.runs.write(caller, run_id, await body.bytes(), eof=body.eof)
     return Response(status_code=204)
 
 
-@operations.post("/v1/runs/{run_id}/calls/{call}", scope="run", body="json", status_code=204)
+@operations.post("/v1/runs/{run_id}/calls/{call}", scope="run", name="answer_call", body="json", status_code=204)
 async def respond(
     run_id: RunId,
     call: Annotated[int, Path(ge=0, le=1 << 50)],

@@ -58,7 +58,7 @@ async def create(
     return Json(_json(await service.sandboxes.create(caller, request, repetition)), 201)
 
 
-@operations.get("", scope="read", responses={200: {"model": Page[SandboxAnswer]}})
+@operations.get("", scope="read", name="list", responses={200: {"model": Page[SandboxAnswer]}})
 async def listed(
     request: Request,
     service: TheService,
@@ -75,13 +75,13 @@ async def listed(
     return Json({"items": [_json(info) for info in found], "next": following})
 
 
-@operations.get("/{sandbox_id}", scope="read", responses={200: {"model": SandboxAnswer}})
+@operations.get("/{sandbox_id}", scope="read", name="get", responses={200: {"model": SandboxAnswer}})
 async def one(sandbox_id: SandboxId, service: TheService, caller: TheCaller) -> Response:
     """Get a sandbox, whether it is alive or has ended."""
     return Json(_json(await service.sandboxes.info(caller, sandbox_id)))
 
 
-@operations.patch("/{sandbox_id}", scope="run", body="json", responses={200: {"model": SandboxAnswer}})
+@operations.patch("/{sandbox_id}", scope="run", name="update", body="json", responses={200: {"model": SandboxAnswer}})
 async def change(sandbox_id: SandboxId, body: SandboxChanges, service: TheService, caller: TheCaller) -> Response:
     """Change the lifetime, the idle timeout or the metadata of a sandbox."""
     return Json(_json(await service.sandboxes.change(caller, sandbox_id, body.model_dump(exclude_unset=True))))
@@ -111,6 +111,7 @@ async def resume(sandbox_id: SandboxId, service: TheService, caller: TheCaller) 
 @operations.get(
     "/{sandbox_id}/usage",
     scope="read",
+    name="get_usage",
     stream="reader",
     responses={200: {"model": UsageAnswer, "content": JSON_OR_STREAMED}},
 )
@@ -140,7 +141,7 @@ async def usage(
     return EventStream(lines())
 
 
-@operations.get("/{sandbox_id}/events", scope="read", stream="reader", responses=EVENTS)
+@operations.get("/{sandbox_id}/events", scope="read", name="stream_events", stream="reader", responses=EVENTS)
 async def events(
     request: Request,
     sandbox_id: SandboxId,

@@ -57,7 +57,7 @@ Name = Annotated[str, Path(max_length=300)]
 
 @operations.post("/run", scope="run", body="json", stream="run", responses=RESULT)
 async def run(request: Request, sandbox_id: str, body: CellBody, view: View = None) -> Response:
-    """Run code in a session; it goes on when the client leaves, see /v1/runs/{run}/events."""
+    """Run code in a session.  It goes on when the client leaves: `/v1/runs/{run_id}/events` has the rest."""
     service, caller = service_and_caller(request)
     stdin = await given_bytes("stdin", body.stdin, body.stdin_base64)
     events = wants_events(request)
@@ -98,22 +98,30 @@ async def restart(
     return Response(status_code=204)
 
 
-@operations.post("/contexts", scope="run", body="json", status_code=201, responses={201: {"model": ContextAnswer}})
+@operations.post(
+    "/contexts",
+    scope="run",
+    name="create",
+    tag="contexts",
+    body="json",
+    status_code=201,
+    responses={201: {"model": ContextAnswer}},
+)
 async def create_context(sandbox_id: SandboxId, body: ContextBody, service: TheService, caller: TheCaller) -> Response:
-    """Make a context without variables."""
+    """Create a context: a place for code with variables of its own."""
     made = await service.sessions.create_context(caller, sandbox_id, body.language, cwd=body.cwd, env=body.env)
     return Json(_context(made), 201)
 
 
-@operations.get("/contexts", scope="read", responses={200: {"model": Page[ContextAnswer]}})
+@operations.get("/contexts", scope="read", name="list", tag="contexts", responses={200: {"model": Page[ContextAnswer]}})
 async def contexts(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
-    """The contexts, in the order in which they were made."""
+    """List the contexts of a sandbox, in the order in which they were created."""
     return Json(page([_context(one) for one in await service.sessions.contexts(caller, sandbox_id)], limit, after))
 
 
-@operations.delete("/contexts/{context}", scope="run", body="none", status_code=204)
+@operations.delete("/contexts/{context}", scope="run", name="delete", tag="contexts", body="none", status_code=204)
 async def remove_context(sandbox_id: SandboxId, context: Name, service: TheService, caller: TheCaller) -> Response:
     """End a context for good."""
     await service.sessions.remove_context(caller, sandbox_id, context)
@@ -121,36 +129,50 @@ async def remove_context(sandbox_id: SandboxId, context: Name, service: TheServi
 
 
 @operations.post(
-    "/checkpoints", scope="run", body="json", status_code=201, responses={201: {"model": CheckpointAnswer}}
+    "/checkpoints",
+    scope="run",
+    name="create",
+    tag="checkpoints",
+    body="json",
+    status_code=201,
+    responses={201: {"model": CheckpointAnswer}},
 )
 async def create_checkpoint(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: CheckpointBody | None = None
 ) -> Response:
-    """Remember variables and files as they are now."""
+    """Save variables and files as they are now."""
     taken = await service.sessions.checkpoint(caller, sandbox_id, "" if body is None else body.name)
     return Json(_checkpoint(taken), 201)
 
 
-@operations.get("/checkpoints", scope="read", responses={200: {"model": Page[CheckpointAnswer]}})
+@operations.get(
+    "/checkpoints", scope="read", name="list", tag="checkpoints", responses={200: {"model": Page[CheckpointAnswer]}}
+)
 async def checkpoints(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
-    """The checkpoints, oldest first."""
+    """List the checkpoints of a sandbox, oldest first."""
     taken = await service.sessions.checkpoints(caller, sandbox_id)
     return Json(page([_checkpoint(one) for one in taken], limit, after))
 
 
-@operations.delete("/checkpoints/{checkpoint}", scope="run", body="none", status_code=204)
+@operations.delete(
+    "/checkpoints/{checkpoint}", scope="run", name="delete", tag="checkpoints", body="none", status_code=204
+)
 async def remove_checkpoint(
     sandbox_id: SandboxId, checkpoint: Name, service: TheService, caller: TheCaller
 ) -> Response:
-    """Forget a checkpoint."""
+    """Delete a checkpoint."""
     await service.sessions.remove_checkpoint(caller, sandbox_id, checkpoint)
     return Response(status_code=204)
 
 
 @operations.post(
-    "/checkpoints/{checkpoint}/restore", scope="run", body="none", responses={200: {"model": RestoredAnswer}}
+    "/checkpoints/{checkpoint}/restore",
+    scope="run",
+    tag="checkpoints",
+    body="none",
+    responses={200: {"model": RestoredAnswer}},
 )
 async def restore(sandbox_id: SandboxId, checkpoint: Name, service: TheService, caller: TheCaller) -> Response:
     """Bring variables and files back to a checkpoint."""
@@ -160,7 +182,7 @@ async def restore(sandbox_id: SandboxId, checkpoint: Name, service: TheService, 
 
 @operations.post("/fork", scope="run", body="json", status_code=201, responses={201: {"model": ForkAnswer}})
 async def fork(sandbox_id: SandboxId, service: TheService, caller: TheCaller, body: ForkBody | None = None) -> Response:
-    """Make a context that continues from a checkpoint's variables, or from the live ones."""
+    """Create a context that continues from a checkpoint's variables, or from the current ones."""
     source = body or ForkBody()
     branch = await service.sessions.fork(
         caller, sandbox_id, source.checkpoint, files=source.files, context=source.context
@@ -172,6 +194,8 @@ async def fork(sandbox_id: SandboxId, service: TheService, caller: TheCaller, bo
 @operations.post(
     "/checkpoints/{checkpoint}/fork",
     scope="run",
+    name="fork",
+    tag="checkpoints",
     body="json",
     status_code=201,
     responses={201: {"model": ForkAnswer}},
@@ -183,7 +207,7 @@ async def fork_from(
     caller: TheCaller,
     body: ForkBody | None = None,
 ) -> Response:
-    """Make a context that continues from this checkpoint."""
+    """Create a context that continues from this checkpoint."""
     source = (body or ForkBody()).model_copy(update={"checkpoint": checkpoint})
     return await fork(sandbox_id, service, caller, source)
 
@@ -195,11 +219,11 @@ async def undo(sandbox_id: SandboxId, service: TheService, caller: TheCaller) ->
     return Json({**plain(restored), "note": restored.note})
 
 
-@operations.get("/history", scope="read", responses={200: {"model": Page[MomentAnswer]}})
+@operations.get("/history", scope="read", name="list_history", responses={200: {"model": Page[MomentAnswer]}})
 async def history(
     sandbox_id: SandboxId, service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None
 ) -> Response:
-    """Runs, checkpoints and restores, in order."""
+    """List the runs, checkpoints and restores of a session, in order."""
     moments = await service.sessions.history(caller, sandbox_id)
     return Json(page([plain(moment) for moment in moments], limit, after))
 
@@ -207,6 +231,8 @@ async def history(
 @operations.post(
     "/attempts",
     scope="run",
+    name="create",
+    tag="attempts",
     body="json",
     stream="run",
     status_code=201,
@@ -223,14 +249,16 @@ async def attempt(
     return await long_answer(tried[0].result, lambda: attempt_json(tried[0]), 201)
 
 
-@operations.post("/attempts/{attempt}/keep", scope="run", body="none", responses={200: {"model": ResultAnswer}})
+@operations.post(
+    "/attempts/{attempt}/keep", scope="run", tag="attempts", body="none", responses={200: {"model": ResultAnswer}}
+)
 async def keep(sandbox_id: SandboxId, attempt: Name, service: TheService, caller: TheCaller) -> Response:
     """Let the session continue from an attempt."""
     result = await service.attempts.keep(caller, sandbox_id, attempt)
     return await long_answer(result, lambda: result_fields(result))
 
 
-@operations.post("/attempts/{attempt}/discard", scope="run", body="none", status_code=204)
+@operations.post("/attempts/{attempt}/discard", scope="run", tag="attempts", body="none", status_code=204)
 async def discard(sandbox_id: SandboxId, attempt: Name, service: TheService, caller: TheCaller) -> Response:
     """Drop an attempt, as if it had never run."""
     await service.attempts.discard(caller, sandbox_id, attempt)

@@ -93,15 +93,17 @@ class SharedDocument(ShareBody):
     created: float
 
 
-@operations.post("/v1/shares", scope="run", body="json", status_code=201, responses={201: {"model": ShareAnswer}})
+@operations.post(
+    "/v1/shares", scope="run", name="create", body="json", status_code=201, responses={201: {"model": ShareAnswer}}
+)
 async def share(body: ShareBody, service: TheService, caller: TheCaller) -> Response:
-    """Share a copy of code and its output; everybody with the link can read it, and do nothing else."""
+    """Share a copy of code and its output.  Everybody with the link can read it, and do nothing else."""
     document = await to_thread(lambda: to_json(body.model_dump()).encode())
     made = await service.shares.create(caller, body.title, document)
     return Json(_json(made, caller), 201)
 
 
-@operations.get("/v1/shares", scope="read", responses={200: {"model": Page[ShareAnswer]}})
+@operations.get("/v1/shares", scope="read", name="list", responses={200: {"model": Page[ShareAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """List the caller's shares, newest first."""
     return Json(page([_json(one, caller) for one in service.shares.list(caller)], limit, after))
@@ -109,7 +111,7 @@ async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, aft
 
 @operations.delete("/v1/shares/{share_id}", scope="run", body="none", status_code=204)
 async def revoke(share_id: Token, service: TheService, caller: TheCaller) -> Response:
-    """Revoke a share at once; its link stops working."""
+    """Revoke a share at once.  Its link stops working."""
     await service.shares.revoke(caller, share_id)
     return Response(status_code=204)
 
@@ -133,10 +135,12 @@ async def shown(request: Request, token: Token, service: TheService) -> Response
     return Response(contents, status, headers, media_type="text/html")
 
 
-@operations.get(SHARED + "{token}/document", scope="share", responses={200: {"model": SharedDocument}})
+@operations.get(
+    SHARED + "{token}/document", scope="share", name="get_document", responses={200: {"model": SharedDocument}}
+)
 @operations.head(SHARED + "{token}/document", scope="share")
 async def document(token: Token, service: TheService) -> Response:
-    """Get the shared code and output; the token in the link is enough."""
+    """Get the shared code and output.  The token in the link is enough."""
     found = service.shares.by_token(token)
     contents = await service.shares.document(found)
     answer = b'{"created":%r,' % found.created + contents.removeprefix(b"{")

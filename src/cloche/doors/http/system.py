@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query
+from fastapi import Path, Query
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from cloche import __version__, environment, languages, settings
 from cloche.doors.faults import for_client
 from cloche.doors.http import documentation
 from cloche.doors.http.answers import (
     AuditAnswer,
+    CurrentKeyAnswer,
     KeyAnswer,
+    KeyUsedAnswer,
     LanguageAnswer,
     Page,
     StatusAnswer,
@@ -26,22 +29,17 @@ from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
+from cloche.doors.page import plain
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
-from cloche.json_text import to_json
 from cloche.languages.availability import Availability, check_languages
-from cloche.model.records import KeyRecord
+from cloche.model.records import KeyRecord, UsageTotal
+from cloche.policy.caller import SCOPES
 
 operations = Operations(responses=ERROR_RESPONSES, tag="server")
 _describing = Lock()
 
-_HOME = """<!doctype html><meta charset="utf-8"><title>Cloche</title>
-<body style="font:16px system-ui;max-width:40em;margin:4em auto;padding:0 1em">
-<h1>Cloche</h1><p>This server runs code in sandboxes. The HTTP API is described at <a href="/docs">/docs</a>
-(<a href="/openapi.json">OpenAPI</a>); MCP clients connect to <code>/mcp</code>.</p>"""
-
-
-_PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
+Days = Annotated[int, Query(ge=1, le=366, description="today (UTC) and the days before")]
 
 
 @operations.get("/", scope="page", linked=True, include_in_schema=False)
@@ -49,34 +47,49 @@ _PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inlin
 async def home(request: Request) -> Response:
     """Send the playground, or a page with links if the playground was not built."""
     built = page_files.page(known=request.headers.get("if-none-match", ""))
-    return built or HTMLResponse(_HOME, headers=_PAGE)
+    return built or plain.home()
 
 
-@operations.get("/docs", scope="read", include_in_schema=False)
+# The description is the same on every server of a version, and anybody may read it (docs/decisions/0028).
+
+
+@operations.get("/docs", scope="public", linked=True, include_in_schema=False)
+@operations.head("/docs", scope="public")
 async def docs(request: Request) -> Response:
-    text = await to_thread(lambda: documentation.page(_description(request.app)))
-    return HTMLResponse(text, headers=_PAGE)
+    """Send the API reference."""
+    return await _described(request, "reference", lambda description: documentation.page(description))
 
 
-@operations.get("/openapi.json", scope="read", include_in_schema=False)
+@operations.get("/openapi.json", scope="public", linked=True, include_in_schema=False)
+@operations.head("/openapi.json", scope="public")
 async def openapi(request: Request) -> Response:
-    return Response(await to_thread(lambda: to_json(_description(request.app)).encode()), media_type=Json.media_type)
+    """Send the description for programs."""
+    return await _described(request, "description", lambda description: Json(description))
 
 
-def _description(app: FastAPI) -> dict[str, Any]:
-    # It takes a second to make, once, and two threads must not make it at the same time.
-    with _describing:
-        return app.openapi()
+async def _described(request: Request, name: str, form: Callable[[dict[str, Any]], Response]) -> Response:
+    """The description in some form, which is made once: that takes a second, and anybody can ask for it."""
+    state = request.app.state
+
+    def make() -> Response:
+        with _describing:  # two threads must not make it at the same time
+            if not hasattr(state, name):
+                setattr(state, name, form(request.app.openapi()))
+        kept: Response = getattr(state, name)
+        return kept
+
+    kept: Response | None = getattr(state, name, None)
+    return kept if kept is not None else await to_thread(make)
 
 
-@operations.get("/v1/health", scope="public", responses={200: {"model": StatusAnswer}})
+@operations.get("/v1/health", scope="public", name="check_health", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/health", scope="public")
 async def health() -> Response:
     """Check that the server process answers."""
     return Json({"status": "ok"})
 
 
-@operations.get("/v1/ready", scope="public", responses={200: {"model": StatusAnswer}})
+@operations.get("/v1/ready", scope="public", name="check_ready", responses={200: {"model": StatusAnswer}})
 @operations.head("/v1/ready", scope="public")
 async def ready(service: TheService) -> Response:
     """Check that the server accepts work: sandboxes start, the database answers, and the disk has room."""
@@ -97,47 +110,77 @@ async def ready(service: TheService) -> Response:
     return Json({"status": "ok"})
 
 
-@operations.get("/v1/version", scope="read", responses={200: {"model": VersionAnswer}})
+@operations.get("/v1/version", scope="read", name="get_version", responses={200: {"model": VersionAnswer}})
 async def version() -> Response:
     """Get the version of the server."""
     return Json({"name": "cloche", "version": __version__, "api": "v1"})
 
 
-@operations.get("/v1/languages", scope="read", responses={200: {"model": Page[LanguageAnswer]}})
+@operations.get("/v1/languages", scope="read", name="list_languages", responses={200: {"model": Page[LanguageAnswer]}})
 async def known_languages(limit: Limit = 100, after: After = None) -> Response:
-    """List the languages with their versions; `hint` says how to install a language that is not available."""
+    """List the languages with their versions.  `hint` says how to install a language that is not available."""
     states = await to_thread(_states)  # the first call runs programs to learn their versions
     return Json(page([_language(state) for state in states], limit, after))
 
 
-@operations.get("/v1/usage", scope="read", responses={200: {"model": UsedAnswer}})
-async def usage(service: TheService, caller: TheCaller, days: Annotated[int, Query(ge=1, le=366)] = 30) -> Response:
+@operations.get("/v1/usage", scope="read", name="get", tag="usage", responses={200: {"model": UsedAnswer}})
+async def usage(service: TheService, caller: TheCaller, days: Days = 30) -> Response:
     """Get the number of runs, the CPU time and the bytes that the key's owner used on each day."""
     used = await service.usage.of_owner(caller, days)
-    by_day = {
-        day: {"runs": one.runs, "cpu_time": one.cpu_time, "bytes": one.bytes_moved} for day, one in used.days.items()
-    }
-    return Json({"owner": used.owner, "sandboxes": used.sandboxes, "days": by_day})
+    return Json({"owner": used.owner, "sandboxes": used.sandboxes, "days": _days(used.days)})
 
 
-@operations.post("/v1/keys", scope="admin", body="json", status_code=201, responses={201: {"model": KeyAnswer}})
+@operations.get(
+    "/v1/usage/keys",
+    scope="admin",
+    name="list_by_key",
+    tag="usage",
+    responses={200: {"model": Page[KeyUsedAnswer]}},
+)
+async def usage_by_key(
+    service: TheService, caller: TheCaller, days: Days = 30, limit: Limit = 100, after: After = None
+) -> Response:
+    """List what each key used on each day, of all owners."""
+    used = await service.usage.by_key(caller, days)
+    return Json(page([{"key": key, "days": _days(of_key)} for key, of_key in sorted(used.items())], limit, after))
+
+
+@operations.get("/v1/key", scope="read", name="get_current", tag="keys", responses={200: {"model": CurrentKeyAnswer}})
+async def current_key(service: TheService, caller: TheCaller) -> Response:
+    """Get the key of this request: what it may do, and how much of its limits is in use."""
+    current = service.keys.current(caller)
+    scopes = [scope for scope in SCOPES if scope in caller.scopes]
+    name = current.record.name if current.record is not None else ""
+    answer = {"id": caller.key_id, "owner": caller.owner, "name": name, "scopes": scopes}
+    return Json({**answer, "limits": dict(caller.policy.limits), "in_use": dict(current.in_use)})
+
+
+@operations.post(
+    "/v1/keys",
+    scope="admin",
+    name="create",
+    tag="keys",
+    body="json",
+    status_code=201,
+    responses={201: {"model": KeyAnswer}},
+)
 async def create_key(body: KeyBody, service: TheService, caller: TheCaller) -> Response:
     """Create an API key.  Only this answer contains the secret."""
     record, secret = await service.keys.create(caller, body.owner, body.name, body.scopes, _policy(body))
     return Json({**_key(record), "key": secret}, 201)
 
 
-@operations.get("/v1/keys", scope="admin", responses={200: {"model": Page[KeyAnswer]}})
+@operations.get("/v1/keys", scope="admin", name="list", tag="keys", responses={200: {"model": Page[KeyAnswer]}})
 async def keys(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """List all keys, without their secrets."""
     return Json(page([_key(record) for record in service.keys.list(caller)], limit, after))
 
 
-@operations.delete("/v1/keys/{key_id}", scope="admin", body="none", status_code=204)
+@operations.delete("/v1/keys/{key_id}", scope="admin", tag="keys", body="none", status_code=204)
 async def revoke(
     request: Request, key_id: Annotated[str, Path(max_length=200)], service: TheService, caller: TheCaller
 ) -> Response:
-    """Revoke a key at once."""
+    """Revoke a key at once.  What it has open ends."""
     request.state.outlives_key = (
         True  # so that a caller that revokes its own key still gets this answer (connections.py)
     )
@@ -145,7 +188,7 @@ async def revoke(
     return Response(status_code=204)
 
 
-@operations.get("/v1/audit", scope="admin", responses={200: {"model": Page[AuditAnswer]}})
+@operations.get("/v1/audit", scope="admin", name="list_audit", responses={200: {"model": Page[AuditAnswer]}})
 async def audit(
     service: TheService,
     caller: TheCaller,
@@ -159,7 +202,7 @@ async def audit(
     return Json({"items": items, "next": following})
 
 
-@operations.get("/metrics", scope="admin", responses={200: {"content": {"text/plain": {}}}})
+@operations.get("/metrics", scope="admin", name="get_metrics", responses={200: {"content": {"text/plain": {}}}})
 async def metrics(request: Request) -> Response:
     """Get the metrics in the Prometheus format."""
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -183,6 +226,10 @@ def _language(state: Availability) -> dict[str, Any]:
         "hint": f"{state.why} {state.remedy}".strip(),
         "hello": language.hello,
     }
+
+
+def _days(days: Mapping[str, UsageTotal]) -> dict[str, Any]:
+    return {day: {"runs": one.runs, "cpu_time": one.cpu_time, "bytes": one.bytes_moved} for day, one in days.items()}
 
 
 def _key(record: KeyRecord) -> dict[str, Any]:

@@ -16,13 +16,17 @@ from cloche.doors.routing.routes import Operations
 operations = Operations(responses=ERROR_RESPONSES, tag="server")
 
 
-@operations.get("/v1/templates", scope="read", responses={200: {"model": Page[TemplateSummary]}})
+@operations.get(
+    "/v1/templates", scope="read", name="list", tag="templates", responses={200: {"model": Page[TemplateSummary]}}
+)
 async def all_templates(limit: Limit = 100, after: After = None) -> Response:
     """List all templates, without the contents of their files."""
     return Json(page([template.summary() for template in templates.everything()], limit, after))
 
 
-@operations.get("/v1/templates/{name}", scope="read", responses={200: {"model": TemplateAnswer}})
+@operations.get(
+    "/v1/templates/{name}", scope="read", name="get", tag="templates", responses={200: {"model": TemplateAnswer}}
+)
 async def one_template(name: Annotated[str, Path(max_length=200)]) -> Response:
     """Get a template with its files, in the form that `POST /v1/run` accepts."""
     return Json(templates.find(name).as_dict())

@@ -31,20 +31,20 @@ class WorkspaceAnswer(BaseModel):
     open: bool
 
 
-@operations.get("", scope="read", responses={200: {"model": Page[WorkspaceAnswer]}})
+@operations.get("", scope="read", name="list", responses={200: {"model": Page[WorkspaceAnswer]}})
 async def listed(service: TheService, caller: TheCaller, limit: Limit = 100, after: After = None) -> Response:
     """List workspaces, newest first."""
     found, following = service.workspaces.list(caller, limit, after)
     return Json({"items": [_json(workspace) for workspace in found], "next": following})
 
 
-@operations.get("/{workspace}", scope="read", responses={200: {"model": WorkspaceAnswer}})
+@operations.get("/{workspace}", scope="read", name="get", responses={200: {"model": WorkspaceAnswer}})
 async def one(workspace: Id, service: TheService, caller: TheCaller) -> Response:
-    """Get a workspace; `POST /v1/sandboxes` opens it in a sandbox."""
+    """Get a workspace.  `POST /v1/sandboxes` opens it in a sandbox."""
     return Json(_json(service.workspaces.find(caller, workspace)))
 
 
-@operations.delete("/{workspace}", scope="run", body="none", status_code=204)
+@operations.delete("/{workspace}", scope="run", name="delete", body="none", status_code=204)
 async def remove(workspace: Id, service: TheService, caller: TheCaller) -> Response:
     """Delete a workspace and its files, unless a sandbox has it open."""
     await service.workspaces.remove(caller, workspace)

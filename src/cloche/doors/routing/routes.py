@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from cloche.doors.json_input import joined, read_json
 from cloche.doors.routing.access import UNDECLARED, Access, AccessScope, BodyKind, StreamKind
+from cloche.doors.routing.description import of_operation
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
@@ -85,6 +86,9 @@ class Operations:
     """The HTTP operations of one module: `@operations.get(path, scope="read")` declares and registers one.
 
     FastAPI's own router would wrap the routes when they are included, and their declarations would be lost.
+
+    The description calls an operation TAG_NAME, such as `sandboxes_create`: the module's tag and the function's name,
+    unless the declaration has its own `tag` or `name`.  The summary is the first sentence of the docstring.
     """
 
     def __init__(
@@ -95,20 +99,31 @@ class Operations:
         responses: dict[int | str, dict[str, Any]] | None = None,
         include_in_schema: bool = True,
     ) -> None:
-        self._prefix, self._tags, self._responses = prefix, [tag] if tag else [], responses or {}
+        self._prefix, self._tag, self._responses = prefix, tag, responses or {}
         self._include_in_schema = include_in_schema
         self._declared: list[tuple[str, str, Callable[..., Any], Access, dict[str, Any]]] = []
 
     def install(self, app: FastAPI) -> None:
         """Register the operations with the application, in the order of their definition."""
         for method, path, endpoint, access, options in self._declared:
-            options = {"response_class": Response, "include_in_schema": self._include_in_schema, **options}
+            options = {
+                "response_class": Response,
+                "response_description": "The request succeeded.",
+                "include_in_schema": self._include_in_schema,
+                **options,
+            }
             options["responses"] = {**self._responses, **options.get("responses", {})}
+            tag = options.pop("tag", self._tag)
+            name = options.pop("name", endpoint.__name__)
+            if options["include_in_schema"]:
+                told = of_operation(method, self._prefix + path, access, endpoint.__doc__ or "")
+                told["openapi_extra"] |= options.get("openapi_extra", {})
+                options |= {**told, "operation_id": f"{tag}_{name}"}
             app.router.add_api_route(
                 self._prefix + path,
                 endpoint,
                 methods=[method],
-                tags=[*self._tags],
+                tags=[tag] if tag else [],
                 route_class_override=OperationRoute,
                 **options,
             )
@@ -143,7 +158,7 @@ class Operations:
         body: BodyKind = "none",
         linked: bool = False,
         stream: StreamKind = "none",
-        **options: Any,  # FastAPI's: status_code, responses, openapi_extra …
+        **options: Any,  # `name` and `tag`, and FastAPI's: status_code, responses, openapi_extra …
     ) -> Callable[[Endpoint], Endpoint]:
         access = UNDECLARED if scope is None else Access(scope, body, linked, stream)
 

@@ -7,10 +7,12 @@ import { beginEmpty, beginExample, beginTemplate, examples, isReady, type Exampl
 import { about, titleOf } from "../../state/languages";
 import { useStore } from "../../state/store";
 import { complain } from "../../state/toasts";
+import { baseOf } from "../../state/tree";
 import { Bell, Wordmark } from "../../ui/Bell";
 import { Button, IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
 import { Failed, Spinner } from "../../ui/states";
+import { Connect } from "./Connect";
 import { Recent } from "./Recent";
 
 /** The start page: examples, recent sandboxes and templates. */
@@ -32,6 +34,7 @@ export function Welcome() {
       <header className="mx-auto flex h-14 max-w-5xl items-center justify-between px-5">
         <Wordmark />
         <span className="flex items-center gap-3">
+          <a href="#/keys" className="rounded text-xs text-ink-soft hover:text-ink">Keys and usage</a>
           <a href="/docs" className="rounded text-xs text-ink-soft hover:text-ink">HTTP API</a>
           <span className="text-2xs text-ink-faint">{version}</span>
           <IconButton label={isDark() ? "Light theme" : "Dark theme"} onClick={() => setTheme(isDark() ? "light" : "dark")}>
@@ -57,6 +60,7 @@ export function Welcome() {
           </div>
         </section>
         <Recent />
+        <Connect />
         <Templates busy={busy} onBegin={(name) => begin(name, () => beginTemplate(name))} />
       </main>
     </div>
@@ -100,9 +104,9 @@ function Templates({ busy, onBegin }: { busy: string; onBegin: (name: string) =>
       {problem ? (
         <Failed problem={problem} retry={load} />
       ) : (
-        <div className="grid gap-2 sm:grid-cols-2 lg:grid-cols-3">
+        <div className="grid grid-cols-2 gap-2.5 sm:grid-cols-3 lg:grid-cols-5">
           {found === null
-            ? Array.from({ length: 6 }, (_, index) => <div key={index} className="pane breathe h-[4.25rem] opacity-60" aria-hidden="true" />)
+            ? Array.from({ length: 10 }, (_, index) => <div key={index} className="pane breathe h-32 opacity-60" aria-hidden="true" />)
             : found.map((template) => <TemplateCard key={template.name} template={template} busy={busy} onBegin={onBegin} />)}
         </div>
       )}
@@ -119,15 +123,16 @@ function TemplateCard({ template, busy, onBegin }: { template: TemplateSummary; 
       disabled={busy !== ""}
       title={ready ? undefined : about(template.language)?.hint}
       onClick={() => onBegin(template.name)}
-      className="pane flex items-start gap-3 px-3.5 py-3 text-left transition-colors hover:border-accent/50 hover:bg-hover disabled:opacity-60"
+      className="pane flex flex-col gap-1.5 px-3.5 py-3 text-left transition-colors hover:border-accent/50 hover:bg-hover disabled:opacity-60"
     >
-      <span className={classes("mt-px w-20 shrink-0 truncate text-xs font-medium", ready ? "text-accent" : "text-ink-faint")}>
-        {busy === template.name ? <Spinner /> : titleOf(template.language)}
+      <span className="flex w-full items-center justify-between gap-2">
+        <span className={classes("rounded-md px-1.5 py-px text-2xs font-medium", ready ? "bg-accent-soft text-accent" : "bg-sunken text-ink-faint")}>{titleOf(template.language)}</span>
+        {busy === template.name ? <Spinner /> : !ready && <span className="text-2xs text-warn">not installed here</span>}
       </span>
-      <span className="min-w-0 flex-1">
-        <span className="block truncate font-medium">{template.name}</span>
-        <span className="line-clamp-2 text-2xs text-ink-soft">{words}</span>
-        {!ready && <span className="text-2xs text-warn">not installed here</span>}
+      <span className="font-medium">{template.name}</span>
+      <span className="text-xs text-ink-soft first-letter:uppercase">{words}</span>
+      <span className="mt-auto pt-1 text-2xs text-ink-faint">
+        {baseOf(template.entry)} · {template.files.length} {template.files.length === 1 ? "file" : "files"}
       </span>
     </button>
   );
