@@ -246,6 +246,7 @@ export interface ErrorAnswer {
   name?: string | null;
   traceback?: string | null;
   traceback_ansi?: string | null;
+  raised: RaisedAnswer[];
 }
 
 /** The result of a command. */
@@ -525,6 +526,15 @@ export interface ProblemAnswer {
   error: Problem;
 }
 
+/** An exception and its calls, the innermost first; `link` says how it led to the exception before it. */
+export interface RaisedAnswer {
+  name: string;
+  message: string;
+  link: string;
+  frames: StackFrameAnswer[];
+  omitted: number;
+}
+
 /** The prices that the operator has set; 0 means free. */
 export interface RatesAnswer {
   cpu_hour: number;
@@ -723,6 +733,17 @@ export interface SharedRun {
 /** A signal, by number or by name. */
 export interface SignalBody {
   signal: number | string;
+}
+
+/** A call in a traceback; `cell` is the number of the cell where there is no file. */
+export interface StackFrameAnswer {
+  file: string;
+  line: number;
+  column: number;
+  function: string;
+  code: string;
+  cell: number | null;
+  is_own: boolean;
 }
 
 /** The container to start. */

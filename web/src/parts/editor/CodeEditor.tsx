@@ -8,6 +8,7 @@ import { monacoLanguageOf } from "../../state/languages";
 import { runCellAt } from "../../state/running";
 import { useStore } from "../../state/store";
 import { runEnded } from "../../state/runs";
+import { showFailures } from "./failures";
 import { monaco, type Monaco } from "./monaco";
 import * as completion from "./python/completion";
 import * as ruff from "./python/ruff";
@@ -127,6 +128,7 @@ export default function CodeEditor({ path }: { path: string }) {
       monaco.editor.onDidChangeMarkers(() => countProblems(made)),
       { dispose: offerActions(made) },
       decorateCells(made),
+      showFailures(made),
       runLenses(made),
     ];
     const stop = reveal.on(({ path: wanted, line, column }) => {
