@@ -92,6 +92,7 @@ PAIRS: list[tuple[type[Plain], type[BaseModel], set[str]]] = [
     (history.Moment, answers.MomentAnswer, set()),
     (history.Restored, answers.RestoredAnswer, {"note"}),
     (history.Variable, answers.VariableAnswer, set()),
+    (history.VariableList, answers.VariableListAnswer, set()),
     (history.FileChanges, answers.FileChangesAnswer, set()),
     (history.VariableChanges, answers.VariableChangesAnswer, set()),
     (history.Candidate, answers.CandidateAnswer, set()),

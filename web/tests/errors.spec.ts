@@ -83,3 +83,69 @@ test("an error begins with what happened, and leads to every line of one's own t
   await person.last.getByRole("button", { name: "Show traceback" }).click();
   await expect(person.last.getByText("Traceback (most recent call last)")).toHaveCount(1);
 });
+
+test("variables are listed after each run, without asking them", async ({ person }) => {
+  const { page } = person;
+  const lines = [
+    "import time",
+    "class Slow:",
+    "    def __repr__(self): time.sleep(60)",
+    "    __len__ = __repr__",
+    "slow, numbers, word = Slow(), list(range(500)), 'cloche'",
+    "sales = {'Bern': 3, 'Rome': [5, slow]}",
+    "markup = '<img src=x onerror=alert(1)>'",
+  ];
+  await person.begin({ "code/main.py": lines.join("\n") });
+  await page.getByRole("button", { name: "Variables", exact: true }).click();
+  await expect(page.getByText("No variables yet")).toBeVisible();
+  await person.code.click();
+  await person.run();
+  const list = page.getByRole("list", { name: "Variables" });
+  await expect(list.getByRole("listitem")).toHaveText([
+    /^markup.*<img src=x onerror=alert\(1\)>/,
+    /^numbers.*list 500\[0, 1, 2, /,
+    /^sales.*dict 2\{'Bern': 3, 'Rome': \[5, <Slow>\]\}/,
+    /^Slow.*typeclass Slow/,
+    /^slow.*Slow<Slow>/,
+    /^word.*str 6'cloche'/,
+  ]);
+  await list.getByRole("button", { name: /^numbers/ }).click();
+  await expect(page.getByLabel("Value of numbers")).toContainText("498, 499]");
+  expect(await serious(page)).toEqual([]);
+  await person.shot("variables");
+
+  // What changed is marked; a search narrows the list; the name goes to the clipboard or into the editor.
+  await person.write("word = 'jar'\n");
+  await person.run();
+  await expect(list.getByRole("img", { name: "changed" })).toHaveCount(1);
+  await page.getByLabel("Search variables").fill("WOR");
+  await expect(list.getByRole("listitem")).toHaveCount(1);
+  await list.getByRole("button", { name: /^word/ }).click();
+  await list.getByRole("button", { name: "Copy the name" }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe("word");
+  await list.getByRole("button", { name: "Insert the name into the editor" }).click();
+  await expect(person.code).toContainText(/'jar'\s*word/);
+
+  // Ten thousand: the page gets a part, and finds the others.
+  await page.getByLabel("Search variables").fill("");
+  await person.write("for n in range(10_000): globals()[f'v{n}'] = n\n");
+  await person.run();
+  await expect(page.getByText("These are 1,000 of 10,007 variables.")).toBeVisible();
+  await page.getByLabel("Search variables").fill("v9999");
+  await expect(list.getByRole("listitem")).toHaveText([/^v9999/]);
+
+  // While code runs, the list says so.
+  await page.getByLabel("Search variables").fill("word");
+  await person.write("input('wait')\nword = 1\n");
+  await page.keyboard.press("Control+Enter");
+  await expect(page.getByText("Code is running. The list is from before.")).toBeVisible();
+  await page.getByLabel("Input for the program").fill("go");
+  await page.keyboard.press("Enter");
+  await expect(list.getByRole("listitem")).toHaveText([/^word.*int1/]);
+
+  // Another language, in a session of its own.
+  await person.api.post(`/v1/sandboxes/${person.sandbox}/run`, { data: { code: "const jars = new Map([['a', 1]])", language: "javascript" } });
+  await page.getByLabel("Search variables").fill("");
+  await page.getByLabel("Session", { exact: true }).selectOption({ label: "JavaScript" });
+  await expect(list.getByRole("listitem")).toHaveText([/^jars.*Map 1Map\(1\) \{"a" => 1\}/]);
+});

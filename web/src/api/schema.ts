@@ -822,6 +822,7 @@ export interface VariableAnswer {
   type: string;
   size: number;
   shown: string;
+  shape: string;
 }
 
 /** The variables that differ. */
@@ -829,6 +830,13 @@ export interface VariableChangesAnswer {
   created: VariableAnswer[];
   changed: VariableAnswer[];
   removed: string[];
+}
+
+/** The variables of a context; where they cannot be listed now, or in this language, `state` says so. */
+export interface VariableListAnswer {
+  items: VariableAnswer[];
+  total: number;
+  state: "ready" | "busy" | "unsupported";
 }
 
 /** The version of Cloche, and the version of its HTTP interface. */

@@ -250,6 +250,15 @@ class VariableAnswer(BaseModel):
     type: str
     size: int
     shown: str
+    shape: str
+
+
+class VariableListAnswer(BaseModel):
+    """The variables of a context; where they cannot be listed now, or in this language, `state` says so."""
+
+    items: list[VariableAnswer]
+    total: int
+    state: Literal["ready", "busy", "unsupported"]
 
 
 class FileChangesAnswer(BaseModel):

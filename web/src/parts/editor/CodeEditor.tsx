@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "react";
 import { app, isDark } from "../../state/app";
 import { offer } from "../../state/commands";
-import { cursor } from "../../state/cursor";
+import { cursor, typing } from "../../state/cursor";
 import { documents, edit, reveal } from "../../state/documents";
 import { cellsOf } from "../../state/cells";
 import { monacoLanguageOf } from "../../state/languages";
@@ -129,6 +129,12 @@ export default function CodeEditor({ path }: { path: string }) {
       { dispose: offerActions(made) },
       decorateCells(made),
       showFailures(made),
+      {
+        dispose: typing.on((text) => {
+          made.focus();
+          made.trigger("variables", "type", { text });
+        }),
+      },
       runLenses(made),
     ];
     const stop = reveal.on(({ path: wanted, line, column }) => {
