@@ -182,6 +182,17 @@ class Result(Plain):
         """The value of the last expression as text, or None."""
         return next((shown.text for shown in self.results if shown.is_main), None)
 
+    def __repr__(self) -> str:
+        from cloche.results.summary import summary
+
+        return summary(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return the forms among which Jupyter chooses; nothing from a sandbox becomes markup in them."""
+        from cloche.results.for_notebook import mime_bundle
+
+        return mime_bundle(self)
+
     def for_model(self, budget: int = 2000) -> str:
         """Return the text that a language model should read, of at most `budget` tokens."""
         from cloche.results.for_model import for_model
