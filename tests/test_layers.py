@@ -99,8 +99,9 @@ def test_the_wire_knows_the_standard_library_alone(module: str) -> None:
 @pytest.mark.parametrize("module", [*of("cloche.model"), "cloche.errors"])
 def test_the_words_know_nothing_of_what_is_done_with_them(module: str) -> None:
     for name in imports(module):
-        # A result can be asked for what a model should read of it: `result.for_model()`.
-        assert is_standard(name) or within(name, "cloche.model", "cloche.errors", "cloche.results.for_model")
+        # A result can be asked for what a model, a person or a notebook should see of it.
+        views = ("cloche.results.for_model", "cloche.results.summary", "cloche.results.for_notebook")
+        assert is_standard(name) or within(name, "cloche.model", "cloche.errors", *views)
 
 
 @pytest.mark.parametrize("module", of("cloche.results"))

@@ -18,9 +18,22 @@ from cloche.doors.mcp.execution import CodeAnswer
 from cloche.json_text import to_json
 from cloche.model import files, history, result
 from cloche.model.plain import Plain
-from cloche.model.result import JSON_FIELDS, PARTS, Artifact, Diagnostic, Display, Error, Log, Result, ToolCall
+from cloche.model.result import (
+    JSON_FIELDS,
+    PARTS,
+    Artifact,
+    Diagnostic,
+    Display,
+    Error,
+    Log,
+    Raised,
+    Result,
+    StackFrame,
+    ToolCall,
+)
 from cloche.results.fields import plain, result_fields
 
+RAISED = Raised("ValueError", "no", "cause", (StackFrame("/sandbox/a.py", 3, 1, "f", "1 / 0", 2, False),), 7)
 WHOLE = Result(
     stdout="out\n",
     stderr="err\ufffd",
@@ -28,7 +41,7 @@ WHOLE = Result(
     duration=1.5,
     cpu_time=0.25,
     memory_peak=1 << 20,
-    error=Error("runtime", "It failed.", "Mend it.", "ValueError", "trace", "\x1b[1mtrace"),
+    error=Error("runtime", "It failed.", "Mend it.", "ValueError", "trace", "\x1b[1mtrace", (RAISED,)),
     truncated=True,
     stdout_bytes=b"out\n",
     stderr_bytes=b"err\xff",
@@ -72,11 +85,14 @@ PAIRS: list[tuple[type[Plain], type[BaseModel], set[str]]] = [
     (result.Log, answers.LogAnswer, set()),
     (result.Artifact, answers.ArtifactAnswer, set()),
     (result.Error, answers.ErrorAnswer, set()),
+    (result.Raised, answers.RaisedAnswer, set()),
+    (result.StackFrame, answers.StackFrameAnswer, set()),
     (result.Diagnostic, answers.DiagnosticAnswer, set()),
     (result.Usage, answers.UsageAnswer, {"network"}),
     (history.Moment, answers.MomentAnswer, set()),
     (history.Restored, answers.RestoredAnswer, {"note"}),
     (history.Variable, answers.VariableAnswer, set()),
+    (history.VariableList, answers.VariableListAnswer, set()),
     (history.FileChanges, answers.FileChangesAnswer, set()),
     (history.VariableChanges, answers.VariableChangesAnswer, set()),
     (history.Candidate, answers.CandidateAnswer, set()),

@@ -20,7 +20,8 @@ READER, RUNNER = (Caller("key_1", "ada", frozenset((scope,))) for scope in ("rea
 ADMIN = {"keys.create", "keys.list", "keys.revoke", "audit.list"}
 READ = {
     *("sandboxes.view", "sandboxes.info", "sandboxes.list", "sandboxes.living", "sandboxes.usage", "sandboxes.follow"),
-    *("sessions.contexts", "sessions.checkpoints", "sessions.history", "commands.list", "commands.follow"),
+    *("sessions.contexts", "sessions.variables", "sessions.checkpoints", "sessions.history"),
+    *("commands.list", "commands.follow"),
     *("files.stat", "files.describe", "files.list", "files.describe_all", "files.disk", "files.open", "files.watch"),
     *("ports.list", "ports.wait", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
     *("shares.list", "snapshots.find", "snapshots.list", "workspaces.find", "workspaces.list"),

@@ -89,7 +89,7 @@ test("an error leads to its line", async ({ person }) => {
   await person.page.keyboard.press("Control+End");
   await person.run();
   await expect(person.last.getByRole("alert")).toContainText("ZeroDivisionError");
-  await person.last.getByRole("button", { name: /line 3/ }).first().click();
+  await person.last.getByRole("button", { name: "code/main.py, line 6" }).click();
   await expect(person.page.getByText("Ln 6, Col 1")).toBeVisible();
 });
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_CONTEXTS = 32
 _MAX_PENDING_OUTPUT = 256 << 10  # bytes printed between two cells that are kept for the next one
 _VARIABLES_S = 5.0  # for a kernel to describe its variables
+_LIST_S = 5.0  # for a kernel to list its variables
 _ENOSYS, _EBUSY, _EAGAIN = 38, 16, 11
 
 
@@ -203,11 +204,40 @@ def _variables(agent: Agent, operation: int, request: dict[str, Any]) -> None:
     kernel.ask(frames.ASK, {"what": "variables", "digest": bool(request.get("digest"))}, answered)
 
 
+def _list_variables(agent: Agent, operation: int, request: dict[str, Any]) -> None:
+    """Let an idle kernel list its variables; a kernel that runs a cell, or does not answer in time, is busy."""
+    context = agent.contexts.find(str(request["context"]))
+    if context.kernel is None:
+        agent.finish(operation, frames.REPLY, {"items": [], "total": 0})
+        return
+    if context.cell is not None:
+        agent.finish(operation, frames.REPLY, {"busy": True})
+        return
+    is_over = False
+
+    def answered(answer: dict[str, Any] | OSError) -> None:
+        nonlocal is_over
+        if is_over:
+            return
+        is_over = True
+        agent.forget_alarm(alarm)
+        if isinstance(answer, OSError):
+            agent.fail(operation, answer)
+        else:
+            agent.finish(operation, frames.REPLY, answer)
+
+    # The kernel is not interrupted and not ended: it lists the variables without running any code of theirs.
+    alarm = agent.after(_LIST_S, lambda: answered({"busy": True}))
+    question = {"what": "list", "search": str(request.get("search", "")), "name": str(request.get("name", ""))}
+    context.kernel.ask(frames.ASK, question, answered)
+
+
 CALLS = {
     "create context": _create,
     "remove context": _remove,
     "restart context": _restart,
     "variables": _variables,
+    "list variables": _list_variables,
 }
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.client.sandbox import AsyncServerSandbox
-    from cloche.model.history import Moment
+    from cloche.model.history import Moment, VariableList
     from cloche.sandbox.backend import AsyncCell
     from cloche.sandbox.requests import CellRequest
 
@@ -60,6 +60,11 @@ class AsyncServerSessions:
         if self._box.id is not None:
             body = {} if context is None else {"context": context}
             await self._box.call("POST", "/interrupt", body, safe=True)
+
+    async def list_variables(self, context: str, search: str, name: str) -> VariableList:
+        """List the variables of a context."""
+        query = f"?search={shapes.quoted(search)}&name={shapes.quoted(name)}"
+        return shapes.variable_list(await self._box.call("GET", f"/contexts/{shapes.quoted(context)}/variables{query}"))
 
     async def history(self) -> list[Moment] | None:
         """Return the history, including the actions of other clients."""

@@ -10,10 +10,10 @@ from cloche import errors
 from cloche.errors import ClocheError, FileProblem, Refused, SandboxFailed
 from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
 from cloche.model.files import Entry
-from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges
+from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges, VariableList
 from cloche.model.limits import BY_NAME, Limits
 from cloche.model.plain import Plain
-from cloche.model.result import PARTS, Display, Error, Result, Usage
+from cloche.model.result import PARTS, Display, Error, Raised, Result, StackFrame, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,15 @@ def result(payload: dict[str, Any]) -> Result:
 
 def run_error(payload: dict[str, Any]) -> Error:
     """Parse the reason why a run failed."""
-    return Error(**_fields(Error, payload))
+    fields = _fields(Error, payload)
+    fields["raised"] = tuple(_raised(one) for one in fields.get("raised") or ())
+    return Error(**fields)
+
+
+def _raised(payload: dict[str, Any]) -> Raised:
+    fields = _fields(Raised, payload)
+    fields["frames"] = tuple(StackFrame(**_fields(StackFrame, one)) for one in fields.get("frames") or ())
+    return Raised(**fields)
 
 
 def display(payload: dict[str, Any]) -> Display:
@@ -116,6 +124,12 @@ def variable_changes(payload: dict[str, Any]) -> VariableChanges:
         tuple(Variable(**_fields(Variable, one)) for one in payload[kind]) for kind in ("created", "changed")
     )
     return VariableChanges(created, changed, tuple(payload["removed"]))
+
+
+def variable_list(payload: dict[str, Any]) -> VariableList:
+    """Parse the variables of a context."""
+    items = tuple(Variable(**_fields(Variable, one)) for one in payload["items"])
+    return VariableList(items, payload["total"], payload["state"])
 
 
 def best(payload: dict[str, Any]) -> Best:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
-from cloche.model.result import Diagnostic, Error
+from cloche.model.result import Diagnostic, Error, Raised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
             "exit",
             f"The program ended with exit code {facts.exit_code}.",
             exit_advice(facts.stderr_tail),
+            raised=last_complaint(facts.stderr_tail),
         )
     if facts.is_syntax or (trace.name in SYNTAX and trace is not facts.explained):
         return _with(trace, "syntax", trace.message, "Correct the line that the message points at and run it again.")
@@ -222,7 +223,14 @@ def unread(error: Error, source: str | None) -> tuple[Diagnostic, ...]:
 def _with(trace: Traceback | None, kind: str, message: str, hint: str) -> Error:
     if trace is None:
         return Error(kind, message, hint)
-    return Error(kind, message, hint, trace.name, trace.text)
+    return Error(kind, message, hint, trace.name, trace.text, raised=raised_in(trace))
+
+
+def raised_in(trace: Traceback) -> tuple[Raised, ...]:
+    """Return the exceptions of a traceback and their calls."""
+    from cloche.engine import stack_frames  # only a failure needs it
+
+    return stack_frames.raised_in(trace.name, trace.message, trace.text)
 
 
 def _memory(limits: Limits, trace: Traceback | None = None) -> Error:
@@ -259,6 +267,14 @@ def killed(number: int, trace: Traceback | None) -> Error:
         "SIGINT": "It was interrupted.",
     }
     return _with(trace, "killed", f"The program was killed by {name}.", hints.get(name, "Something sent it a signal."))
+
+
+def last_complaint(stderr: str) -> tuple[Raised, ...]:
+    """Return the place that the last line of standard error names, as Bash does: `main.sh: line 2: …`."""
+    last = stderr.rstrip("\n").rpartition("\n")[2]
+    if ": line " not in last:
+        return ()
+    return raised_in(Traceback("", last.partition(": line ")[2].partition(": ")[2], last))
 
 
 def exit_advice(stderr: str) -> str:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from cloche.engine.judge import SYNTAX, Traceback, advice, exit_advice, is_out_of_memory, killed, seconds, size
+from cloche.engine.judge import (
+    SYNTAX,
+    Traceback,
+    advice,
+    exit_advice,
+    is_out_of_memory,
+    killed,
+    last_complaint,
+    raised_in,
+    seconds,
+    size,
+)
 from cloche.model.limits import Limits
 from cloche.model.plain import Plain
 from cloche.model.result import Error
@@ -106,13 +117,14 @@ def _ended_by_itself(facts: CellFacts, limits: Limits) -> Error | None:
 def _exit(facts: CellFacts) -> Error:
     if facts.language == "bash" and "syntax error" in facts.stderr_tail:
         line = next(line for line in facts.stderr_tail.split("\n") if "syntax error" in line)
-        return Error("syntax", line[-200:], _SYNTAX)
+        return Error("syntax", line[-200:], _SYNTAX, raised=last_complaint(line))
     if _disk_full(facts, facts.stderr_tail):
         return _disk(facts, limits=None)
     return Error(
         "exit",
         f"The code ended with exit code {facts.code}.",
         exit_advice(facts.stderr_tail),
+        raised=last_complaint(facts.stderr_tail),
     )
 
 
@@ -163,7 +175,8 @@ def _with(facts: CellFacts, kind: str, message: str, hint: str) -> Error:
     if facts.error is None:
         return Error(kind, message, hint)
     trace, ansi = _trace(facts), facts.error.get("ansi")
-    return Error(kind, message, hint, trace.name, trace.text, ansi[:_MAX_TEXT] if isinstance(ansi, str) else None)
+    colours = ansi[:_MAX_TEXT] if isinstance(ansi, str) else None
+    return Error(kind, message, hint, trace.name, trace.text, colours, raised_in(trace))
 
 
 def _memory(facts: CellFacts, limits: Limits) -> Error:

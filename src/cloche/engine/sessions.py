@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from cloche import languages
 from cloche.engine.cells import AsyncHostCell
+from cloche.engine.inside_variables import listed
 from cloche.errors import FileMissing, FileProblem
+from cloche.model.history import VariableList
 from cloche.sandbox.facts import ContextFacts
 
 TYPE_CHECKING = False
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from cloche.sandbox.backend import AsyncCell
     from cloche.sandbox.requests import CellRequest
     from cloche.sandbox.tools import AsyncTools
+
+_ENOSYS = 38
 
 
 class AsyncHostSessions:
@@ -90,6 +94,16 @@ class AsyncHostSessions:
         if not isinstance(found, dict):
             return {}
         return {str(name): facts for name, facts in found.items() if isinstance(facts, dict)}
+
+    async def list_variables(self, context: str, search: str, name: str) -> VariableList:
+        """List the variables of a context, without running any of its code."""
+        request = {"method": "list variables", "context": context, "search": search, "name": name}
+        try:
+            return listed(await self.call(request, missing_is_fine=True))
+        except FileProblem as problem:
+            if problem.errno == _ENOSYS:
+                return VariableList((), 0, "unsupported")
+            raise
 
     # For checkpoints, which create contexts and restore old ones
 

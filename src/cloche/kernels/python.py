@@ -22,6 +22,7 @@ from cloche.kernels import (
     stdin,
     tables,
     tools,
+    variable_list,
     variables,
     warm_up,
     worker_pools,
@@ -228,7 +229,7 @@ class PythonKernel:
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
-        """Describe the variables, or change the working directory.
+        """List or describe the variables, or change the working directory.
 
         Describing runs the variables' own methods, so it can be interrupted.
         """
@@ -236,6 +237,10 @@ class PythonKernel:
             if request.get("what") == "move":
                 os.chdir(request["cwd"])
                 self._channel.send_json(frames.REPLY, {})
+                return
+            if request.get("what") == "list":
+                found = variable_list.list_variables(self._shell, request["search"], request["name"])
+                self._channel.send_json(frames.REPLY, found)
                 return
             signals.signal(signals.SIGINT, self.interrupt)
             try:

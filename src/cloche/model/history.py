@@ -56,6 +56,15 @@ class Variable(Plain):
     type: str
     size: int  # bytes, as far as its library can tell
     shown: str  # the beginning of its value, as text
+    shape: str = ""  # its number of items, or its dimensions; empty for a value without parts
+
+
+class VariableList(Plain):
+    """The variables of a context, as far as they fit: `total` counts all that were searched for."""
+
+    items: tuple[Variable, ...]
+    total: int
+    state: str = "ready"  # or "busy": code is running; "unsupported": the language's kernel cannot list them
 
 
 class VariableChanges(Plain):

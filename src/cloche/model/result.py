@@ -91,6 +91,30 @@ class ToolCall(Plain):
     duration: float  # seconds
 
 
+class StackFrame(Plain):
+    """A call in a traceback: its place, its function and its line of code, as far as the traceback names them."""
+
+    file: str  # empty for a cell
+    line: int
+    column: int = 0  # 0: unknown
+    function: str = ""
+    code: str = ""
+    cell: int | None = None  # the cell's `execution_count`
+    is_own: bool = True  # it is of the user's own code, and not of a library
+
+
+class Raised(Plain):
+    """An exception of a traceback, and the calls that led to it, the innermost first."""
+
+    name: str
+    message: str
+    # How it led to the exception before it in the list: "cause" (raised from it) or "context" (raised while it was
+    # handled); empty for the error itself.
+    link: str = ""
+    frames: tuple[StackFrame, ...] = ()
+    omitted: int = 0  # calls that are left out
+
+
 class Error(Plain):
     """Why a run did not succeed: its kind (a name in `cloche.model.kinds`), a sentence, and what to do about it."""
 
@@ -100,6 +124,7 @@ class Error(Plain):
     name: str | None = None  # the exception's class
     traceback: str | None = None  # as it was printed
     traceback_ansi: str | None = None  # of a cell: the same in colour
+    raised: tuple[Raised, ...] = ()  # the exceptions in the traceback, the error itself first
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -156,6 +181,17 @@ class Result(Plain):
     def text(self) -> str | None:
         """The value of the last expression as text, or None."""
         return next((shown.text for shown in self.results if shown.is_main), None)
+
+    def __repr__(self) -> str:
+        from cloche.results.summary import summary
+
+        return summary(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return the forms among which Jupyter chooses; nothing from a sandbox becomes markup in them."""
+        from cloche.results.for_notebook import mime_bundle
+
+        return mime_bundle(self)
 
     def for_model(self, budget: int = 2000) -> str:
         """Return the text that a language model should read, of at most `budget` tokens."""

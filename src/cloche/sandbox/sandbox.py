@@ -9,7 +9,7 @@ from time import time
 from cloche import languages
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
-from cloche.model.history import Best, Moment, Restored
+from cloche.model.history import Best, Moment, Restored, VariableList
 from cloche.model.limits import Limits, within
 from cloche.model.result import Result, Usage
 from cloche.sandbox.attempts import AsyncAttempt
@@ -258,6 +258,12 @@ class AsyncSandbox:
             await where.restart()
             self._history.append(Moment("restart", time(), where.id))
 
+    async def variables(
+        self, context: str | AsyncContext | None = None, *, search: str = "", name: str = ""
+    ) -> VariableList:
+        """List the variables of a context (Python's, unless another is named), or only the one called `name`."""
+        return await self.contexts.choose(None, context).variables(search=search, name=name)
+
     # --- undo
 
     async def checkpoint(self, name: str = "") -> AsyncCheckpoint:
@@ -434,7 +440,7 @@ class AsyncSandbox:
     ) -> tuple[AsyncCell, AsyncContext]:
         """Begin a cell when its turn in its context has come."""
         checked, variables, limit = checked_code(code), checked_env(env), checked_timeout(timeout)
-        where = self._context(language, context)
+        where = self.contexts.choose(language, context)
         name = where.language if language is None else languages.find(language).name
         request = CellRequest(checked, name, where.facts, variables, limit, takes_input, keep, shows)
         await self.open()
@@ -456,16 +462,6 @@ class AsyncSandbox:
         if self._undo:
             await self.checkpoints.refresh()  # there is one from before the run
 
-    def _context(self, language: str | None, context: str | AsyncContext | None) -> AsyncContext:
-        if context is None:
-            return self.contexts.default(language or "python")
-        where = self.contexts.get(context)
-        if language is not None:
-            chosen = languages.find(language)
-            if languages.find(where.language).kernel != chosen.kernel:
-                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {chosen.name}.")
-        return where
-
     async def _source(
         self, checkpoint: str | AsyncCheckpoint | None, context: str | AsyncContext | None
     ) -> AsyncContext:
@@ -479,7 +475,7 @@ class AsyncSandbox:
 
     async def _python_context(self, context: str | AsyncContext | None) -> AsyncContext:
         """A context to branch from, which the backend knows."""
-        where = self._context(None, context)
+        where = self.contexts.choose(None, context)
         if where.language != "python":
             raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
         await self.open()

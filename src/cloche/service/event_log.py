@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 from cloche.model.events import Exit, Failed, Output, Shown
 from cloche.model.result import Display, Result
+from cloche.results.fields import plain
 from cloche.service.events import (
     AttemptEnded,
     ContestEnded,
@@ -415,7 +416,7 @@ def size_of(result: Result) -> int:
 _SIZES: dict[type, Callable[[Any], int]] = {
     OutputPiece: lambda event: max(len(event.data), len(event.whole)),
     Shown: lambda event: shown_size(event.result),
-    Failed: lambda event: characters_in([event.error.message, event.error.traceback, event.error.traceback_ansi]),
+    Failed: lambda event: characters_in(plain(event.error)),
     Exit: lambda event: characters_of(event.result),
     RunEnded: lambda event: len(event.recorded) or characters_of(event.result),
     AttemptEnded: lambda event: characters_of(event.result),

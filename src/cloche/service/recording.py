@@ -42,6 +42,8 @@ def _cut(fields: dict[str, Any]) -> dict[str, Any]:
                 fields["truncated"] = True
     if fields["error"] is not None:
         fields["error"]["traceback_ansi"] = None
+        if characters_in(fields["error"]["raised"], MAX_RECORDED) > MAX_RECORDED:
+            fields["error"]["raised"] = []
         for name in ("message", "traceback"):
             if fields["error"][name] is not None:
                 fields["error"][name] = fields["error"][name][:MAX_RECORDED]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cloche import languages
 from cloche.configuration import Configuration
-from cloche.errors import FileProblem
-from cloche.model.history import Moment, Restored
+from cloche.errors import FileProblem, InvalidRun
+from cloche.model.history import Moment, Restored, VariableList
 from cloche.model.result import Result
 from cloche.policy import limits
 from cloche.policy.caller import Caller
@@ -163,6 +163,16 @@ class Sessions:
         live = await self._lifecycle.find(caller, sandbox)
         return [_context(context) for context in live.box.contexts.list()]
 
+    @verb("read")
+    async def variables(
+        self, caller: Caller, sandbox: str, context: str, search: str = "", name: str = ""
+    ) -> VariableList:
+        """The variables of a context, as far as they can be read without running its code."""
+        live = await self._lifecycle.find(caller, sandbox)
+        if _is_default(context) and all(known.id != context for known in live.box.contexts.list()):
+            return VariableList((), 0)  # no code has run in it yet
+        return await live.box.variables(context, search=search, name=name)
+
     @verb("run")
     async def default_context(self, caller: Caller, sandbox: str, language: str, cwd: str) -> ContextInfo:
         """The language's default context.  It begins in `cwd` unless code has run in it already."""
@@ -252,6 +262,15 @@ class Sessions:
         live = await self._lifecycle.find_for_work(caller, sandbox, "session.compare", context=context)
         async with live.used() as box:
             return await comparison.compare(box, before, after, context)
+
+
+def _is_default(context: str) -> bool:
+    """Return whether a context of this name is made when code of its language runs for the first time."""
+    try:
+        chosen = languages.find(context)
+    except InvalidRun:
+        return False
+    return chosen.kernel is not None and (chosen.context or chosen.name) == context
 
 
 def _context(context: AsyncContext) -> ContextInfo:

@@ -10,6 +10,7 @@ import type {
   ShareBody,
   TemplateAnswer,
   TemplateSummary,
+  VariableListAnswer,
 } from "./schema";
 
 interface Items<T> {
@@ -28,6 +29,12 @@ export const removeCheckpoint = (id: string, checkpoint: string): Promise<void> 
   sendJson("DELETE", `${of(id)}/checkpoints/${encodeURIComponent(checkpoint)}`);
 export const removeContext = (id: string, context: string): Promise<void> =>
   sendJson("DELETE", `${of(id)}/contexts/${encodeURIComponent(context)}`);
+
+// --- variables
+
+/** The variables of a context whose names contain a text, or the one with this name, with more of its value. */
+export const variables = (id: string, context: string, wanted: { search?: string; name?: string }): Promise<VariableListAnswer> =>
+  getJson(`${of(id)}/contexts/${encodeURIComponent(context)}/variables?${new URLSearchParams(wanted)}`);
 
 // --- sharing
 

@@ -256,6 +256,7 @@ export interface ErrorAnswer {
   name?: string | null;
   traceback?: string | null;
   traceback_ansi?: string | null;
+  raised: RaisedAnswer[];
 }
 
 /** The result of a command. */
@@ -547,6 +548,15 @@ export interface ProblemAnswer {
   error: Problem;
 }
 
+/** An exception and its calls, the innermost first; `link` says how it led to the exception before it. */
+export interface RaisedAnswer {
+  name: string;
+  message: string;
+  link: string;
+  frames: StackFrameAnswer[];
+  omitted: number;
+}
+
 /** The prices that the operator has set; 0 means free. */
 export interface RatesAnswer {
   cpu_hour: number;
@@ -747,6 +757,17 @@ export interface SignalBody {
   signal: number | string;
 }
 
+/** A call in a traceback; `cell` is the number of the cell where there is no file. */
+export interface StackFrameAnswer {
+  file: string;
+  line: number;
+  column: number;
+  function: string;
+  code: string;
+  cell: number | null;
+  is_own: boolean;
+}
+
 /** The container to start. */
 export interface StartBody {
   container?: string;
@@ -823,6 +844,7 @@ export interface VariableAnswer {
   type: string;
   size: number;
   shown: string;
+  shape: string;
 }
 
 /** The variables that differ. */
@@ -830,6 +852,13 @@ export interface VariableChangesAnswer {
   created: VariableAnswer[];
   changed: VariableAnswer[];
   removed: string[];
+}
+
+/** The variables of a context; where they cannot be listed now, or in this language, `state` says so. */
+export interface VariableListAnswer {
+  items: VariableAnswer[];
+  total: number;
+  state: "ready" | "busy" | "unsupported";
 }
 
 /** The version of Cloche, and the version of its HTTP interface. */

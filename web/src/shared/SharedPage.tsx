@@ -188,7 +188,7 @@ function RunView({ run, isShown }: { run: SharedRun; isShown: boolean }) {
           ) : piece.type === "display" ? (
             <Display key={index} display={piece.display} number={index + 1} />
           ) : (
-            <ErrorView key={index} error={piece.error} go={nowhere} ours={null} isTold={false} />
+            <ErrorView key={index} error={piece.error} ours={null} isTold={false} />
           ),
         )}
         {pieces.length === 0 && <p className="px-4 py-1 text-xs text-ink-faint">No output.</p>}

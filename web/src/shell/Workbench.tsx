@@ -1,4 +1,4 @@
-import { Activity, Code2, Files, History, LayoutGrid, SquareTerminal, TextQuote } from "lucide-react";
+import { Activity, Code2, Files, History, LayoutGrid, SquareTerminal, TextQuote, Variable } from "lucide-react";
 import { lazy, Suspense, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
@@ -21,6 +21,7 @@ import { OutputPanel } from "../parts/output/OutputPanel";
 import { SessionsPanel } from "../parts/sessions/SessionsPanel";
 import { ShareDialog } from "../parts/share/ShareDialog";
 import { TimelineEverywhere, TimelinePanel } from "../parts/timeline/TimelinePanel";
+import { VariablesPanel } from "../parts/variables/VariablesPanel";
 import { WatchPanel } from "../parts/watch/WatchPanel";
 import { Limits } from "./Limits";
 import { Palette } from "./Palette";
@@ -30,6 +31,7 @@ const TerminalPanel = lazy(() => import("../parts/terminal/TerminalPanel"));
 
 const parts: { part: SidePart; label: string; icon: ReactNode; keys: string }[] = [
   { part: "files", label: "Files", icon: <Files size={17} />, keys: "mod+shift+e" },
+  { part: "variables", label: "Variables", icon: <Variable size={17} />, keys: "alt+v" },
   { part: "timeline", label: "Timeline", icon: <History size={17} />, keys: "mod+shift+h" },
   { part: "watch", label: "Watch", icon: <Activity size={17} />, keys: "mod+shift+u" },
   { part: "sessions", label: "Sessions", icon: <LayoutGrid size={17} />, keys: "mod+shift+o" },
@@ -88,6 +90,8 @@ function Side() {
   switch (side) {
     case "files":
       return <FilesPanel />;
+    case "variables":
+      return <VariablesPanel />;
     case "timeline":
       return <TimelinePanel />;
     case "watch":

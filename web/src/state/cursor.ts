@@ -1,6 +1,6 @@
 /** The cursor in the open file; the editor writes it, runs read it. */
 
-import { createStore } from "./store";
+import { createStore, Signal } from "./store";
 
 export interface Cursor {
   /** From 1. */
@@ -14,3 +14,6 @@ export interface Cursor {
 }
 
 export const cursor = createStore<Cursor>({ line: 1, column: 1, selection: "", from: 1, problems: { errors: 0, warnings: 0 } });
+
+/** Text to type at the cursor. */
+export const typing = new Signal<string>();

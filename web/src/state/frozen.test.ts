@@ -11,7 +11,7 @@ test("what a run showed is the same after it was shared", () => {
   lines.push("stderr", "oh\n");
   lines.push("stdout", "two");
   const display = { mime: { "text/html": "<b>x</b>" }, metadata: {}, is_main: true, display_id: "d" };
-  const error = { kind: "exception", message: "no", hint: "" };
+  const error = { kind: "exception", message: "no", hint: "", raised: [] };
   const again = thawed(run(frozen([{ type: "text", lines }, { type: "display", display, key: 1 }, { type: "error", error }])));
   expect(again.map((piece) => piece.type)).toEqual(["text", "display", "error"]);
   const [text] = again;

@@ -204,6 +204,8 @@ export class Run {
 }
 
 export const runs = createStore<{ all: Run[]; loading: boolean }>({ all: [], loading: false });
+/** A run has begun, ours or somebody else's. */
+export const runBegan = new Signal<Run>();
 /** A run has ended, ours or somebody else's. */
 export const runEnded = new Signal<Run>();
 
@@ -212,7 +214,10 @@ export const runsRecovered = new Signal<void>();
 
 let leaving = new AbortController();
 
-const add = (run: Run): void => runs.set(({ all }) => ({ all: [...all, run] }));
+function add(run: Run): void {
+  runs.set(({ all }) => ({ all: [...all, run] }));
+  runBegan.emit(run);
+}
 
 export const running = (): Run[] => runs.get().all.filter((run) => !run.isOver);
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.client.sandbox import ServerSandbox
     from cloche.blocking.sandbox.backend import Cell
-    from cloche.model.history import Moment
+    from cloche.model.history import Moment, VariableList
     from cloche.sandbox.requests import CellRequest
 
 
@@ -61,6 +61,11 @@ class ServerSessions:
         if self._box.id is not None:
             body = {} if context is None else {"context": context}
             self._box.call("POST", "/interrupt", body, safe=True)
+
+    def list_variables(self, context: str, search: str, name: str) -> VariableList:
+        """List the variables of a context."""
+        query = f"?search={shapes.quoted(search)}&name={shapes.quoted(name)}"
+        return shapes.variable_list(self._box.call("GET", f"/contexts/{shapes.quoted(context)}/variables{query}"))
 
     def history(self) -> list[Moment] | None:
         """Return the history, including the actions of other clients."""

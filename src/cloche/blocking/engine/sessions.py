@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from cloche import languages
 from cloche.blocking.engine.cells import HostCell
+from cloche.engine.inside_variables import listed
 from cloche.errors import FileMissing, FileProblem
+from cloche.model.history import VariableList
 from cloche.sandbox.facts import ContextFacts
 
 TYPE_CHECKING = False
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.tools import Tools
     from cloche.model.history import Moment
     from cloche.sandbox.requests import CellRequest
+
+_ENOSYS = 38
 
 
 class HostSessions:
@@ -91,6 +95,16 @@ class HostSessions:
         if not isinstance(found, dict):
             return {}
         return {str(name): facts for name, facts in found.items() if isinstance(facts, dict)}
+
+    def list_variables(self, context: str, search: str, name: str) -> VariableList:
+        """List the variables of a context, without running any of its code."""
+        request = {"method": "list variables", "context": context, "search": search, "name": name}
+        try:
+            return listed(self.call(request, missing_is_fine=True))
+        except FileProblem as problem:
+            if problem.errno == _ENOSYS:
+                return VariableList((), 0, "unsupported")
+            raise
 
     # For checkpoints, which create contexts and restore old ones
 

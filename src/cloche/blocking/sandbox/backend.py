@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cloche.model.events import CellEvent, Event
 from cloche.model.files import Change, Entry, Listing, Port
-from cloche.model.history import Best, FileChanges, Moment, Restored, VariableChanges
+from cloche.model.history import Best, FileChanges, Moment, Restored, VariableChanges, VariableList
 from cloche.model.limits import Limits
 from cloche.model.result import Result, Usage
 from cloche.sandbox.facts import CheckpointFacts, ContextFacts
@@ -321,6 +321,9 @@ class SessionsBackend(Protocol):
 
     def interrupt(self, context: str | None, cells: Sequence[Cell]) -> None:
         """Stop the code that runs in one context, or in all; `cells` are the cells that this process has started."""
+
+    def list_variables(self, context: str, search: str, name: str) -> VariableList:
+        """List the variables of a context whose names contain a text, or a single one with more of its value."""
 
     def history(self) -> list[Moment] | None:
         """Return the whole history; None means that the front's own notes are complete."""

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from cloche.blocking.sandbox.backend import Cell
     from cloche.blocking.sandbox.sandbox import Sandbox
+    from cloche.model.history import VariableList
     from cloche.model.result import Result
 
 _OTHERS = "`box.contexts.list()` has all contexts."
+MAX_SEARCHED = 100
 _LOOK_S = 0.5  # how often a task that waits for a context checks whether the cell in it is neglected
 
 
@@ -90,6 +92,17 @@ class Context:
     ) -> Result:
         """Run a cell in this context."""
         return self._box.run(code, context=self, stdin=stdin, env=env, timeout=timeout)
+
+    def variables(self, *, search: str = "", name: str = "") -> VariableList:
+        """List the variables whose names contain `search`, or only the one called `name`, with more of its value.
+
+        No code of the context runs for that.
+        """
+        for text in (search, name):
+            if not isinstance(text, str) or len(text) > MAX_SEARCHED:
+                raise InvalidRun(f"A variable is searched for by at most {MAX_SEARCHED} characters of its name.")
+        self._box.open()
+        return self._box.backend.sessions.list_variables(self.id, search, name)
 
     def interrupt(self) -> None:
         """Stop the running cell, if there is one; variables stay."""
@@ -210,6 +223,17 @@ class Contexts:
         if name not in self._by_id:
             raise Gone(f"There is no context {name!r:.100}.", hint=_OTHERS)
         return self._by_id[name]
+
+    def choose(self, language: str | None, context: str | Context | None) -> Context:
+        """Return the named context, or the default one of a language (Python) if none is named."""
+        if context is None:
+            return self.default(language or "python")
+        where = self.get(context)
+        if language is not None:
+            chosen = languages.find(language)
+            if languages.find(where.language).kernel != chosen.kernel:
+                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {chosen.name}.")
+        return where
 
     def remove(self, context: str | Context) -> None:
         """Remove a context, and end the cell that runs in it."""

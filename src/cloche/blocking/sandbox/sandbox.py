@@ -20,7 +20,7 @@ from cloche.blocking.sandbox.processes import Process
 from cloche.blocking.sandbox.tools import Tools
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
-from cloche.model.history import Best, Moment, Restored
+from cloche.model.history import Best, Moment, Restored, VariableList
 from cloche.model.limits import Limits, within
 from cloche.model.result import Result, Usage
 from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts
@@ -259,6 +259,10 @@ class Sandbox:
             where.restart()
             self._history.append(Moment("restart", time(), where.id))
 
+    def variables(self, context: str | Context | None = None, *, search: str = "", name: str = "") -> VariableList:
+        """List the variables of a context (Python's, unless another is named), or only the one called `name`."""
+        return self.contexts.choose(None, context).variables(search=search, name=name)
+
     # --- undo
 
     def checkpoint(self, name: str = "") -> Checkpoint:
@@ -433,7 +437,7 @@ class Sandbox:
     ) -> tuple[Cell, Context]:
         """Begin a cell when its turn in its context has come."""
         checked, variables, limit = checked_code(code), checked_env(env), checked_timeout(timeout)
-        where = self._context(language, context)
+        where = self.contexts.choose(language, context)
         name = where.language if language is None else languages.find(language).name
         request = CellRequest(checked, name, where.facts, variables, limit, takes_input, keep, shows)
         self.open()
@@ -455,16 +459,6 @@ class Sandbox:
         if self._undo:
             self.checkpoints.refresh()  # there is one from before the run
 
-    def _context(self, language: str | None, context: str | Context | None) -> Context:
-        if context is None:
-            return self.contexts.default(language or "python")
-        where = self.contexts.get(context)
-        if language is not None:
-            chosen = languages.find(language)
-            if languages.find(where.language).kernel != chosen.kernel:
-                raise InvalidRun(f"The context {where.id} is for {where.language}, not for {chosen.name}.")
-        return where
-
     def _source(self, checkpoint: str | Checkpoint | None, context: str | Context | None) -> Context:
         """The context to branch from; with a checkpoint, also one that was removed since."""
         if checkpoint is not None:
@@ -476,7 +470,7 @@ class Sandbox:
 
     def _python_context(self, context: str | Context | None) -> Context:
         """A context to branch from, which the backend knows."""
-        where = self._context(None, context)
+        where = self.contexts.choose(None, context)
         if where.language != "python":
             raise InvalidRun(f"Only Python contexts can be branched, and {where.id} is for {where.language}.")
         self.open()

@@ -29,6 +29,28 @@ class ProblemAnswer(BaseModel):
     error: Problem
 
 
+class StackFrameAnswer(BaseModel):
+    """A call in a traceback; `cell` is the number of the cell where there is no file."""
+
+    file: str
+    line: int
+    column: int
+    function: str
+    code: str
+    cell: int | None
+    is_own: bool
+
+
+class RaisedAnswer(BaseModel):
+    """An exception and its calls, the innermost first; `link` says how it led to the exception before it."""
+
+    name: str
+    message: str
+    link: str
+    frames: list[StackFrameAnswer]
+    omitted: int
+
+
 class ErrorAnswer(BaseModel):
     """The reason why a run failed."""
 
@@ -38,6 +60,7 @@ class ErrorAnswer(BaseModel):
     name: str | None = None
     traceback: str | None = None
     traceback_ansi: str | None = None
+    raised: list[RaisedAnswer] = []
 
 
 class DisplayAnswer(BaseModel):
@@ -227,6 +250,15 @@ class VariableAnswer(BaseModel):
     type: str
     size: int
     shown: str
+    shape: str
+
+
+class VariableListAnswer(BaseModel):
+    """The variables of a context; where they cannot be listed now, or in this language, `state` says so."""
+
+    items: list[VariableAnswer]
+    total: int
+    state: Literal["ready", "busy", "unsupported"]
 
 
 class FileChangesAnswer(BaseModel):

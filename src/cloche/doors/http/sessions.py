@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,6 +19,7 @@ from cloche.doors.http.answers import (
     Page,
     RestoredAnswer,
     ResultAnswer,
+    VariableListAnswer,
 )
 from cloche.doors.http.bodies import (
     AttemptBody,
@@ -48,11 +49,13 @@ from cloche.doors.routing.routes import Operations
 from cloche.doors.shapes import attempt_json, best_json
 from cloche.model.losses import losses_text
 from cloche.results.fields import plain, result_fields
+from cloche.sandbox.contexts import MAX_SEARCHED
 from cloche.service.sessions import CheckpointInfo, ContextInfo
 
 operations = Operations("/v1/sandboxes/{sandbox_id}", responses=ERROR_RESPONSES, tag="sessions")
 
 Name = Annotated[str, Path(max_length=300)]
+SearchedName = Annotated[str, Query(max_length=MAX_SEARCHED)]
 
 
 @operations.post("/run", scope="run", body="json", stream="run", responses=RESULT)
@@ -119,6 +122,25 @@ async def contexts(
 ) -> Response:
     """List the contexts of a sandbox, in the order in which they were created."""
     return Json(page([_context(one) for one in await service.sessions.contexts(caller, sandbox_id)], limit, after))
+
+
+@operations.get(
+    "/contexts/{context}/variables",
+    scope="read",
+    name="list_variables",
+    tag="contexts",
+    responses={200: {"model": VariableListAnswer}},
+)
+async def variables(
+    sandbox_id: SandboxId,
+    context: Name,
+    service: TheService,
+    caller: TheCaller,
+    search: SearchedName = "",
+    name: SearchedName = "",
+) -> Response:
+    """List the variables whose names contain `search`, at most 1000; or the one called `name`, with more of its value."""
+    return Json(plain(await service.sessions.variables(caller, sandbox_id, context, search, name)))
 
 
 @operations.delete("/contexts/{context}", scope="run", name="delete", tag="contexts", body="none", status_code=204)

@@ -5,7 +5,7 @@
 //   streams.js     stdout, stderr, stdin          interrupts.js  how a cell is stopped
 //   modules.js     import and export              typescript.js  TypeScript cells
 //   display.js     the forms of a value           tokens.js      finds the code in a text
-//   declarations.js  names that are declared again
+//   declarations.js  names that are declared again   variables.js    a list of the variables
 
 // Saved now, because a cell may declare these names, too.
 const { BigInt, Error, JSON, Map, Number, Object, Promise, Set, String, Symbol, process, setImmediate } = globalThis;
@@ -21,6 +21,7 @@ const interrupts = require('./javascript/interrupts.js');
 const modules = require('./javascript/modules.js');
 const streams = require('./javascript/streams.js');
 const typescript = require('./javascript/typescript.js');
+const variables = require('./javascript/variables.js');
 
 const { kinds } = control;
 const { parse } = JSON;
@@ -72,6 +73,7 @@ function start() {
   streams.installOutput();
   streams.installInput();
   installGlobals();
+  variables.install();
   process.setUncaughtExceptionCaptureCallback(uncaught);
   process.exit = process.reallyExit = exit;
   listen();
@@ -101,7 +103,9 @@ function listen() {
 function handle({ operation, kind, payload }) {
   if (kind === kinds.CELL) run(new Cell(operation, parse(payload)));
   else if (kind === kinds.ANSWER) answer(parse(payload));
-  else if (kind === kinds.FORK || kind === kinds.ASK) {
+  else if (kind === kinds.ASK && parse(payload).what === 'list') {
+    control.sendJson(kinds.REPLY, variables.list(session, parse(payload)), operation);
+  } else if (kind === kinds.FORK || kind === kinds.ASK) {
     const message = 'JavaScript kernels cannot be forked';
     control.sendJson(kinds.FAIL, { errno: NOT_IMPLEMENTED, message }, operation);
   }

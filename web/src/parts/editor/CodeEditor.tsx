@@ -1,13 +1,14 @@
 import { useEffect, useRef } from "react";
 import { app, isDark } from "../../state/app";
 import { offer } from "../../state/commands";
-import { cursor } from "../../state/cursor";
+import { cursor, typing } from "../../state/cursor";
 import { documents, edit, reveal } from "../../state/documents";
 import { cellsOf } from "../../state/cells";
 import { monacoLanguageOf } from "../../state/languages";
 import { runCellAt } from "../../state/running";
 import { useStore } from "../../state/store";
 import { runEnded } from "../../state/runs";
+import { showFailures } from "./failures";
 import { monaco, type Monaco } from "./monaco";
 import * as completion from "./python/completion";
 import * as ruff from "./python/ruff";
@@ -127,6 +128,13 @@ export default function CodeEditor({ path }: { path: string }) {
       monaco.editor.onDidChangeMarkers(() => countProblems(made)),
       { dispose: offerActions(made) },
       decorateCells(made),
+      showFailures(made),
+      {
+        dispose: typing.on((text) => {
+          made.focus();
+          made.trigger("variables", "type", { text });
+        }),
+      },
       runLenses(made),
     ];
     const stop = reveal.on(({ path: wanted, line, column }) => {

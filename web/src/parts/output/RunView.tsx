@@ -1,12 +1,12 @@
 import { ChevronRight, CircleCheck, CircleX, Copy, CornerDownLeft, RotateCw, Square, Unplug } from "lucide-react";
-import { memo, useCallback, useEffect, useReducer, useState, type FormEvent } from "react";
-import type { DiagnosticAnswer, ErrorAnswer } from "../../api/schema";
+import { memo, useCallback, useEffect, useMemo, useReducer, useState, type FormEvent } from "react";
+import type { DiagnosticAnswer, ErrorAnswer, StackFrameAnswer } from "../../api/schema";
+import { positionOf, type Position } from "../../state/calls";
 import { openFile } from "../../state/documents";
 import { bytes, seconds } from "../../state/format";
 import { titleOf } from "../../state/languages";
-import { start, stop, write, type Run } from "../../state/runs";
+import { start, stop, write, type Piece, type Run } from "../../state/runs";
 import { attempt, note } from "../../state/toasts";
-import { join, parentOf } from "../../state/tree";
 import { IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
 import { Spinner } from "../../ui/states";
@@ -14,7 +14,7 @@ import { Artifacts } from "./Artifacts";
 import { Display } from "./Display";
 import { ErrorView } from "./ErrorView";
 import type { Place } from "./links";
-import { TextView } from "./TextView";
+import { TextView, type Range } from "./TextView";
 import { Undone } from "./Undone";
 
 /** Redraws when the run changes. */
@@ -27,20 +27,26 @@ function useRun(run: Run): void {
 export const RunView = memo(function RunView({ run }: { run: Run }) {
   useRun(run);
   const { asked, result } = run;
+  const trail = useMemo(
+    () => ({
+      find: (frame: StackFrameAnswer) => positionOf(run, frame),
+      open: (position: Position) => attempt(() => openFile(position.path, position)),
+    }),
+    [run],
+  );
   const go = useCallback(
     (place: Place) => {
-      const path = place.path === null || asked.path === null || place.path.startsWith("/") ? (place.path ?? asked.path) : join(parentOf(asked.path), place.path);
-      if (path === null) return;
-      const line = place.path === null ? place.line + asked.line : place.line;
-      attempt(() => openFile(path, { line, column: place.column }));
+      const position = positionOf(run, { ...place, file: place.path, cell: null });
+      if (position) trail.open(position);
     },
-    [asked],
+    [run, trail],
   );
   const toggle = () => {
     run.collapsed = !run.collapsed;
     run.tell();
   };
   const ours = result?.execution_count ?? null;
+  const told = toldIn(run);
   const artifacts = result?.artifacts ?? [];
   const isEmpty = run.isOver && run.pieces.length === 0 && artifacts.length === 0 && !run.problem;
   return (
@@ -92,11 +98,11 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
           {run.missed && <p className="px-3 text-2xs text-warn">Some output was dropped because it came too fast.</p>}
           {run.pieces.map((piece, index) =>
             piece.type === "text" ? (
-              <TextView key={index} lines={piece.lines} version={piece.lines.version} go={go} ours={ours} isLive={!run.isOver} />
+              <TextView key={index} lines={piece.lines} version={piece.lines.version} go={go} ours={ours} isLive={!run.isOver} hidden={told?.piece === piece ? told : null} />
             ) : piece.type === "display" ? (
               <Display key={piece.key} display={piece.display} number={index + 1} />
             ) : (
-              <ErrorView key={index} error={piece.error} go={go} ours={ours} isTold={isTold(run, piece.error)} />
+              <ErrorView key={index} error={piece.error} go={go} ours={ours} trail={trail} isTold={isTold(run, piece.error)} />
             ),
           )}
           {result && result.error === null && (result.diagnostics ?? []).length > 0 && <Diagnostics found={result.diagnostics} go={go} />}
@@ -119,6 +125,19 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
     </section>
   );
 });
+
+/** The lines in which the program itself has printed the traceback that the error shows. */
+function toldIn(run: Run): (Range & { piece: Piece }) | null {
+  const error = run.result?.error;
+  const trace = error?.raised?.length ? (error.traceback ?? "").trimEnd().split("\n") : [];
+  const piece = run.pieces.findLast((one) => one.type === "text");
+  if (trace.length < 2 || piece?.type !== "text") return null;
+  const { all } = piece.lines;
+  for (let start = all.length - trace.length; start >= 0 && start > all.length - trace.length - 10; start--) {
+    if (trace.every((line, index) => all[start + index]?.text === line)) return { piece, start, end: start + trace.length };
+  }
+  return null;
+}
 
 /** Has the run already printed the details of the error? Compilers do. */
 function isTold(run: Run, error: ErrorAnswer): boolean {

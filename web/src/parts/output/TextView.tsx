@@ -14,6 +14,13 @@ interface Props {
   go: Go;
   ours: number | null;
   isLive: boolean;
+  /** Lines that are shown elsewhere. */
+  hidden?: Range | null;
+}
+
+export interface Range {
+  start: number;
+  end: number;
 }
 
 /** Output of a program: a few lines as they are, many in a scrolling window. */
@@ -23,10 +30,11 @@ export function TextView(props: Props) {
 
 const tint = (stream: string) => (stream === "stderr" ? "text-danger" : "");
 
-function Few({ lines, go, ours }: Props) {
+function Few({ lines, go, ours, hidden }: Props) {
+  if (hidden && lines.all.length === hidden.end - hidden.start) return null;
   return (
     <div className="py-1.5 font-mono text-xs leading-[18px] break-words whitespace-pre-wrap">
-      {lines.all.map((line, index) => (
+      {lines.all.map((line, index) => hidden && index >= hidden.start && index < hidden.end ? null : (
         <div
           key={index}
           data-stream={line.stream}
