@@ -139,7 +139,7 @@ async def variables(
     search: SearchedName = "",
     name: SearchedName = "",
 ) -> Response:
-    """List the variables whose names contain `search`, at most 1000; or the one called `name`, with more of its value."""
+    """List up to 1000 variables whose names contain `search`, or the one called `name` with more of its value."""
     return Json(plain(await service.sessions.variables(caller, sandbox_id, context, search, name)))
 
 
