@@ -1,16 +1,13 @@
-import { Check, CircleAlert, CloudOff, Eye, FileCode2, FileText, FileQuestion, TriangleAlert } from "lucide-react";
-import { lazy, Suspense } from "react";
-import * as api from "../../api/cloche";
+import { Check, CircleAlert, CloudOff, Eye, FileCode2, FileText, TriangleAlert } from "lucide-react";
+import { lazy, Suspense, useEffect } from "react";
 import { app } from "../../state/app";
 import { keysOf, perform } from "../../state/commands";
 import { cursor } from "../../state/cursor";
-import { documents, isDirty, retryLoading, save, settle, type Document } from "../../state/documents";
+import { documents, isDirty, MAX_TEXT, retryLoading, save, settle, type Document } from "../../state/documents";
 import { bytes } from "../../state/format";
 import { languageOf, monacoLanguageOf } from "../../state/languages";
-import { plain } from "../../state/names";
-import { theSandbox } from "../../state/sandbox";
 import { useStore } from "../../state/store";
-import { baseOf, nameOf } from "../../state/tree";
+import { nameOf } from "../../state/tree";
 import { showAsText, views } from "../../state/views";
 import { Button } from "../../ui/Button";
 import { classes } from "../../ui/classes";
@@ -20,6 +17,7 @@ import "./editor.css";
 import { RunBar } from "./RunBar";
 import { TabBar } from "./TabBar";
 import { viewerOf, type Viewer } from "./viewers";
+import { Unshown } from "./views/Unshown";
 
 const CodeEditor = lazy(() => import("./CodeEditor"));
 
@@ -29,12 +27,17 @@ export function EditorPanel() {
   const document = useStore(documents, (state) => (state.active === null ? null : (state.byPath[state.active] ?? null)));
   const chosen = useStore(views, (state) => (path === null ? undefined : state.asText[path]));
   const viewer = document ? viewerOf(document.path) : undefined;
-  const isText = !viewer || (document?.phase === "ready" && viewer.hasText && (chosen ?? !opensFirst(viewer, document)));
+  const isReady = document?.phase === "ready";
+  const isText = !viewer || (isReady && viewer.hasText && (chosen ?? !opensFirst(viewer, document)));
+  // Chosen once: what is typed later must not replace the editor by a view.
+  useEffect(() => {
+    if (path !== null && isReady && viewer?.hasText && chosen === undefined) showAsText(path, isText);
+  }, [path, isReady, viewer, chosen, isText]);
   return (
     <section aria-label="Editor" className="flex h-full min-h-0 flex-col">
       <header className="flex h-9 shrink-0 items-center border-b border-line bg-sunken/60 pr-1.5">
         <TabBar />
-        {viewer?.hasText && document?.phase === "ready" && <Switch viewer={viewer} path={document.path} isText={isText} />}
+        {viewer?.hasText && isReady && <Switch viewer={viewer} path={document.path} isText={isText} />}
         <RunBar />
       </header>
       {document && <Notices document={document} />}
@@ -50,7 +53,7 @@ export function EditorPanel() {
             <viewer.View key={path} path={path} />
           </Suspense>
         ) : document.phase === "binary" ? (
-          <Binary document={document} />
+          <Unshown path={document.path} why={whyBinary(document)} />
         ) : (
           <Suspense fallback={<Loading label="Loading the editor" />}>
             <CodeEditor path={path} />
@@ -104,15 +107,10 @@ function Nothing() {
   );
 }
 
-function Binary({ document }: { document: Document }) {
-  return (
-    <Empty icon={<FileQuestion size={24} />} title={`${nameOf(document.path)} is not text`}>
-      {bytes(document.size)}.{" "}
-      <a className="text-accent hover:underline" download={plain(baseOf(document.path))} href={api.fileAddress(theSandbox(), document.path)}>
-        Download it
-      </a>
-    </Empty>
-  );
+/** Why a file is not shown as text. */
+function whyBinary({ size }: Document): string {
+  if (size > MAX_TEXT) return `It has ${bytes(size)}, and up to ${bytes(MAX_TEXT)} can be edited here. A program can read it, piece by piece.`;
+  return `It has ${bytes(size)}, and is neither text nor of a kind that has a view here. A program can read it.`;
 }
 
 /** Conflicts that keep a file from being saved. */
@@ -164,7 +162,7 @@ function StatusBar({ document, isText }: { document: Document; isText: boolean }
       <span className="ml-auto tabular-nums">
         {isText && `Ln ${line}, Col ${column}`}
       </span>
-      <span>{language?.title ?? monacoLanguageOf(document.path)}</span>
+      {isText && <span>{language?.title ?? monacoLanguageOf(document.path)}</span>}
     </footer>
   );
 }

@@ -21,7 +21,18 @@ const endsIn = (...endings: string[]) => {
   return (path: string) => pattern.test(path);
 };
 
+const TableFile = lazy(() => import("./views/TableFile"));
+const PictureFile = lazy(() => import("./views/PictureFile"));
+const table = { label: "Table", View: TableFile };
+const picture = { label: "Picture", View: PictureFile };
+
 export const viewers: Viewer[] = [
+  { ...table, id: "text-table", matches: endsIn("csv", "tsv", "tab"), hasText: true, first: true, suits: (text) => /\S/.test(text) },
+  { ...table, id: "json-table", matches: endsIn("json"), hasText: true, first: true, suits: (text) => /^\s*\[\s*\{/.test(text) },
+  { ...table, id: "json-lines", matches: endsIn("jsonl", "ndjson"), hasText: true, first: true, suits: (text) => /^\s*\{/.test(text) },
+  { ...table, id: "table", matches: endsIn("parquet", "pq", "xlsx", "xlsm", "xls"), hasText: false, first: true },
+  { ...picture, id: "picture", matches: endsIn("png", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "ico"), hasText: false, first: true },
+  { ...picture, id: "drawing", matches: endsIn("svg"), hasText: true, first: true, suits: (text) => /\S/.test(text) },
   {
     id: "markdown",
     label: "Preview",
