@@ -123,6 +123,16 @@ async def test_a_table_stays_as_it_was_displayed(box, rows):
     assert (await rows(table, limit=1, filters=[{"column": 1, "how": "=", "value": "row 7"}]))["rows"][0][0] == 1.0
 
 
+async def test_a_table_is_gone_after_a_restore_and_no_other_one_has_its_id(box, rows):
+    before = await box.checkpoint()
+    undone = await shown(box, "frame.iloc[:100]")
+    await box.restore(before)
+    later = await shown(box, "frame.iloc[:200]")
+    with pytest.raises(Gone, match="no longer holds this table"):
+        await rows(undone)
+    assert (await rows(later))["shape"] == [200, 4]
+
+
 async def test_only_the_last_tables_are_kept_and_large_ones_while_the_code_keeps_them(box, rows):
     first = await shown(box, "display(frame)")
     last = await shown(box, "for _ in range(20): display(frame)")

@@ -88,6 +88,10 @@ const FILES = [
   "with pd.ExcelWriter('/sandbox/data/c.xlsx') as book:",
   "    df.head(3).to_excel(book, sheet_name='First', index=False); df.tail(3).to_excel(book, sheet_name='Last', index=False)",
   "df.head(4).to_json('/sandbox/data/d.json', orient='records')",
+  "from reportlab.pdfgen.canvas import Canvas",
+  "pdf = Canvas('/sandbox/data/h.pdf')",
+  "for page in range(3): pdf.drawString(100, 700, f'Text on page {page + 1}'); pdf.showPage()",
+  "pdf.save(); open('/sandbox/data/i.pdf', 'w').write('%PDF-1.4 no')",
   "open('/sandbox/data/e.bin', 'wb').write(bytes(range(256)))",
   "open('/sandbox/data/f.parquet', 'w').write('no')",
 ].join("\n");
@@ -146,6 +150,18 @@ test("files open in views of their kind: tables, pictures, Markdown, and a sente
   await expect(editor.getByText("150 %")).toBeVisible();
   await person.shot("file-picture");
   expect(await serious(page)).toEqual([]);
+
+  await open("h.pdf");
+  const frame = editor.frameLocator("iframe");
+  await expect(frame.getByText("Text on page 1")).toBeVisible();
+  await expect(editor.getByText(/^3 pages/)).toBeVisible();
+  expect(await frame.locator("html").evaluate(() => origin)).toBe("null");
+  await editor.getByRole("button", { name: "Larger" }).click();
+  await expect(editor.getByText("125 %")).toBeVisible();
+  await expect(frame.getByText("Text on page 1")).toBeVisible();
+  await person.shot("file-pdf");
+  await open("i.pdf");
+  await expect(editor.getByText("This PDF is damaged, or is none.")).toBeVisible();
 
   await open("notes.md");
   await expect(person.code).toContainText("Heading");

@@ -32,6 +32,7 @@ export const viewers: Viewer[] = [
   { ...table, id: "json-lines", matches: endsIn("jsonl", "ndjson"), hasText: true, first: true, suits: (text) => /^\s*\{/.test(text) },
   { ...table, id: "table", matches: endsIn("parquet", "pq", "xlsx", "xlsm", "xls"), hasText: false, first: true },
   { ...picture, id: "picture", matches: endsIn("png", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "ico"), hasText: false, first: true },
+  { id: "pdf", label: "PDF", matches: endsIn("pdf"), View: lazy(() => import("./views/PdfFile")), hasText: false, first: true },
   { ...picture, id: "drawing", matches: endsIn("svg"), hasText: true, first: true, suits: (text) => /\S/.test(text) },
   {
     id: "markdown",

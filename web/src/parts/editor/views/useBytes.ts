@@ -6,7 +6,7 @@ import { touched } from "../../../state/tree";
 
 const LOOK_MS = 300;
 
-export type Contents = { phase: "loading" } | { phase: "failed"; problem: unknown } | { phase: "ready"; data: Blob };
+export type Contents = { phase: "loading" } | { phase: "failed"; problem: unknown } | { phase: "ready"; data: Blob; version: number };
 
 /** The contents of a file, again whenever it changes; a file that is larger than `most` bytes is not loaded. */
 export function useBytes(path: string, most: number): Contents & { again: () => void } {
@@ -18,7 +18,7 @@ export function useBytes(path: string, most: number): Contents & { again: () => 
       try {
         const { size } = await api.stat(theSandbox(), path);
         if (size > most) throw new Error(`This file has ${bytes(size)}, and up to ${bytes(most)} are shown here. Download it to see it.`);
-        return { phase: "ready", data: await (await api.readFile(theSandbox(), path)).blob() };
+        return { phase: "ready", version: times, data: await (await api.readFile(theSandbox(), path)).blob() };
       } catch (problem) {
         return { phase: "failed", problem };
       }
