@@ -34,12 +34,34 @@ other = pl.from_pandas(frame.drop(columns="mixed")).with_columns(pair=pl.Series(
 """
 
 
+WRITE = """
+import os
+some = frame[["value", "word"]].reset_index(drop=True).head(500)
+some.to_csv("a.csv", index=False); some.to_csv("b.tsv", index=False, sep="\\t"); some.to_parquet("c.parquet")
+some.to_csv("semicolons.csv", index=False, sep=";")
+some.to_json("e.json", orient="records"); some.to_json("f.jsonl", orient="records", lines=True)
+with pd.ExcelWriter("d.xlsx") as book:
+    some.to_excel(book, sheet_name="One", index=False); some.tail(2).to_excel(book, sheet_name="Two", index=False)
+open("no.json", "w").write('{"not": "a list"}'); open("no.parquet", "w").write("no"); open("empty.csv", "w")
+open("ragged.csv", "w").write("a,b\\n1,2\\n1,2,3\\n4,5\\n"); os.mkfifo("pipe.csv")
+open("huge.csv", "w").truncate(900 << 20)
+import json; json.dump([{f"k{i}": 1} for i in range(20_000)], open("bomb.json", "w"))
+"""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def box() -> AsyncIterator[cloche.AsyncSandbox]:
     async with cloche.AsyncSandbox(memory="1G") as sandbox:
         result = await sandbox.run(PANDAS)
         assert result.ok, result.error
         yield sandbox
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def files(box: cloche.AsyncSandbox) -> None:
+    """Files of every kind, in the sandbox."""
+    written = await box.run(WRITE)
+    assert written.ok, written.error
 
 
 @pytest.fixture
@@ -175,24 +197,7 @@ async def test_a_session_that_runs_code_says_so(box, rows):
     assert (await rows(table, limit=1))["count"] == 1
 
 
-WRITE = """
-import os
-some = frame[["value", "word"]].reset_index(drop=True).head(500)
-some.to_csv("a.csv", index=False); some.to_csv("b.tsv", index=False, sep="\\t"); some.to_parquet("c.parquet")
-some.to_csv("semicolons.csv", index=False, sep=";")
-some.to_json("e.json", orient="records"); some.to_json("f.jsonl", orient="records", lines=True)
-with pd.ExcelWriter("d.xlsx") as book:
-    some.to_excel(book, sheet_name="One", index=False); some.tail(2).to_excel(book, sheet_name="Two", index=False)
-open("no.json", "w").write('{"not": "a list"}'); open("no.parquet", "w").write("no"); open("empty.csv", "w")
-open("ragged.csv", "w").write("a,b\\n1,2\\n1,2,3\\n4,5\\n"); os.mkfifo("pipe.csv")
-open("huge.csv", "w").truncate(900 << 20)
-import json; json.dump([{f"k{i}": 1} for i in range(20_000)], open("bomb.json", "w"))
-"""
-
-
-async def test_files_are_read_as_tables_by_a_process_of_their_own(box, rows, monkeypatch):
-    written = await box.run(WRITE)
-    assert written.ok, written.error
+async def test_files_are_read_as_tables_by_a_process_of_their_own(box, rows, files, monkeypatch):
     monkeypatch.setattr(tables, "READ_S", 0.01)
     with pytest.raises(Refused, match="Reading this file took too long"):
         await rows("a.csv")
@@ -223,13 +228,13 @@ async def test_files_are_read_as_tables_by_a_process_of_their_own(box, rows, mon
         ("bomb.json", Refused, "more memory to be read as a table than the sandbox has left"),
     ],
 )
-async def test_a_file_that_is_no_table_or_too_large_gives_a_sentence(box, rows, name, kind, sentence):
+async def test_a_file_that_is_no_table_or_too_large_gives_a_sentence(box, rows, files, name, kind, sentence):
     with pytest.raises(kind, match=sentence):
         await rows(name)
     assert (await box.run("len(frame)")).text == "3000"
 
 
-async def test_a_reader_that_is_killed_is_replaced(box, rows):
+async def test_a_reader_that_is_killed_is_replaced(box, rows, files):
     await rows("e.json")
     killed = await box.run(
         "import os, signal\n"
