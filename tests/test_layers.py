@@ -38,6 +38,7 @@ IN_KERNELS = (
     "bokeh",
     "PIL",
     "polars",
+    "pyarrow",
 )
 
 

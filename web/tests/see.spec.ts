@@ -20,13 +20,11 @@ test("charts, tables, pages, formulas and data are shown in order", async ({ per
   await person.run();
   const run = person.last;
   await expect(run.getByRole("img", { name: "Sales" })).toBeVisible();
-  const table = run.getByRole("table");
-  await expect(table.getByRole("row")).toHaveCount(16);
+  const table = run.getByRole("grid", { name: "Table" });
+  await expect(table).toHaveAttribute("aria-rowcount", "41");
   await table.getByRole("button", { name: "n", exact: true }).click();
   await table.getByRole("button", { name: "n", exact: true }).click();
   await expect(table.getByRole("row").nth(1)).toContainText("w39");
-  await run.getByRole("button", { name: "Next rows" }).click();
-  await expect(table.getByRole("row").nth(1)).toContainText("w24");
   // The frame has no origin: nothing of ours can be read from it.
   await expect(run.frameLocator("iframe").first().locator("#h")).toHaveText("null");
   await expect(run.locator(".katex").first()).toBeVisible();

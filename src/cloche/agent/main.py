@@ -73,6 +73,7 @@ class Agent:
         self.bare_root: int | None = None  # the root without its mounts, where a sandbox has one of its own
         self.contexts: Any = None
         self.checkpoints: Any = None
+        self.table_reader: Any = None
         self.calls: dict[str, Callable[[Agent, int, dict[str, Any]], None]] = {}
         self.start_cell: Callable[[Agent, int, CellRequest], None] = _no_cells
         self._incoming, self._outgoing = incoming, outgoing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cloche.agent import checkpoints, contexts, workspace
+from cloche.agent import checkpoints, contexts, table_requests, workspace
 from cloche.agent.tracked_files import TrackedFiles
 
 TYPE_CHECKING = False
@@ -19,5 +19,6 @@ def enable(agent: Agent, store: int, bare_root: int | None) -> None:
     agent.contexts = contexts.AgentContexts(agent)
     agent.bare_root = bare_root
     agent.checkpoints = checkpoints.AgentCheckpoints(agent, TrackedFiles(agent.home, store, bare_root))
-    agent.calls.update({**contexts.CALLS, **checkpoints.CALLS, **workspace.CALLS})
+    agent.table_reader = table_requests.TableReader(agent)
+    agent.calls.update({**contexts.CALLS, **table_requests.CALLS, **checkpoints.CALLS, **workspace.CALLS})
     agent.start_cell = contexts.start_cell

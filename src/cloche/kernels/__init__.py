@@ -7,7 +7,7 @@ kernel, whatever its language, speaks `cloche.wire.frames` on a stream of its ow
     CELL    {"code", "env", "language", …}            STARTED  {"pid", "lost"}   once, when it is ready
     ANSWER  {"call", "value" | "error"}             STDOUT, STDERR   bytes, in the order in which they were written
     FORK    {"frozen", "cwd"} + descriptors         DATA     a piece of a message: one byte (1: the last), then JSON
-    ASK     {"what": "list" | "variables", …}       EVENT    {"call", "tool", "args", "kwargs"}: a tool is called
+    ASK     {"what": "list" | "rows", …}            EVENT    {"call", "tool", "args", "kwargs"}: a tool is called
     SYNC    (echoed)                                EXIT     {"status", "code", "count", "cpu", "peak"}: end of the cell
                                                     REPLY / FAIL   to ASK and FORK
                                                     SYNC     echoed by the agent once it has handled all earlier frames

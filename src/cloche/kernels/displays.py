@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import sys
 
-from cloche.kernels import charts, tables, tracebacks
+from cloche.kernels import charts, kept_tables, tracebacks
 from cloche.kernels.display_limits import PLAIN_CHARACTERS, as_json, bounded, cut
 from cloche.kernels.library_patches import forget_figure
 from cloche.model.result import CHART, TABLE
@@ -226,5 +226,5 @@ def _descriptions(obj: Any) -> list[tuple[str, Callable[[Any], Any]]]:
         if base.__name__ == "Figure" and library == "matplotlib":
             return [(CHART, charts.describe)]
         if base.__name__ in ("DataFrame", "Series") and library in ("pandas", "polars"):
-            return [(TABLE, tables.describe)]
+            return [(TABLE, kept_tables.describe)]
     return []

@@ -17,6 +17,7 @@ from cloche.kernels import (
     forking,
     installed_packages,
     ipython_shell,
+    kept_tables,
     library_patches,
     output_streams,
     stdin,
@@ -229,9 +230,9 @@ class PythonKernel:
         self._channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": lost}, 0)
 
     def _answer(self, request: dict[str, Any]) -> None:
-        """List or describe the variables, or change the working directory.
+        """List or describe the variables, return rows of a table, or change the working directory.
 
-        Describing runs the variables' own methods, so it can be interrupted.
+        Describing and comparing run the values' own methods, so they can be interrupted.
         """
         try:
             if request.get("what") == "move":
@@ -244,10 +245,13 @@ class PythonKernel:
                 return
             signals.signal(signals.SIGINT, self.interrupt)
             try:
-                described = variables.describe(self._shell, bool(request.get("digest")))
+                if request.get("what") == "rows":
+                    reply = kept_tables.answer(request)
+                else:
+                    reply = {"variables": variables.describe(self._shell, bool(request.get("digest")))}
             finally:
                 signals.signal(signals.SIGINT, signals.SIG_IGN)
-            self._channel.send_json(frames.REPLY, {"variables": described})
+            self._channel.send_json(frames.REPLY, reply)
         except BaseException as problem:  # the agent waits for an answer, whatever the error
             self._channel.send_json(frames.FAIL, {"errno": 5, "message": type(problem).__name__})
 

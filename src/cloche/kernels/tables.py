@@ -66,15 +66,15 @@ def describe(value: Any) -> dict[str, Any] | None:
 def _describe(value: Any) -> dict[str, Any] | None:
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     columns: Sequence[Column]
-    if isinstance(value, _classes(pandas)):
+    if isinstance(value, classes_of(pandas)):
         frame = value if hasattr(value, "columns") else value.to_frame(name=value.name)
         shape = [int(size) for size in frame.shape]
-        columns = [_PandasColumn(frame, n) for n in range(min(shape[1], COLUMNS))]
+        columns = [PandasColumn(frame, n) for n in range(min(shape[1], COLUMNS))]
         index = _index(frame.index)
-    elif isinstance(value, _classes(polars)):
+    elif isinstance(value, classes_of(polars)):
         frame = value if hasattr(value, "columns") else value.to_frame()
         shape = [int(size) for size in frame.shape]
-        columns = [_PolarsColumn(series) for series in frame.get_columns()[:COLUMNS]]
+        columns = [PolarsColumn(series) for series in frame.get_columns()[:COLUMNS]]
         index = None
     else:
         return None
@@ -86,12 +86,12 @@ def describe_columns(
 ) -> dict[str, Any]:
     """Describe a table of these columns; `shape` is that of the whole table."""
     heads = [column.head(_Allowed.rows) for column in columns]
-    rows = [[_cell(value) for value in row] for row in zip(*heads, strict=True)]
+    rows = [[cell(value) for value in row] for row in zip(*heads, strict=True)]
     summarised = columns[:SUMMARY_COLUMNS]
     weight = sum(_weight(column, head) for column, head in zip(summarised, heads, strict=False))
     summary_rows = min(shape[0], SUMMARY_ROWS, int(_WORK / max(weight, 1)))
     table = {
-        "columns": [{"name": _name(column.name), "type": column.type[:TEXT]} for column in columns],
+        "columns": [{"name": name_of(column.name), "type": column.type[:TEXT]} for column in columns],
         "index": index,
         "shape": shape,
         "rows": rows,
@@ -102,12 +102,15 @@ def describe_columns(
     return _fitted(table)
 
 
-def _classes(library: Any) -> tuple[Any, ...]:
+def classes_of(library: Any) -> tuple[Any, ...]:
+    """Return the classes of a library that are tables."""
     found = (getattr(library, name, None) for name in ("DataFrame", "Series"))
     return tuple(kind for kind in found if isinstance(kind, type))
 
 
-class _PandasColumn:
+class PandasColumn:
+    """A column of a pandas frame."""
+
     def __init__(self, frame: Any, number: int) -> None:
         self._series = frame.iloc[:SUMMARY_ROWS, number]
         dtype = self._series.dtype
@@ -126,7 +129,9 @@ class _PandasColumn:
         return found | {"mean": series.mean()} if self.kind == "number" else found
 
 
-class _PolarsColumn:
+class PolarsColumn:
+    """A column of a polars frame."""
+
     def __init__(self, series: Any) -> None:
         self._series = series
         self.name = series.name
@@ -154,13 +159,13 @@ def _weight(column: Column, head: list[Any]) -> float:
 
 def _summary(column: Column, count: int) -> dict[str, Any]:
     """Compute statistics of the first values; those that fail are left out."""
-    summary: dict[str, Any] = {"name": _name(column.name)}
+    summary: dict[str, Any] = {"name": name_of(column.name)}
     try:
         if column.kind == "other":
             return summary | _frequencies(column.head(count))
         found = column.extremes(count)
         nulls = int(found.pop("nulls"))
-        return summary | {"count": count - nulls, "nulls": nulls, **{key: _cell(value) for key, value in found.items()}}
+        return summary | {"count": count - nulls, "nulls": nulls, **{key: cell(value) for key, value in found.items()}}
     except Exception:
         return summary
 
@@ -175,7 +180,7 @@ def _frequencies(values: list[Any]) -> dict[str, Any]:
         summary["unique"] = len(counter)
         if counter:
             top, summary["top_count"] = counter.most_common(1)[0]
-            summary["top"] = _cell(top)
+            summary["top"] = cell(top)
     except Exception:  # lists and dicts cannot be counted
         pass
     return summary
@@ -183,26 +188,40 @@ def _frequencies(values: list[Any]) -> dict[str, Any]:
 
 def _index(index: Any) -> dict[str, Any] | None:
     """Describe the row labels; None if the rows are just numbered."""
-    if type(index).__name__ == "RangeIndex" and index.name is None and (index.start, index.step) == (0, 1):
+    if only_counts(index):
         return None
     return {
-        "names": [None if name is None else _name(name) for name in index.names],
-        "type": "multiindex" if index.nlevels > 1 else str(index.dtype)[:TEXT],
-        "values": [_index_cell(label) for label in index[: _Allowed.rows].tolist()],
+        **index_facts(index),
+        "values": [row_label(label) for label in index[: _Allowed.rows].tolist()],
     }
 
 
-def _index_cell(label: Any) -> Any:
-    return [_cell(part) for part in label] if isinstance(label, tuple) else _cell(label)
+def only_counts(index: Any) -> bool:
+    """Say whether the row labels of a pandas frame only number the rows."""
+    return type(index).__name__ == "RangeIndex" and index.name is None and (index.start, index.step) == (0, 1)
 
 
-def _name(name: Any) -> str:
+def index_facts(index: Any) -> dict[str, Any]:
+    """Describe the row labels without their values."""
+    return {
+        "names": [None if name is None else name_of(name) for name in index.names],
+        "type": "multiindex" if index.nlevels > 1 else str(index.dtype)[:TEXT],
+    }
+
+
+def row_label(label: Any) -> Any:
+    """Convert a row's label to JSON."""
+    return [cell(part) for part in label] if isinstance(label, tuple) else cell(label)
+
+
+def name_of(name: Any) -> str:
+    """Return the name of a column as text."""
     if isinstance(name, tuple):  # a column under several headings
-        return " / ".join(_name(part) for part in name if part != "")[:TEXT]
-    return "" if name is None else _cut(name) if isinstance(name, str) else str(_cell(name))
+        return " / ".join(name_of(part) for part in name if part != "")[:TEXT]
+    return "" if name is None else _cut(name) if isinstance(name, str) else str(cell(name))
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
     """Convert a value to JSON."""
     try:
         if _is_missing(value):

@@ -38,6 +38,7 @@ from cloche.service.sandboxes import Sandboxes
 from cloche.service.sessions import Sessions
 from cloche.service.shares import Shares
 from cloche.service.snapshots import Snapshots
+from cloche.service.tables import Tables
 from cloche.service.usage import UsageReports
 from cloche.service.workspaces.workspaces import Workspaces
 from cloche.store.journal import Journal
@@ -95,6 +96,7 @@ class Service:
         self.attempts = Attempts(configuration, self._lifecycle, self.runs)
         self.commands = Commands(configuration, self._lifecycle, self.runs)
         self.files = Files(self._lifecycle, self.keyring)
+        self.tables = Tables(self._lifecycle)
         self.ports = Ports(self._lifecycle, self.keyring, self.readers)
         self.usage = UsageReports(store, self._journal, self._lifecycle, self._metering)
         self.shares = Shares(folder / "shares", configuration, self.audit)

@@ -1,11 +1,13 @@
 /** Requests beyond runs and files: checkpoints, templates, shared links, rates. */
 
 import { of } from "./cloche";
-import { getJson, sendJson } from "./http";
+import { getJson, request, sendJson } from "./http";
 import type {
   ComparedAnswer,
   ContextAnswer,
   RatesAnswer,
+  RowsAnswer,
+  RowsBody,
   ShareAnswer,
   ShareBody,
   TemplateAnswer,
@@ -16,6 +18,15 @@ import type {
 interface Items<T> {
   items: T[];
   next: string | null;
+}
+
+// --- tables
+
+/** Rows of a table that a run displayed, or of a file. */
+export async function tableRows(id: string, body: RowsBody, signal: AbortSignal): Promise<RowsAnswer> {
+  const headers = { "Content-Type": "application/json" };
+  const response = await request(`${of(id)}/tables/rows`, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return (await response.json()) as RowsAnswer;
 }
 
 // --- going back

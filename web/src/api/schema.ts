@@ -609,6 +609,61 @@ export interface ResultAnswer {
   stderr_base64?: string | null;
 }
 
+/** The rows whose value in one column fits; texts are compared without regard to upper and lower case. */
+export interface RowFilter {
+  column: number;
+  how: "contains" | "=" | "!=" | "<" | "<=" | ">" | ">=" | "missing" | "present";
+  value: string;
+}
+
+/** The labels of the rows; a label of several levels is a list. */
+export interface RowLabels {
+  names: (string | null)[];
+  type: string;
+  values: (string | number | boolean | (string | number | boolean | null)[] | null)[];
+}
+
+/** The column to sort by; missing values come last. */
+export interface RowOrder {
+  column: number;
+  descending: boolean;
+}
+
+/** Rows from `offset` on; there may be fewer than asked for, because an answer has a bounded size. */
+export interface RowsAnswer {
+  shape: [number, number];
+  matched: number;
+  offset: number;
+  count: number;
+  columns?: TableColumn[];
+  first_column: number;
+  index?: RowLabels | null;
+  numbers?: number[];
+  rows?: ((string | number | boolean | null)[])[];
+  text: string;
+  version: string;
+  sheets?: string[];
+  sheet: string;
+  note: string;
+}
+
+/** Some rows of one table: of a displayed `table` and the `context` it was displayed in, or of the file at `path`. */
+export interface RowsBody {
+  table?: string | null;
+  context?: string | null;
+  path?: string | null;
+  sheet?: string | null;
+  offset?: number;
+  limit?: number;
+  columns?: [number, number] | null;
+  filters?: RowFilter[];
+  search?: string;
+  sort?: RowOrder | null;
+  form?: "rows" | "csv" | "tsv";
+  header?: boolean;
+  labels?: boolean;
+}
+
 /** The record of a run. */
 export interface RunAnswer {
   id: string;
@@ -789,6 +844,12 @@ export interface StopBody {
 /** The containers that were stopped. */
 export interface StoppedAnswer {
   stopped: string[];
+}
+
+/** The name and the type of a column. */
+export interface TableColumn {
+  name: string;
+  type: string;
 }
 
 /** A small project to start from, with `files` and `entry` as `POST /v1/run` takes them. */

@@ -49,7 +49,8 @@ const SAVE_MS = 500;
 const DRAFT_MS = 120;
 const RETRY_MS = 2500;
 const LOOK_MS = 120;
-const MAX_TEXT = 5 << 20;
+/** The bytes of the largest file that is edited as text. */
+export const MAX_TEXT = 5 << 20;
 const LARGE = 256 << 10; // files of which the time is compared before the contents
 
 export const isDirty = (document: Document): boolean => document.text !== document.saved;
@@ -112,8 +113,12 @@ export async function openFile(path: string, place?: { line: number; column: num
 async function load(path: string): Promise<void> {
   const id = theSandbox();
   try {
-    const [entry, response] = await Promise.all([api.stat(id, path), api.readFile(id, path)]);
-    const bytes = await response.arrayBuffer();
+    const entry = await api.stat(id, path);
+    if (entry.kind === "file" && entry.size > MAX_TEXT) {
+      if (isOpen(id)) change(path, { phase: "binary", modified: entry.modified, size: entry.size });
+      return;
+    }
+    const bytes = await (await api.readFile(id, path)).arrayBuffer();
     const text = bytes.byteLength > MAX_TEXT ? null : decoded(bytes);
     const draft = text === null ? null : await drafts.findDraft(owner(), path);
     if (!isOpen(id)) return;

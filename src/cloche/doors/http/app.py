@@ -18,6 +18,7 @@ from cloche.doors.http import (
     sessions,
     shares,
     system,
+    tables,
     templates,
     workspaces,
 )
@@ -58,6 +59,7 @@ def build(service: Service, metrics: Metrics, ports: PortDoor, mcp: McpDoor) -> 
         workspaces,
         templates,
         comparison,
+        tables,
         shares,
         rates,
         ports_http,

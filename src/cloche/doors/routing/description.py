@@ -26,6 +26,7 @@ SUBJECTS = {
     "checkpoints": "Save the variables and files of a session, and return to them.",
     "attempts": "Run code in a branch of a session, and decide afterwards whether to keep its effects.",
     "files": "Read, write, list and watch the files of a sandbox.",
+    "tables": "Read rows of tables that a session displayed, and of tables in files.",
     "commands": "Run shell commands and background programs in a sandbox.",
     "ports": "Reach servers that programs start in a sandbox.",
     "workspaces": "The files of persistent sandboxes, which remain when the sandbox ends.",

@@ -1,22 +1,23 @@
-import { Check, CircleAlert, CloudOff, FileCode2, FileQuestion, TriangleAlert } from "lucide-react";
-import { lazy, Suspense } from "react";
-import * as api from "../../api/cloche";
+import { Check, CircleAlert, CloudOff, Eye, FileCode2, FileText, TriangleAlert } from "lucide-react";
+import { lazy, Suspense, useEffect } from "react";
 import { app } from "../../state/app";
 import { keysOf, perform } from "../../state/commands";
 import { cursor } from "../../state/cursor";
-import { documents, isDirty, retryLoading, save, settle, type Document } from "../../state/documents";
+import { documents, isDirty, MAX_TEXT, retryLoading, save, settle, type Document } from "../../state/documents";
 import { bytes } from "../../state/format";
 import { languageOf, monacoLanguageOf } from "../../state/languages";
-import { plain } from "../../state/names";
-import { theSandbox } from "../../state/sandbox";
 import { useStore } from "../../state/store";
-import { baseOf, nameOf } from "../../state/tree";
+import { nameOf } from "../../state/tree";
+import { showAsText, views } from "../../state/views";
 import { Button } from "../../ui/Button";
+import { classes } from "../../ui/classes";
 import { Keys } from "../../ui/Keys";
 import { Empty, Failed, Loading, Spinner } from "../../ui/states";
 import "./editor.css";
 import { RunBar } from "./RunBar";
 import { TabBar } from "./TabBar";
+import { viewerOf, type Viewer } from "./viewers";
+import { Unshown } from "./views/Unshown";
 
 const CodeEditor = lazy(() => import("./CodeEditor"));
 
@@ -24,10 +25,19 @@ const CodeEditor = lazy(() => import("./CodeEditor"));
 export function EditorPanel() {
   const path = useStore(documents, (state) => state.active);
   const document = useStore(documents, (state) => (state.active === null ? null : (state.byPath[state.active] ?? null)));
+  const chosen = useStore(views, (state) => (path === null ? undefined : state.asText[path]));
+  const viewer = document ? viewerOf(document.path) : undefined;
+  const isReady = document?.phase === "ready";
+  const isText = !viewer || (isReady && viewer.hasText && (chosen ?? !opensFirst(viewer, document)));
+  // Chosen once: what is typed later must not replace the editor by a view.
+  useEffect(() => {
+    if (path !== null && isReady && viewer?.hasText && chosen === undefined) showAsText(path, isText);
+  }, [path, isReady, viewer, chosen, isText]);
   return (
     <section aria-label="Editor" className="flex h-full min-h-0 flex-col">
       <header className="flex h-9 shrink-0 items-center border-b border-line bg-sunken/60 pr-1.5">
         <TabBar />
+        {viewer?.hasText && isReady && <Switch viewer={viewer} path={document.path} isText={isText} />}
         <RunBar />
       </header>
       {document && <Notices document={document} />}
@@ -38,16 +48,50 @@ export function EditorPanel() {
           <Loading label={`Opening ${nameOf(path)}`} />
         ) : document.phase === "failed" ? (
           <Failed problem={new Error(document.problem)} retry={() => retryLoading(path)} />
+        ) : viewer && !isText ? (
+          <Suspense fallback={<Loading label={`Opening ${nameOf(path)}`} />}>
+            <viewer.View key={path} path={path} />
+          </Suspense>
         ) : document.phase === "binary" ? (
-          <Binary document={document} />
+          <Unshown path={document.path} why={whyBinary(document)} />
         ) : (
           <Suspense fallback={<Loading label="Loading the editor" />}>
             <CodeEditor path={path} />
           </Suspense>
         )}
       </div>
-      {document && <StatusBar document={document} />}
+      {document && <StatusBar document={document} isText={isText} />}
     </section>
+  );
+}
+
+/** Whether a file is shown in its view when it is opened. */
+const opensFirst = (viewer: Viewer, document: Document): boolean => viewer.first && (viewer.suits?.(document.saved) ?? true);
+
+/** From a view of a file to its text and back. */
+function Switch({ viewer, path, isText }: { viewer: Viewer; path: string; isText: boolean }) {
+  return (
+    <div role="group" aria-label="Shown as" className="ml-2 flex shrink-0 rounded-md border border-line bg-sunken">
+      {[viewer.label, "Text"].map((label, index) => {
+        const isPressed = (index === 1) === isText;
+        const Icon = index === 1 ? FileText : Eye;
+        return (
+          <button
+            key={index}
+            type="button"
+            aria-pressed={isPressed}
+            onClick={() => showAsText(path, index === 1)}
+            className={classes(
+              "flex h-6 items-center gap-1 rounded-[5px] px-1.5 text-xs transition-colors",
+              isPressed ? "bg-raised text-ink shadow-sm" : "text-ink-soft hover:text-ink",
+            )}
+          >
+            <Icon size={13} aria-hidden="true" />
+            <span className="max-md:sr-only">{label}</span>
+          </button>
+        );
+      })}
+    </div>
   );
 }
 
@@ -63,15 +107,10 @@ function Nothing() {
   );
 }
 
-function Binary({ document }: { document: Document }) {
-  return (
-    <Empty icon={<FileQuestion size={24} />} title={`${nameOf(document.path)} is not text`}>
-      {bytes(document.size)}.{" "}
-      <a className="text-accent hover:underline" download={plain(baseOf(document.path))} href={api.fileAddress(theSandbox(), document.path)}>
-        Download it
-      </a>
-    </Empty>
-  );
+/** Why a file is not shown as text. */
+function whyBinary({ size }: Document): string {
+  if (size > MAX_TEXT) return `It has ${bytes(size)}, and up to ${bytes(MAX_TEXT)} can be edited here. A program can read it, piece by piece.`;
+  return `It has ${bytes(size)}, and is neither text nor of a kind that has a view here. A program can read it.`;
 }
 
 /** Conflicts that keep a file from being saved. */
@@ -104,7 +143,7 @@ function Notices({ document }: { document: Document }) {
   return null;
 }
 
-function StatusBar({ document }: { document: Document }) {
+function StatusBar({ document, isText }: { document: Document; isText: boolean }) {
   const { line, column, problems } = useStore(cursor, (state) => state);
   const language = languageOf(document.path);
   return (
@@ -121,9 +160,9 @@ function StatusBar({ document }: { document: Document }) {
         </button>
       )}
       <span className="ml-auto tabular-nums">
-        Ln {line}, Col {column}
+        {isText && `Ln ${line}, Col ${column}`}
       </span>
-      <span>{language?.title ?? monacoLanguageOf(document.path)}</span>
+      {isText && <span>{language?.title ?? monacoLanguageOf(document.path)}</span>}
     </footer>
   );
 }

@@ -58,6 +58,9 @@ export function FilesPanel() {
     return entry && isFolder(entry) ? selected : parentOf(selected);
   };
 
+  /** The folder for uploads: the same, or `data` while nothing is selected. */
+  const uploadTarget = (): string => (tree.get().selected === null ? `${ROOT}/data` : target());
+
   const begin = (kind: "file" | "folder", folder = target()) => {
     files.expand(folder, true);
     setNaming({ kind, folder });
@@ -87,11 +90,13 @@ export function FilesPanel() {
       }
     });
 
-  const drop = (event: DragEvent, folder: string) => {
+  /** `where` is the folder on which it was dropped; null is beside all of them. */
+  const drop = (event: DragEvent, where: string | null) => {
     event.preventDefault();
     event.stopPropagation();
     setOver(null);
     const path = event.dataTransfer.getData(DRAGGED);
+    const folder = where ?? (path ? ROOT : uploadTarget());
     if (path) {
       if (path !== folder && parentOf(path) !== folder && !files.isWithin(folder, path)) attempt(() => files.move(path, join(folder, baseOf(path))));
       return;
@@ -99,11 +104,31 @@ export function FilesPanel() {
     attempt(async () => send(folder, await dropped(event.dataTransfer)));
   };
 
-  const hover = (event: DragEvent, folder: string) => {
+  const hover = (event: DragEvent, where: string | null) => {
     event.preventDefault();
     event.stopPropagation();
-    setOver(folder);
+    setOver(where ?? (event.dataTransfer.types.includes("Files") ? uploadTarget() : ROOT));
   };
+
+  // Files that are dropped beside the tree are uploaded, too: otherwise the browser would leave the page and show them.
+  useEffect(() => {
+    const areFiles = (event: globalThis.DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
+    const allow = (event: globalThis.DragEvent) => areFiles(event) && event.preventDefault();
+    const take = (event: globalThis.DragEvent) => {
+      const transfer = event.dataTransfer;
+      if (!transfer || !areFiles(event) || event.defaultPrevented) return;
+      event.preventDefault();
+      setOver(null);
+      const folder = uploadTarget();
+      attempt(async () => send(folder, await dropped(transfer)));
+    };
+    window.addEventListener("dragover", allow);
+    window.addEventListener("drop", take);
+    return () => {
+      window.removeEventListener("dragover", allow);
+      window.removeEventListener("drop", take);
+    };
+  }, []);
 
   const name = (value: string) => {
     if (!naming) return;
@@ -201,6 +226,7 @@ export function FilesPanel() {
               </IconButton>
             }
             entries={[
+              `To ${shown(uploadTarget()) || "/"}`,
               { label: "Upload files", onSelect: () => filePicker.current?.click() },
               { label: "Upload a folder", onSelect: () => folderPicker.current?.click() },
               null,
@@ -213,9 +239,9 @@ export function FilesPanel() {
     >
       <div
         className={classes("flex h-full flex-col", over === ROOT && "bg-accent-soft/60")}
-        onDragOver={(event) => hover(event, ROOT)}
+        onDragOver={(event) => hover(event, null)}
         onDragLeave={() => setOver(null)}
-        onDrop={(event) => drop(event, ROOT)}
+        onDrop={(event) => drop(event, null)}
       >
         {state.phase === "loading" && <Loading label="Loading files" />}
         {state.phase === "failed" && <Failed problem={state.problem} retry={() => void files.list(ROOT)} />}
@@ -297,7 +323,7 @@ export function FilesPanel() {
         hidden
         data-testid="upload"
         onChange={(event) => {
-          if (event.target.files) send(target(), chosen(event.target.files));
+          if (event.target.files) send(uploadTarget(), chosen(event.target.files));
           event.target.value = "";
         }}
       />
@@ -309,7 +335,7 @@ export function FilesPanel() {
         type="file"
         hidden
         onChange={(event) => {
-          if (event.target.files) send(target(), chosen(event.target.files));
+          if (event.target.files) send(uploadTarget(), chosen(event.target.files));
           event.target.value = "";
         }}
       />

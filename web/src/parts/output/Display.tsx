@@ -1,4 +1,4 @@
-import { lazy, Suspense, useState, type ReactNode } from "react";
+import { lazy, Suspense, useMemo, useState, type ReactNode } from "react";
 import type { DisplayAnswer } from "../../api/schema";
 import { Loading } from "../../ui/states";
 import { classes } from "../../ui/classes";
@@ -6,8 +6,9 @@ import { Frame } from "./Frame";
 import { JsonTree } from "./JsonTree";
 import { styled } from "./LineView";
 import { Picture } from "./Picture";
-import type { Table } from "./table";
-import { TableView } from "./TableView";
+import { displayed } from "../table/source";
+import type { Table } from "../table/table";
+import { TableView } from "../table/TableView";
 
 const Chart = lazy(() => import("./Chart"));
 const Latex = lazy(() => import("./Latex"));
@@ -22,7 +23,7 @@ const asText = (value: unknown): string => (Array.isArray(value) ? value.join(""
 const data = (value: unknown, mime: string): string => `data:${mime};base64,${asText(value).replace(/\s/g, "")}`;
 
 /** The forms in which a display can be shown, best first. */
-function forms(display: DisplayAnswer, number: number): Form[] {
+function forms(display: DisplayAnswer, number: number, context: string | undefined): Form[] {
   const { mime } = display;
   const found: Form[] = [];
   const chart = mime["application/vnd.cloche.chart+json"] as { title?: string | null; type?: string } | undefined;
@@ -32,7 +33,7 @@ function forms(display: DisplayAnswer, number: number): Form[] {
   if (plot) found.push({ name: "Chart", show: () => <Chart library="plotly" spec={plot} /> });
   const vega = Object.entries(mime).find(([kind]) => /^application\/vnd\.vega(lite)?\.v\d+(\+|\.)json$/.test(kind))?.[1];
   if (vega) found.push({ name: "Chart", show: () => <Chart library="vega" spec={vega} /> });
-  if (table) found.push({ name: "Table", show: () => <TableView table={table} /> });
+  if (table) found.push({ name: "Table", show: () => <DisplayedTable table={table} context={context} name={`table-${number}`} /> });
   for (const [kind, ending] of [["image/png", "png"], ["image/jpeg", "jpg"], ["image/gif", "gif"], ["image/webp", "webp"]] as const) {
     if (mime[kind]) found.push({ name: "Picture", show: () => <Picture source={data(mime[kind], kind)} name={`chart-${number}.${ending}`} alt={alt} /> });
   }
@@ -59,6 +60,13 @@ function forms(display: DisplayAnswer, number: number): Form[] {
   return found.length > 0 ? found : [{ name: "Raw", show: () => <JsonTree value={mime} /> }];
 }
 
+/** A table, with all its rows as long as the session has them; without a context, those that came with the result. */
+function DisplayedTable({ table, context, name }: { table: Table; context: string | undefined; name: string }) {
+  const { id } = table;
+  const source = useMemo(() => (id && context ? displayed(id, context) : null), [id, context]);
+  return <TableView table={table} source={source} name={name} />;
+}
+
 /** HTML, with an explanation if it stays empty. */
 function Page({ html }: { html: string }) {
   const isFromElsewhere = /<script[^>]+src=["']?https?:|import\(["']https?:|requirejs|src\s*=\s*["']https?:/.test(html);
@@ -79,8 +87,8 @@ function Value({ text }: { text: string }) {
 }
 
 /** Something that a run displayed, in its best form; the others are a click away. */
-export function Display({ display, number }: { display: DisplayAnswer; number: number }) {
-  const all = forms(display, number);
+export function Display({ display, number, context }: { display: DisplayAnswer; number: number; context?: string }) {
+  const all = forms(display, number, context);
   const [chosen, choose] = useState(0);
   const form = all[chosen] ?? all[0];
   return (

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { app } from "../../state/app";
 import { useStore } from "../../state/store";
+import { classes } from "../../ui/classes";
 
 const MAX_HEIGHT = 640;
 const SCRIPT = /<script|\son\w+\s*=|javascript:|srcdoc/i;
@@ -10,6 +11,8 @@ interface Props {
   title: string;
   /** Whether all scripts in the HTML are the page's own. */
   hasOwnScripts?: boolean;
+  /** Whether the frame takes all the room in a column; otherwise it is as high as its contents. */
+  fills?: boolean;
 }
 
 /** Whether a browser keeps the frame from the network altogether: Chromium does, since 152; no other has such a policy. */
@@ -18,7 +21,7 @@ export function keepsFramesOffline(browser: string): boolean {
 }
 
 /** HTML that a run made, in a frame without origin, network or cookies: /assets/frame.html says how. */
-export function Frame({ html, title, hasOwnScripts }: Props) {
+export function Frame({ html, title, hasOwnScripts, fills = false }: Props) {
   const [isAllowed, allow] = useState(false);
   const isStill = !hasOwnScripts && !isAllowed && !keepsFramesOffline(navigator.userAgent);
   return (
@@ -31,12 +34,12 @@ export function Frame({ html, title, hasOwnScripts }: Props) {
           </button>
         </p>
       )}
-      <Shown html={html} title={title} source={isStill ? "/assets/frame.html?still" : "/assets/frame.html"} />
+      <Shown html={html} title={title} source={isStill ? "/assets/frame.html?still" : "/assets/frame.html"} fills={fills} />
     </>
   );
 }
 
-function Shown({ html, title, source }: { html: string; title: string; source: string }) {
+function Shown({ html, title, source, fills }: { html: string; title: string; source: string; fills: boolean }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(60);
   const dark = useStore(app, (state) => state.dark);
@@ -56,8 +59,8 @@ function Shown({ html, title, source }: { html: string; title: string; source: s
       title={title}
       src={source}
       sandbox="allow-scripts"
-      style={{ height }}
-      className="block w-full border-0"
+      {...(fills ? {} : { style: { height } })}
+      className={classes("block w-full border-0", fills && "min-h-0 flex-1")}
     />
   );
 }

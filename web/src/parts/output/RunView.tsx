@@ -100,7 +100,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
             piece.type === "text" ? (
               <TextView key={index} lines={piece.lines} version={piece.lines.version} go={go} ours={ours} isLive={!run.isOver} hidden={told?.piece === piece ? told : null} />
             ) : piece.type === "display" ? (
-              <Display key={piece.key} display={piece.display} number={index + 1} />
+              <Display key={piece.key} display={piece.display} number={index + 1} context={asked.context ?? asked.language} />
             ) : (
               <ErrorView key={index} error={piece.error} go={go} ours={ours} trail={trail} isTold={isTold(run, piece.error)} />
             ),

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { spans, withoutColours } from "./ansi";
 import { places } from "./links";
-import { compareValues, withLabels } from "./table";
 
 describe("colours", () => {
   it("become styles, and other sequences nothing", () => {
@@ -33,26 +32,5 @@ describe("places", () => {
     expect(found("hello.c:4:20: error: 'y' undeclared")).toEqual([["hello.c", 4, 20]]);
     expect(found("'y' undeclared (hello.c, line 4)")).toEqual([["hello.c", 4, 1]]);
     expect(found("nothing at /etc/passwd:3 or 12:30")).toEqual([]);
-  });
-});
-
-describe("values of a table", () => {
-  it("are sorted as people would", () => {
-    expect([10, 9, null, 1].sort(compareValues)).toEqual([1, 9, 10, null]);
-    expect(["w10", "w9", "W1"].sort(compareValues)).toEqual(["W1", "w9", "w10"]);
-  });
-});
-
-describe("labels of rows", () => {
-  it("come first, one column for each level", () => {
-    const columns = [{ name: "n", type: "int64" }];
-    const table = { columns, shape: [2, 1] as [number, number], rows: [[1], [2]] };
-    expect(withLabels({ ...table, index: null }).labels).toBe(0);
-    expect(withLabels({ ...table, index: { names: [null], type: "str", values: ["mean", "std"] } })).toEqual({
-      columns: [{ name: "", type: "str" }, ...columns],
-      rows: [["mean", 1], ["std", 2]],
-      labels: 1,
-    });
-    expect(withLabels({ ...table, index: { names: ["a", "b"], type: "multiindex", values: [["x", 1], ["y", 2]] } }).rows[1]).toEqual(["y", 2, 2]);
   });
 });
