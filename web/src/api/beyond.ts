@@ -5,6 +5,7 @@ import { getJson, sendJson } from "./http";
 import type {
   ComparedAnswer,
   ContextAnswer,
+  PortAddress,
   RatesAnswer,
   ShareAnswer,
   ShareBody,
@@ -28,6 +29,11 @@ export const removeCheckpoint = (id: string, checkpoint: string): Promise<void> 
   sendJson("DELETE", `${of(id)}/checkpoints/${encodeURIComponent(checkpoint)}`);
 export const removeContext = (id: string, context: string): Promise<void> =>
   sendJson("DELETE", `${of(id)}/contexts/${encodeURIComponent(context)}`);
+
+// --- servers inside
+
+/** Makes an address for a port, which needs no key. */
+export const portAddress = (id: string, port: number, ttl: number): Promise<PortAddress> => sendJson("POST", `${of(id)}/ports/${port}`, { ttl });
 
 // --- sharing
 

@@ -17,7 +17,7 @@ import { Empty, Failed, Loading } from "../ui/states";
 import { EditorPanel } from "../parts/editor/EditorPanel";
 import { useRunning } from "../parts/editor/RunBar";
 import { FilesPanel } from "../parts/files/FilesPanel";
-import { OutputPanel } from "../parts/output/OutputPanel";
+import { ResultsPanel } from "../parts/previews/ResultsPanel";
 import { SessionsPanel } from "../parts/sessions/SessionsPanel";
 import { ShareDialog } from "../parts/share/ShareDialog";
 import { TimelineEverywhere, TimelinePanel } from "../parts/timeline/TimelinePanel";
@@ -156,7 +156,7 @@ function OnDesk() {
                 </Panel>
                 <Bar />
                 <Panel id="output" order={2} defaultSize={44} minSize={20} className="pane">
-                  <OutputPanel />
+                  <ResultsPanel />
                 </Panel>
               </PanelGroup>
             </Panel>
@@ -219,7 +219,7 @@ function OnPhone() {
           <EditorPanel />
         </div>
         <div className={classes("pane h-full", view !== "output" && "hidden")}>
-          <OutputPanel />
+          <ResultsPanel />
         </div>
         {view === "terminal" && (
           <div className="pane h-full">

@@ -26,6 +26,7 @@ from cloche.doors.http.bodies import KeyBody
 from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheService, page
 from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
 from cloche.json_text import to_json
@@ -48,7 +49,9 @@ _PAGE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inlin
 @operations.head("/", scope="page")
 async def home(request: Request) -> Response:
     """Send the playground, or a page with links if the playground was not built."""
-    built = page_files.page(known=request.headers.get("if-none-match", ""))
+    ports: PortDoor = request.app.state.ports
+    known = request.headers.get("if-none-match", "")
+    built = page_files.page(known=known, ports=ports.origin(request.scope, "*"))
     return built or HTMLResponse(_HOME, headers=_PAGE)
 
 

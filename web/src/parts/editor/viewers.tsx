@@ -30,6 +30,14 @@ export const viewers: Viewer[] = [
     hasText: true,
     first: false,
   },
+  {
+    id: "html",
+    label: "Preview",
+    matches: endsIn("html", "htm"),
+    View: lazy(() => import("../previews/HtmlFile")),
+    hasText: true,
+    first: true,
+  },
 ];
 
 export const viewerOf = (path: string): Viewer | undefined => viewers.find((viewer) => viewer.matches(path));
