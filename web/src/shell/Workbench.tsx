@@ -3,6 +3,7 @@ import { lazy, Suspense, useEffect, useState, useSyncExternalStore, type ReactNo
 import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
 import { keysOf, offer } from "../state/commands";
+import { canBecomeNotebook, exportAsNotebook } from "../state/conversions";
 import { active, closeFile, save } from "../state/documents";
 import { restart, run, stopRuns, isRunning } from "../state/running";
 import { clearRuns, lostRuns } from "../state/runs";
@@ -322,6 +323,7 @@ function useCommands(): void {
           if (document) attempt(async () => (await save(document.path), note("Saved", "Files are also saved automatically.")));
         },
       },
+      { id: "notebook", title: "Save this script as a notebook", group: "Files", run: exportAsNotebook, when: () => isOpen() && canBecomeNotebook() },
       { id: "close", title: "Close this file", group: "Files", keys: "alt+w", run: closeActive, when: isOpen },
       ...parts.map(({ part, label, keys }) => ({ id: `side.${part}`, title: `Show ${label.toLowerCase()}`, group: "Page", keys, run: () => toggleSide(part), when: isOpen })),
     );

@@ -49,7 +49,7 @@ const SAVE_MS = 500;
 const DRAFT_MS = 120;
 const RETRY_MS = 2500;
 const LOOK_MS = 120;
-const MAX_TEXT = 5 << 20;
+export const MAX_TEXT = 5 << 20;
 const LARGE = 256 << 10; // files of which the time is compared before the contents
 
 export const isDirty = (document: Document): boolean => document.text !== document.saved;

@@ -9,11 +9,7 @@ import { runCellAt } from "../../state/running";
 import { useStore } from "../../state/store";
 import { runEnded } from "../../state/runs";
 import { monaco, type Monaco } from "./monaco";
-import * as completion from "./python/completion";
-import * as ruff from "./python/ruff";
-
-completion.begin();
-ruff.begin();
+import "./python/help";
 
 type Editor = Monaco.editor.IStandaloneCodeEditor;
 

@@ -31,6 +31,14 @@ export const viewers: Viewer[] = [
     first: false,
   },
   {
+    id: "notebook",
+    label: "Cells",
+    matches: endsIn("ipynb"),
+    View: lazy(() => import("../notebook/NotebookView")),
+    hasText: true,
+    first: true,
+  },
+  {
     id: "html",
     label: "Preview",
     matches: endsIn("html", "htm"),
