@@ -12,6 +12,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from cloche.doors.live import MAX_PORTS
+
 
 @pytest.fixture
 def sandbox(http: httpx2.Client) -> Iterator[str]:
@@ -65,6 +67,32 @@ def test_what_happens_and_what_changes_is_told_without_what_is_printed(
     with live(server, sandbox, f"?after={ready['number']}") as socket:  # who comes back is told what was missed
         again = until(socket, lambda message: message["type"] == "event")
         assert again["event"]["kind"] == "run.started"
+
+
+LISTEN = """
+import socket
+listeners = [socket.create_server(("127.0.0.1", {first} + number)) for number in range({count})]
+"""
+
+
+def test_ports_are_told_when_they_change_and_keep_nobody_awake(server: Any, http: httpx2.Client) -> None:
+    sandbox = http.post("/v1/sandboxes", json={"idle_timeout": 2}).json()["id"]
+
+    def ports_of(message: dict[str, Any]) -> list[int]:
+        return [each["port"] for each in message["ports"]]
+
+    with live(server, sandbox) as socket:
+        socket.send(dumps({"type": "ports", "interval": 0.2}))
+        assert ports_of(until(socket, lambda message: message["type"] == "ports")) == []
+        http.post(f"/v1/sandboxes/{sandbox}/run", json={"code": LISTEN.format(first=8000, count=2)})
+        assert ports_of(until(socket, lambda message: message["type"] == "ports")) == [8000, 8001]
+        http.post(f"/v1/sandboxes/{sandbox}/run", json={"code": "listeners.pop().close()"})
+        assert ports_of(until(socket, lambda message: message["type"] == "ports")) == [8000]
+        http.post(f"/v1/sandboxes/{sandbox}/run", json={"code": LISTEN.format(first=9000, count=MAX_PORTS + 10)})
+        many = until(socket, lambda message: message["type"] == "ports" and len(message["ports"]) > 2)
+        assert len(many["ports"]) == MAX_PORTS
+        socket.send(dumps({"type": "ports", "interval": 1}))  # as a page does
+        assert "idle" in until(socket, lambda message: message["type"] == "ended")["reason"]
 
 
 def test_usage_and_the_output_of_a_command_are_told_to_who_asks(server: Any, http: httpx2.Client, sandbox: str) -> None:

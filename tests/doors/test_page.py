@@ -44,12 +44,20 @@ def test_scripts_come_from_us_alone(http: httpx2.Client) -> None:
     told = policy(http.get("/"))
     assert told["default-src"] == "'none'"
     assert told["script-src"] == "'self' 'wasm-unsafe-eval'"
-    for directive in ("connect-src", "worker-src", "font-src", "frame-src"):
+    for directive in ("connect-src", "worker-src", "font-src"):
         assert told[directive] == "'self'"
     assert told["frame-ancestors"] == told["base-uri"] == told["form-action"] == "'none'"
     page = http.get("/").text
     assert "://" not in page
     assert assets(page)
+
+
+def test_frames_come_from_us_and_from_servers_in_sandboxes_alone(server: Any, http: httpx2.Client) -> None:
+    with httpx2.Client(base_url=server.url, trust_env=False) as stranger:
+        assert policy(stranger.get("/"))["frame-src"] == "'self'"
+    assert policy(http.get("/"))["frame-src"] == f"'self' http://*.localhost:{server.port}"
+    plain = http.get("/", headers={"Host": "localhost"})
+    assert policy(plain)["frame-src"] == "'self' http://*.localhost"
 
 
 def test_what_runs_displayed_is_shown_without_origin_or_network(server: Any) -> None:

@@ -23,7 +23,7 @@ READ = {
     *("sessions.contexts", "sessions.variables", "sessions.checkpoints", "sessions.history"),
     *("commands.list", "commands.follow"),
     *("files.stat", "files.describe", "files.list", "files.describe_all", "files.disk", "files.open", "files.watch"),
-    *("ports.list", "ports.wait", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
+    *("ports.list", "ports.wait", "ports.watch", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
     *("shares.list", "snapshots.find", "snapshots.list", "workspaces.find", "workspaces.list"),
 }
 

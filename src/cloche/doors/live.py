@@ -2,8 +2,9 @@
 
 A browser opens at most six connections to a server, for all its tabs together; event streams would use them up.
 Messages are JSON.  The server sends `ready` first, then `event` (the events of `GET …/events` except program output),
-`change` (files), `usage`, `output` of the commands that the client follows, and `ended` last.  The client sends
-`usage` with the seconds between two samples (0 for none), and `follow` with a command's id.
+`change` (files), `usage`, `ports`, `output` of the commands that the client follows, and `ended` last.  The client
+sends `usage` with the seconds between two samples (0 for none), `ports` with the seconds between two looks (0 for none;
+the server answers when the ports have changed), and `follow` with a command's id.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from cloche.service.service import Service
 
 MAX_EVENT = 16 << 10  # characters of an event; a longer one is sent without its contents
 MAX_FOLLOWED = 20  # commands
+MAX_PORTS = 50  # in one message
 _GATHER_S = 0.05  # to collect changes, since many files often change at once
 _SHORTEST_S = 0.2
 
@@ -55,7 +57,7 @@ class _Live:
         self._socket, self._service, self._caller = socket, service, caller
         self._sandbox, self._feed = sandbox, feed
         self._tasks: set[asyncio.Task[None]] = set()
-        self._sampling: asyncio.Task[None] | None = None
+        self._repeated: dict[str, asyncio.Task[None]] = {}  # by the kind of message that requested it
         self._followed: set[str] = set()
 
     async def serve(self, after: int) -> None:
@@ -115,6 +117,14 @@ class _Live:
             await self._say({"type": "usage", "usage": plain(used)})
             await asyncio.sleep(interval_s)
 
+    async def _watch_ports(self, interval_s: float) -> None:
+        try:
+            async with aclosing(await self._service.ports.watch(self._caller, self._sandbox, interval_s)) as changes:
+                async for ports in changes:
+                    await self._say({"type": "ports", "ports": [plain(port) for port in ports[:MAX_PORTS]]})
+        except ClocheError:
+            return  # the sandbox has ended
+
     async def _follow(self, identity: str) -> None:
         try:
             command = await self._service.commands.follow(self._caller, self._sandbox, identity)
@@ -142,11 +152,13 @@ class _Live:
             request = None
         kind = request.get("type") if isinstance(request, dict) else None
         interval, command = (request.get("interval"), request.get("command")) if kind else (None, None)
-        if kind == "usage" and isinstance(interval, int | float) and 0 <= interval <= 3600:
-            if self._sampling is not None:
-                self._sampling.cancel()
-                self._tasks.discard(self._sampling)
-            self._sampling = self._begin(self._sample(max(interval, _SHORTEST_S))) if interval else None
+        repeated = {"usage": self._sample, "ports": self._watch_ports}.get(kind) if isinstance(kind, str) else None
+        if repeated is not None and isinstance(interval, int | float) and 0 <= interval <= 3600:
+            if (earlier := self._repeated.pop(str(kind), None)) is not None:
+                earlier.cancel()
+                self._tasks.discard(earlier)
+            if interval:
+                self._repeated[str(kind)] = self._begin(repeated(max(interval, _SHORTEST_S)))
         elif kind == "follow" and isinstance(command, str) and len(self._followed) < MAX_FOLLOWED:
             if command not in self._followed:
                 self._followed.add(command)
@@ -154,7 +166,8 @@ class _Live:
         else:
             raise InvalidRun(
                 "The message is not understood.",
-                hint='Send {"type": "usage", "interval": 1} or {"type": "follow", "command": "cmd_…"}.',
+                hint='Send {"type": "usage", "interval": 1}, the same with "ports", '
+                'or {"type": "follow", "command": "cmd_…"}.',
             )
 
     async def _say(self, message: dict[str, Any]) -> None:

@@ -57,10 +57,14 @@ class PortDoor:
 
     def url(self, grant: Grant, scope: Scope) -> str:
         """Return the address of a port's own origin, with the scheme and the port of the request."""
+        return f"{self.origin(scope, grant.token)}/"
+
+    def origin(self, scope: Scope, name: str) -> str:
+        """Return the origin of a name below the domain of ports, with the scheme and the port of the request."""
         host = Headers(scope=scope).get("host", "")
         _, separator, number = host.rpartition(":")
         suffix = f":{number}" if separator and number.isdecimal() else ""
-        return f"{_scheme(scope)}://{grant.token}.{self._service.configuration.ports_domain}{suffix}/"
+        return f"{_scheme(scope)}://{name}.{self._service.configuration.ports_domain}{suffix}"
 
     async def by_token(self, scope: Scope, receive: Receive, send: Send, token: str, prefix: str = "") -> None:
         """Pass on a request with a token in its host name, or at the start of its path (`prefix`)."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b32encode
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_bytes
@@ -103,6 +104,12 @@ class Ports:
             return await box.ports.list()
 
     @verb("read")
+    async def watch(self, caller: Caller, sandbox: str, interval_s: float) -> AsyncGenerator[Sequence[Port], None]:
+        """Yield the ports, and again whenever they have changed.  That does not keep the sandbox from being idle."""
+        live = await self._lifecycle.find(caller, sandbox, paused=True)
+        return _changes(live, interval_s)
+
+    @verb("read")
     async def wait(self, caller: Caller, sandbox: str, port: int, timeout_s: float) -> bool:
         """Return whether a server listens on the port, now or within the time."""
         live = await self._lifecycle.find(caller, sandbox)
@@ -154,6 +161,14 @@ class Ports:
         """The grant with this token, while it is valid."""
         found = self._grants.get(token)
         return found if found is not None and found.is_valid else None
+
+
+async def _changes(live: LiveSandbox, interval_s: float) -> AsyncGenerator[Sequence[Port], None]:
+    known: Sequence[Port] | None = None
+    while not _has_ended(live):
+        if not live.box.paused and (found := await live.box.ports.list()) != known:
+            yield (known := found)
+        await asyncio.sleep(interval_s)
 
 
 async def _connected(live: LiveSandbox, box: AsyncSandbox, port: int) -> AsyncConnection:

@@ -5,6 +5,7 @@ import { getJson, request, sendJson } from "./http";
 import type {
   ComparedAnswer,
   ContextAnswer,
+  PortAddress,
   RatesAnswer,
   RowsAnswer,
   RowsBody,
@@ -46,6 +47,11 @@ export const removeContext = (id: string, context: string): Promise<void> =>
 /** The variables of a context whose names contain a text, or the one with this name, with more of its value. */
 export const variables = (id: string, context: string, wanted: { search?: string; name?: string }): Promise<VariableListAnswer> =>
   getJson(`${of(id)}/contexts/${encodeURIComponent(context)}/variables?${new URLSearchParams(wanted)}`);
+
+// --- servers inside
+
+/** Makes an address for a port, which needs no key. */
+export const portAddress = (id: string, port: number, ttl: number): Promise<PortAddress> => sendJson("POST", `${of(id)}/ports/${port}`, { ttl });
 
 // --- sharing
 

@@ -3,6 +3,7 @@ import { lazy, Suspense, useEffect, useState, useSyncExternalStore, type ReactNo
 import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
 import { keysOf, offer } from "../state/commands";
+import { canBecomeNotebook, exportAsNotebook } from "../state/conversions";
 import { active, closeFile, save } from "../state/documents";
 import { restart, run, stopRuns, isRunning } from "../state/running";
 import { clearRuns, lostRuns } from "../state/runs";
@@ -17,7 +18,7 @@ import { Empty, Failed, Loading } from "../ui/states";
 import { EditorPanel } from "../parts/editor/EditorPanel";
 import { useRunning } from "../parts/editor/RunBar";
 import { FilesPanel } from "../parts/files/FilesPanel";
-import { OutputPanel } from "../parts/output/OutputPanel";
+import { ResultsPanel } from "../parts/previews/ResultsPanel";
 import { SessionsPanel } from "../parts/sessions/SessionsPanel";
 import { ShareDialog } from "../parts/share/ShareDialog";
 import { TimelineEverywhere, TimelinePanel } from "../parts/timeline/TimelinePanel";
@@ -160,7 +161,7 @@ function OnDesk() {
                 </Panel>
                 <Bar />
                 <Panel id="output" order={2} defaultSize={44} minSize={20} className="pane">
-                  <OutputPanel />
+                  <ResultsPanel />
                 </Panel>
               </PanelGroup>
             </Panel>
@@ -223,7 +224,7 @@ function OnPhone() {
           <EditorPanel />
         </div>
         <div className={classes("pane h-full", view !== "output" && "hidden")}>
-          <OutputPanel />
+          <ResultsPanel />
         </div>
         {view === "terminal" && (
           <div className="pane h-full">
@@ -327,6 +328,7 @@ function useCommands(): void {
           if (document) attempt(async () => (await save(document.path), note("Saved", "Files are also saved automatically.")));
         },
       },
+      { id: "notebook", title: "Save this script as a notebook", group: "Files", run: exportAsNotebook, when: () => isOpen() && canBecomeNotebook() },
       { id: "close", title: "Close this file", group: "Files", keys: "alt+w", run: closeActive, when: isOpen },
       ...parts.map(({ part, label, keys }) => ({ id: `side.${part}`, title: `Show ${label.toLowerCase()}`, group: "Page", keys, run: () => toggleSide(part), when: isOpen })),
     );

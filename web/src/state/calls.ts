@@ -1,6 +1,7 @@
 /** Where the calls of a traceback are: in which file that the person can open, and in which line of it. */
 
 import type { StackFrameAnswer } from "../api/schema";
+import { isNotebook } from "./notebooks";
 import { runs, type Run } from "./runs";
 import { join, parentOf } from "./tree";
 
@@ -8,6 +9,8 @@ export interface Position {
   path: string;
   line: number;
   column: number;
+  /** The run of the cell, if the line is one of a cell in a notebook and not of the file. */
+  cell?: Run;
 }
 
 type Called = Pick<StackFrameAnswer, "line" | "column" | "cell"> & { file: string | null };
@@ -19,8 +22,10 @@ export function positionOf(run: Run, { file, line, column, cell }: Called): Posi
     const { path } = run.asked;
     return file.startsWith("/") ? { path: file, ...at } : path === null ? null : { path: join(parentOf(path), file), ...at };
   }
-  const asked = cellOf(run, cell)?.asked;
-  return asked?.path ? { path: asked.path, line: line + asked.line, column: at.column } : null;
+  const origin = cellOf(run, cell);
+  if (!origin?.asked.path) return null;
+  const { path, line: first } = origin.asked;
+  return isNotebook(path) ? { path, ...at, cell: origin } : { path, line: line + first, column: at.column };
 }
 
 /** The run of the cell with this number: this one, or the last before it in the same context. */

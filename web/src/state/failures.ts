@@ -31,7 +31,7 @@ export function failuresOf(run: Run): Failure[] {
   const found: Failure[] = [];
   for (const frame of first.frames) {
     const position = frame.is_own ? positionOf(run, frame) : null;
-    if (!position || found.some((one) => one.path === position.path && one.line === position.line)) continue;
+    if (!position || position.cell || found.some((one) => one.path === position.path && one.line === position.line)) continue;
     found.push({ path: position.path, line: position.line, message: found.length === 0 ? message : "" });
   }
   return found.filter(({ path }) => (edited.get(path) ?? 0) < run.began);

@@ -2,7 +2,7 @@
 
 import { of } from "../api/cloche";
 import { ReturningSocket } from "../api/socket";
-import type { UsageAnswer } from "../api/schema";
+import type { PortAnswer, UsageAnswer } from "../api/schema";
 import { Signal } from "./store";
 
 /** The events of `GET …/events` without output; long ones are cut to `kind` and their subject. */
@@ -35,6 +35,7 @@ type Message =
   | { type: "event"; number: number; event: Happened }
   | { type: "change"; changes: Change[] }
   | { type: "usage"; usage: UsageAnswer }
+  | { type: "ports"; ports: PortAnswer[] }
   | ({ type: "output" } & Output)
   | { type: "ended"; reason: string }
   | { type: "error"; message: string; hint: string };
@@ -43,11 +44,14 @@ export class Live {
   readonly happened = new Signal<Happened>();
   readonly changed = new Signal<Change[]>();
   readonly used = new Signal<UsageAnswer>();
+  /** The ports on which servers listen, whenever they have changed. */
+  readonly ports = new Signal<PortAnswer[]>();
   readonly output = new Signal<Output>();
   readonly connected = new Signal<boolean>();
   readonly ended = new Signal<string>();
   private last = -1;
   private interval = 0;
+  private lookInterval = 0;
   private followed = new Map<string, number>(); // the last seen event of each command
   private readonly socket: ReturningSocket;
 
@@ -70,6 +74,12 @@ export class Live {
     this.socket.send(JSON.stringify({ type: "usage", interval }));
   }
 
+  /** Requests the ports, which the server looks at every so many seconds; 0 stops it. */
+  look(interval: number): void {
+    this.lookInterval = interval;
+    this.socket.send(JSON.stringify({ type: "ports", interval }));
+  }
+
   /** Requests the output of a command. */
   follow(command: string): void {
     this.followed.set(command, 0);
@@ -82,6 +92,7 @@ export class Live {
 
   private resume(): void {
     if (this.interval) this.sample(this.interval);
+    if (this.lookInterval) this.look(this.lookInterval);
     for (const command of this.followed.keys()) this.socket.send(JSON.stringify({ type: "follow", command }));
   }
 
@@ -97,6 +108,8 @@ export class Live {
         return this.changed.emit(message.changes);
       case "usage":
         return this.used.emit(message.usage);
+      case "ports":
+        return this.ports.emit(message.ports);
       case "output": {
         if (message.number <= (this.followed.get(message.command) ?? 0)) return;
         this.followed.set(message.command, message.number);

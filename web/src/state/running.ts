@@ -6,6 +6,7 @@ import { cursor } from "./cursor";
 import { active, reveal, save, saveAll, type Document } from "./documents";
 import { cellsOf, type Cell } from "./cells";
 import { inspector } from "./inspector";
+import { isNotebook, runNotebook } from "./notebooks";
 import { isProgram, isSession, languageOf } from "./languages";
 import { running, start, stopAll, type Asked } from "./runs";
 import { theSandbox } from "./sandbox";
@@ -30,6 +31,7 @@ export function kindOf(language: string): "cell" | "program" {
 export function run(what: What = "here"): void {
   const document = active();
   if (!document || document.phase !== "ready") return;
+  if (isNotebook(document.path)) return runNotebook(document.path, what);
   attempt(async () => {
     if (kindOf(spoken(document)) === "program") await runProgram(document);
     else runCell(document, what);

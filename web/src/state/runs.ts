@@ -8,6 +8,7 @@ import { follow } from "../api/sse";
 import { keep, recall } from "./kept";
 import { titleOf } from "./languages";
 import { Lines } from "./lines";
+import { Collected } from "./notebook/outputs";
 import { lasting, left, opened, sandbox, theSandbox } from "./sandbox";
 import { sha256 } from "./sha256";
 import { createStore, Signal } from "./store";
@@ -53,7 +54,9 @@ export class Run {
   /** Why there is no result. */
   problem: { message: string; hint: string } | null = null;
   connected = true;
-  collapsed = false;
+  collapsed: boolean;
+  /** The outputs of a notebook's cell, which shows and keeps them. */
+  readonly collected: Collected | null;
   began = Date.now();
   version = 0;
   missed = false;
@@ -73,7 +76,11 @@ export class Run {
     readonly asked: Asked,
     /** Did somebody else start it: another tab, a chat, an agent? */
     readonly isOthers = false,
-  ) {}
+  ) {
+    const isOfNotebook = asked.path?.toLowerCase().endsWith(".ipynb") ?? false;
+    this.collected = isOfNotebook ? new Collected() : null;
+    this.collapsed = isOfNotebook;
+  }
 
   get isOver(): boolean {
     return this.phase === "done" || this.phase === "lost";
@@ -106,6 +113,7 @@ export class Run {
   }
 
   take(event: RunEvent): void {
+    this.collected?.take(event);
     if (this.clearNext && event.kind !== "clear") {
       this.pieces = [];
       this.clearNext = false;

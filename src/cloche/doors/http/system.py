@@ -30,6 +30,7 @@ from cloche.doors.http.dependencies import After, Json, Limit, TheCaller, TheSer
 from cloche.doors.http.problems import ERROR_RESPONSES, error_response
 from cloche.doors.page import files as page_files
 from cloche.doors.page import plain
+from cloche.doors.ports import PortDoor
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError, InvalidRun
 from cloche.languages.availability import Availability, check_languages
@@ -46,8 +47,9 @@ Days = Annotated[int, Query(ge=1, le=366, description="today (UTC) and the days 
 @operations.head("/", scope="page")
 async def home(request: Request) -> Response:
     """Send the playground, or a page with links if the playground was not built."""
-    built = page_files.page(known=request.headers.get("if-none-match", ""))
-    return built or plain.home()
+    ports: PortDoor = request.app.state.ports
+    known = request.headers.get("if-none-match", "")
+    return page_files.page(known=known, ports=ports.origin(request.scope, "*")) or plain.home()
 
 
 # The description is the same on every server of a version, and anybody may read it (docs/decisions/0028).

@@ -1,8 +1,8 @@
 """Serves the playground: `/` and the files that it loads from `/assets`.  They contain no secret and need no key.
 
 The names of all files below `/assets`, except the frame, contain a digest, so browsers may keep them for ever.  The
-content security policy lets the page load from this server only.  The frame shows HTML that sandboxes made, and may
-load nothing at all.
+content security policy lets the page load from this server only, and show servers in sandboxes in frames.  The frame
+shows HTML that sandboxes made, and may load nothing at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ENCODINGS = (("br", ".br"), ("gzip", ".gz"))
 # Monaco sets inline styles, and Ruff is WebAssembly.  Scripts and connections are limited to this server.
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; frame-src 'self'; "
+    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; frame-src {frames}; "
     "media-src data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _WORKER_POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'"
@@ -59,15 +59,18 @@ _FRAME_HEADERS = {"Connection-Allowlist": "()", "X-DNS-Prefetch-Control": "off"}
 _STILL = "still"
 
 
-def page(status: int = 200, headers: dict[str, str] | None = None, known: str = "") -> Response | None:
-    """Return the page, or None if it was not built; `known` is the ETag of the browser's copy."""
+def page(status: int = 200, headers: dict[str, str] | None = None, known: str = "", ports: str = "") -> Response | None:
+    """Return the page, or None if it was not built.
+
+    `known` is the ETag of the browser's copy, and `ports` the origin of servers in sandboxes that it may show.
+    """
     try:
         contents = (BUILT / "index.html").read_bytes()
     except OSError:
         return None
     tag = f'"{sha256(contents).hexdigest()[:16]}"'
     all_headers = {
-        "Content-Security-Policy": _PAGE_POLICY,
+        "Content-Security-Policy": _PAGE_POLICY.format(frames=f"'self' {ports}".strip()),
         "Cache-Control": "no-cache",
         "ETag": tag,
         **(headers or {}),

@@ -10,11 +10,7 @@ import { useStore } from "../../state/store";
 import { runEnded } from "../../state/runs";
 import { showFailures } from "./failures";
 import { monaco, type Monaco } from "./monaco";
-import * as completion from "./python/completion";
-import * as ruff from "./python/ruff";
-
-completion.begin();
-ruff.begin();
+import "./python/help";
 
 type Editor = Monaco.editor.IStandaloneCodeEditor;
 

@@ -53,7 +53,7 @@ for (const name of ["light", "dark"] as const) {
     base: name === "light" ? "vs" : "vs-dark",
     inherit: true,
     rules: [
-      { token: "comment", foreground: token("6f7a72", "7d877f"), fontStyle: "italic" },
+      { token: "comment", foreground: token("68726b", "7d877f"), fontStyle: "italic" },
       { token: "keyword", foreground: token("8a3d94", "d6a2e8") },
       { token: "string", foreground: token("1f6b4f", "8fd9b3") },
       { token: "number", foreground: token("a04a12", "eab07a") },

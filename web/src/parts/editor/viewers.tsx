@@ -42,6 +42,22 @@ export const viewers: Viewer[] = [
     hasText: true,
     first: false,
   },
+  {
+    id: "notebook",
+    label: "Cells",
+    matches: endsIn("ipynb"),
+    View: lazy(() => import("../notebook/NotebookView")),
+    hasText: true,
+    first: true,
+  },
+  {
+    id: "html",
+    label: "Preview",
+    matches: endsIn("html", "htm"),
+    View: lazy(() => import("../previews/HtmlFile")),
+    hasText: true,
+    first: true,
+  },
 ];
 
 export const viewerOf = (path: string): Viewer | undefined => viewers.find((viewer) => viewer.matches(path));

@@ -122,7 +122,7 @@ function grouped(frames: StackFrameAnswer[]): StackFrameAnswer[][] {
 
 function Own({ frame, trail, isFailing }: { frame: StackFrameAnswer; trail: Trail | undefined; isFailing: boolean }) {
   const position = trail?.find(frame) ?? null;
-  const file = position?.path ?? frame.file;
+  const file = position?.cell ? null : (position?.path ?? frame.file);
   const where = `${file ? shown(file) : `Cell ${frame.cell ?? ""}`}, line ${position?.line ?? frame.line}`;
   return (
     <li className={classes("flex flex-wrap items-baseline gap-x-3 border-l-2 py-0.5 pr-2.5 pl-2", isFailing ? "border-danger" : "border-transparent")}>

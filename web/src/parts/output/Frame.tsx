@@ -13,6 +13,8 @@ interface Props {
   hasOwnScripts?: boolean;
   /** Whether the frame takes all the room in a column; otherwise it is as high as its contents. */
   fills?: boolean;
+  /** Whether the HTML is a page of its own, to which nothing is added; otherwise it gets our style. */
+  isPage?: boolean;
 }
 
 /** Whether a browser keeps the frame from the network altogether: Chromium does, since 152; no other has such a policy. */
@@ -21,7 +23,7 @@ export function keepsFramesOffline(browser: string): boolean {
 }
 
 /** HTML that a run made, in a frame without origin, network or cookies: /assets/frame.html says how. */
-export function Frame({ html, title, hasOwnScripts, fills = false }: Props) {
+export function Frame({ html, title, hasOwnScripts, fills = false, isPage = false }: Props) {
   const [isAllowed, allow] = useState(false);
   const isStill = !hasOwnScripts && !isAllowed && !keepsFramesOffline(navigator.userAgent);
   return (
@@ -34,24 +36,24 @@ export function Frame({ html, title, hasOwnScripts, fills = false }: Props) {
           </button>
         </p>
       )}
-      <Shown html={html} title={title} source={isStill ? "/assets/frame.html?still" : "/assets/frame.html"} fills={fills} />
+      <Shown html={html} title={title} source={isStill ? "/assets/frame.html?still" : "/assets/frame.html"} fills={fills} isPage={isPage} />
     </>
   );
 }
 
-function Shown({ html, title, source, fills }: { html: string; title: string; source: string; fills: boolean }) {
+function Shown({ html, title, source, fills, isPage }: { html: string; title: string; source: string; fills: boolean; isPage: boolean }) {
   const frame = useRef<HTMLIFrameElement>(null);
   const [height, setHeight] = useState(60);
   const dark = useStore(app, (state) => state.dark);
   useEffect(() => {
     const listener = (event: MessageEvent<{ ready?: boolean; height?: number }>) => {
       if (event.source !== frame.current?.contentWindow) return;
-      if (event.data.ready) frame.current?.contentWindow?.postMessage({ html: dressed(html, dark) }, "*");
+      if (event.data.ready) frame.current?.contentWindow?.postMessage({ html: isPage ? html : dressed(html, dark) }, "*");
       else if (typeof event.data.height === "number") setHeight(Math.max(24, Math.min(MAX_HEIGHT, event.data.height)));
     };
     window.addEventListener("message", listener);
     return () => window.removeEventListener("message", listener);
-  }, [html, dark]);
+  }, [html, dark, isPage]);
   return (
     <iframe
       key={`${dark}${source}${html}`}
@@ -60,7 +62,7 @@ function Shown({ html, title, source, fills }: { html: string; title: string; so
       src={source}
       sandbox="allow-scripts"
       {...(fills ? {} : { style: { height } })}
-      className={classes("block w-full border-0", fills && "min-h-0 flex-1")}
+      className={classes("block w-full border-0", fills && "min-h-0 flex-1", isPage && "bg-white [color-scheme:light]")}
     />
   );
 }

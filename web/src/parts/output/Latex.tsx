@@ -18,7 +18,7 @@ export default function Latex({ source }: { source: string }) {
     <div className="overflow-x-auto px-3 py-2 text-[1.05rem]">
       {pieces.map((piece, index) =>
         piece.isMath ? (
-          <span key={index} dangerouslySetInnerHTML={{ __html: markup(piece.text, piece.isDisplay) }} />
+          <Formula key={index} text={piece.text} isDisplay={piece.isDisplay} />
         ) : (
           <span key={index}>{piece.text}</span>
         ),
@@ -26,6 +26,10 @@ export default function Latex({ source }: { source: string }) {
     </div>
   );
 }
+
+export const Formula = ({ text, isDisplay }: { text: string; isDisplay: boolean }) => (
+  <span dangerouslySetInnerHTML={{ __html: markup(text, isDisplay) }} />
+);
 
 const markup = (formula: string, displayMode: boolean): string =>
   katex.renderToString(formula, { displayMode, throwOnError: false, trust: false, maxSize: 50, maxExpand: 500 });

@@ -7,6 +7,7 @@ import { IconButton } from "../../ui/Button";
 import { Keys } from "../../ui/Keys";
 import { Pane } from "../../ui/Pane";
 import { Empty, Loading } from "../../ui/states";
+import { useResultTabs } from "../previews/ResultTabs";
 import "./output.css";
 import { RunView } from "./RunView";
 
@@ -40,6 +41,7 @@ export function OutputPanel() {
   return (
     <Pane
       title="Output"
+      heading={useResultTabs()}
       actions={
         all.length > 0 && (
           <>

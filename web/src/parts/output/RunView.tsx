@@ -5,6 +5,7 @@ import { positionOf, type Position } from "../../state/calls";
 import { openFile } from "../../state/documents";
 import { bytes, seconds } from "../../state/format";
 import { titleOf } from "../../state/languages";
+import { revealInCell } from "../../state/notebooks";
 import { start, stop, write, type Piece, type Run } from "../../state/runs";
 import { attempt, note } from "../../state/toasts";
 import { IconButton } from "../../ui/Button";
@@ -23,14 +24,17 @@ function useRun(run: Run): void {
   useEffect(() => run.changed.on(again), [run]);
 }
 
-/** One run: a section that closes, with everything it showed, in order. */
-export const RunView = memo(function RunView({ run }: { run: Run }) {
+/** One run: a section that closes, with everything it showed, in order. A notebook shows it without its title. */
+export const RunView = memo(function RunView({ run, isUntitled = false }: { run: Run; isUntitled?: boolean }) {
   useRun(run);
   const { asked, result } = run;
   const trail = useMemo(
     () => ({
       find: (frame: StackFrameAnswer) => positionOf(run, frame),
-      open: (position: Position) => attempt(() => openFile(position.path, position)),
+      open: (position: Position) => {
+        if (position.cell) revealInCell(position.cell, position.line);
+        else attempt(() => openFile(position.path, position));
+      },
     }),
     [run],
   );
@@ -54,9 +58,9 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
       aria-label={`Run: ${asked.title || titleOf(asked.language)}`}
       data-phase={run.phase}
       data-undone={run.undone || undefined}
-      className="border-b border-line"
+      className={classes(!isUntitled && "border-b border-line")}
     >
-      <header className="group/run sticky top-0 z-[1] flex h-9 items-center gap-1.5 bg-surface/95 pr-1.5 pl-1.5 backdrop-blur-sm">
+      <header hidden={isUntitled} className="group/run sticky top-0 z-[1] flex h-9 items-center gap-1.5 bg-surface/95 pr-1.5 pl-1.5 backdrop-blur-sm">
         <button
           type="button"
           aria-expanded={!run.collapsed}
@@ -93,7 +97,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
           </IconButton>
         )}
       </header>
-      {!run.collapsed && (
+      {(isUntitled || !run.collapsed) && (
         <div className={classes("pb-1", run.undone && "undone")}>
           {run.missed && <p className="px-3 text-2xs text-warn">Some output was dropped because it came too fast.</p>}
           {run.pieces.map((piece, index) =>
@@ -117,7 +121,7 @@ export const RunView = memo(function RunView({ run }: { run: Run }) {
               {run.problem.hint && <p className="text-ink-soft">{run.problem.hint}</p>}
             </div>
           )}
-          {isEmpty && <p className="px-3 pb-1.5 text-xs text-ink-faint">No output.</p>}
+          {isEmpty && !isUntitled && <p className="px-3 pb-1.5 text-xs text-ink-faint">No output.</p>}
           {!run.isOver && <Progress run={run} />}
           {!run.isOver && run.phase === "running" && asked.stdin === undefined && !run.isOthers && <Input run={run} />}
         </div>

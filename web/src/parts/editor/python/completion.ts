@@ -7,6 +7,7 @@ import type { Live } from "../../../state/live";
 import { left, sandbox } from "../../../state/sandbox";
 import { monaco, type Monaco } from "../monaco";
 import source from "./completion.py?raw";
+import { whole } from "./surroundings";
 
 const PATIENCE_MS = 8000;
 
@@ -93,7 +94,8 @@ async function ask<T>(kind: Asked["kind"], model: Monaco.editor.ITextModel, posi
   try {
     const found = await server();
     if (!found) return [];
-    const asked = { kind, path: model.uri.path, text: model.getValue(), line: position.lineNumber, column: position.column - 1, ...more };
+    const { text, before } = whole(model);
+    const asked = { kind, path: model.uri.path, text, line: position.lineNumber + before, column: position.column - 1, ...more };
     return await found.ask<T>(asked);
   } catch {
     return []; // missing help is no reason to show an error
@@ -170,10 +172,13 @@ export function begin(): void {
   monaco.languages.registerDefinitionProvider("python", {
     async provideDefinition(model, position) {
       const found = await ask<{ path: string; line: number; column: number }>("definition", model, position);
-      return found.map(({ path, line, column }) => ({
-        uri: monaco.Uri.file(path),
-        range: new monaco.Range(line, column + 1, line, column + 1),
-      }));
+      const { before } = whole(model);
+      return found.flatMap(({ path, line, column }) => {
+        const isHere = path === model.uri.path;
+        const at = isHere ? line - before : line;
+        if (at < 1 || (isHere && at > model.getLineCount())) return []; // in another cell
+        return [{ uri: isHere ? model.uri : monaco.Uri.file(path), range: new monaco.Range(at, column + 1, at, column + 1) }];
+      });
     },
   });
   monaco.editor.registerEditorOpener({

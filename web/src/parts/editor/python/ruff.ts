@@ -6,6 +6,7 @@ import { note } from "../../../state/toasts";
 import { monaco, type Monaco } from "../monaco";
 import type { Answer, Question } from "./ruff.worker";
 import RuffWorker from "./ruff.worker?worker";
+import { whole } from "./surroundings";
 
 const PAUSE_MS = 350;
 const OWNER = "ruff";
@@ -33,7 +34,7 @@ const MAGIC = /^(\s*)([!%?].*|.*\?)$/gm;
 export const withoutMagics = (text: string): string =>
   text.replace(MAGIC, (line, indent: string, rest: string) => (/[\w)\]}'"]\?$|^[!%?]/.test(rest) ? `${indent}#${"-".repeat(Math.max(0, rest.length - 1))}` : line));
 
-function marker(found: Diagnostic): Monaco.editor.IMarkerData {
+function marker(found: Diagnostic, before: number): Monaco.editor.IMarkerData {
   const isWrong = found.code === null || /^(E9|F82|F63|F7|PLE|invalid-syntax)/.test(found.code);
   const isUnused = found.tags.includes("unnecessary") || /^F(401|841)/.test(found.code ?? "");
   return {
@@ -41,9 +42,9 @@ function marker(found: Diagnostic): Monaco.editor.IMarkerData {
     message: found.message,
     ...(found.code ? { code: found.code } : {}),
     source: "Ruff",
-    startLineNumber: found.start_location.row,
+    startLineNumber: found.start_location.row - before,
     startColumn: found.start_location.column,
-    endLineNumber: found.end_location.row,
+    endLineNumber: found.end_location.row - before,
     endColumn: found.end_location.column,
     tags: isUnused ? [monaco.MarkerTag.Unnecessary] : [],
   };
@@ -63,12 +64,14 @@ function givenNames(): Set<string> {
 
 async function check(model: Monaco.editor.ITextModel): Promise<void> {
   const version = model.getVersionId();
-  const { found = [] } = await ask("check", withoutMagics(model.getValue()));
+  const { text, before } = whole(model);
+  const { found: all = [] } = await ask("check", withoutMagics(text));
   if (model.isDisposed() || model.getVersionId() !== version) return;
   // An earlier run of the session may have defined the name, even one that this page does not know: only a warning.
   const given = givenNames();
+  const found = all.filter(({ start_location: { row } }) => row > before && row <= before + model.getLineCount());
   const isGiven = (one: Diagnostic) => one.code === "F821" && given.has(/`(\w+)`/.exec(one.message)?.[1] ?? "");
-  const markers = found.filter((one) => !isGiven(one)).map((one) => (one.code === "F821" ? { ...marker(one), severity: monaco.MarkerSeverity.Warning } : marker(one)));
+  const markers = found.filter((one) => !isGiven(one)).map((one) => (one.code === "F821" ? { ...marker(one, before), severity: monaco.MarkerSeverity.Warning } : marker(one, before)));
   monaco.editor.setModelMarkers(model, OWNER, markers);
 }
 
