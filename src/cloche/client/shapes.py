@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from cloche import errors
 from cloche.errors import ClocheError, FileProblem, Refused, SandboxFailed
-from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
+from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started, Waiting
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges
 from cloche.model.limits import BY_NAME, Limits
@@ -64,6 +64,8 @@ def cell_event(kind: str, payload: dict[str, Any]) -> CellEvent | None:
         return Started(payload.get("pid") or 0)
     if kind == "clear":
         return Cleared()
+    if kind == "waiting":
+        return Waiting(bool(payload["waiting"]))
     if kind == "error":
         return Failed(run_error(payload["error"]))
     return End(result(payload["result"])) if kind == "end" else None
@@ -77,6 +79,8 @@ def command_event(kind: str, payload: dict[str, Any]) -> Event | None:
         return Started(payload["pid"])
     if kind == "building":
         return Building(payload["step"])
+    if kind == "waiting":
+        return Waiting(bool(payload["waiting"]))
     return Exit(result(payload["result"])) if kind in ("exit", "end") else None
 
 

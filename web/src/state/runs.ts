@@ -53,6 +53,8 @@ export class Run {
   /** Why there is no result. */
   problem: { message: string; hint: string } | null = null;
   connected = true;
+  /** It waits for input. */
+  waiting = false;
   collapsed = false;
   began = Date.now();
   version = 0;
@@ -95,6 +97,18 @@ export class Run {
     return !isShortened || this.received >= (sandbox.get().record?.limits.output ?? Infinity);
   }
 
+  /** Does somebody at this page answer when it reads input? */
+  get takesInput(): boolean {
+    return this.phase === "running" && this.asked.stdin === undefined && !this.isOthers;
+  }
+
+  /** Does it ask for something that nobody else should read? */
+  get asksForSecret(): boolean {
+    const last = this.pieces[this.pieces.length - 1];
+    const prompt = last?.type === "text" ? (last.lines.all[last.lines.all.length - 1]?.text ?? "") : "";
+    return /\b(pass(word|phrase|code)|secret|PIN|api[ -]?key)\b[^\n]{0,60}$/i.test(prompt);
+  }
+
   /** The digest of its code, by which the server's records name it. */
   get digest(): string {
     return this.asOf?.code_sha256 ?? sha256(new TextEncoder().encode(this.asked.code));
@@ -123,6 +137,9 @@ export class Run {
       case "stderr":
         this.received += byteLength(event.text);
         this.textPiece().push(event.kind, event.text);
+        break;
+      case "waiting":
+        this.waiting = event.waiting;
         break;
       case "result":
         this.show(event.result, event.update);
