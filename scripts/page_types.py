@@ -1,5 +1,5 @@
 """Writes what the page knows of the server: `web/src/api/schema.ts`, the shapes that the HTTP interface takes and
-answers, and `web/src/api/limits.ts`, the table of limits.
+answers, `web/src/api/limits.ts`, the table of limits, and `web/src/api/words.ts`, the words of hints.
 
 .venv/bin/python scripts/page_types.py            write them
 .venv/bin/python scripts/page_types.py --check    only say whether they are up to date
@@ -18,6 +18,7 @@ from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import PortDoor
 from cloche.model.limits import LIMITS
+from cloche.model.wording import SUBJECTS
 from cloche.service.service import Service
 
 FOLDER = Path(__file__).parent.parent / "web" / "src" / "api"
@@ -39,6 +40,16 @@ export const LIMITS: readonly Limit[] = [
 {rows}
 ];
 """
+_WORDS = """\
+// Written by scripts/page_types.py from src/cloche/model/wording.py. Do not edit.
+
+const WORDS: readonly (readonly [string, string])[] = [
+{rows}
+];
+
+/** A text of the server in the words of the page: it names the fields of requests where the page has labels. */
+export const worded = (text: string): string => WORDS.reduce((now, [from, to]) => now.replaceAll(from, to), text);
+"""
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -59,6 +70,13 @@ def limits() -> str:
     fields = ("name", "unit", "title", "low", "high")
     rows = ["  { " + ", ".join(f"{name}: {dumps(getattr(row, name))}" for name in fields) + " }," for row in LIMITS]
     return _LIMITS.format(units=" | ".join(sorted({dumps(row.unit) for row in LIMITS})), rows="\n".join(rows))
+
+
+def words() -> str:
+    """What hints name, in the words of HTTP and in those of the page."""
+    pairs = sorted({subject.http: subject.page for subject in SUBJECTS}.items(), key=lambda pair: -len(pair[0]))
+    rows = "\n".join(f"  [{dumps(http)}, {dumps(page, ensure_ascii=False)}]," for http, page in pairs)
+    return _WORDS.format(rows=rows)
 
 
 def _name(name: str) -> str:
@@ -101,7 +119,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 def main() -> int:
     """Write them, or compare."""
-    texts = {"schema.ts": written(description()["components"]["schemas"]), "limits.ts": limits()}
+    texts = {"schema.ts": written(description()["components"]["schemas"]), "limits.ts": limits(), "words.ts": words()}
     if "--check" not in sys.argv[1:]:
         for name, text in texts.items():
             (FOLDER / name).write_text(text)

@@ -14,6 +14,7 @@ from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored,
 from cloche.model.limits import BY_NAME, Limits
 from cloche.model.plain import Plain
 from cloche.model.result import PARTS, Display, Error, Result, Usage
+from cloche.model.wording import worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def result(payload: dict[str, Any]) -> Result:
 
 def run_error(payload: dict[str, Any]) -> Error:
     """Parse the reason why a run failed."""
-    return Error(**_fields(Error, payload))
+    return Error(**{**_fields(Error, payload), "hint": worded(str(payload.get("hint") or ""), "python")})
 
 
 def display(payload: dict[str, Any]) -> Display:
@@ -135,7 +136,8 @@ def error(status: int, payload: Any, url: str = "") -> ClocheError:
     if not isinstance(payload, dict) or not isinstance(payload.get("error"), dict):
         return SandboxFailed(f"{url} answers with the status {status}.", "Is it a Cloche server?")
     problem = payload["error"]
-    kind, message, hint = str(problem.get("kind")), str(problem.get("message")), str(problem.get("hint") or "")
+    message, hint = (worded(str(problem.get(name) or ""), "python") for name in ("message", "hint"))
+    kind = str(problem.get("kind"))
     if kind == "unauthorized":
         return Refused(message, _KEY_HINT)
     if kind == "file":

@@ -19,7 +19,7 @@ from cloche.json_text import to_json
 from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started, Waiting
 from cloche.model.history import Best, FileChanges, VariableChanges
 from cloche.model.result import Result
-from cloche.results.fields import plain, result_fields
+from cloche.results.fields import plain, result_fields, result_in_words_of
 from cloche.service.event_log import PIECE, EventLog, LogEntry
 from cloche.service.events import (
     AttemptEnded,
@@ -198,7 +198,7 @@ def model_json(result: Result, run_id: str, budget: int) -> dict[str, Any]:
 def text_and_images(result: Result, budget: int) -> tuple[str, list[dict[str, str]]]:
     """The text of a result for a model, and its pictures."""
     pictures, left_out = shown_pictures(result)
-    return result.for_model(budget) + note_about(left_out), [
+    return result_in_words_of("http", result).for_model(budget) + note_about(left_out), [
         one._asdict() for one in pictures
     ]
 

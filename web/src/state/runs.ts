@@ -5,6 +5,7 @@ import { isLast, runEvent, type RunEvent } from "../api/events";
 import { ApiProblem, explain } from "../api/http";
 import type { DisplayAnswer, ErrorAnswer, ResultAnswer, RunAnswer, SandboxAnswer } from "../api/schema";
 import { follow } from "../api/sse";
+import { worded } from "../api/words";
 import { keep, recall } from "./kept";
 import { titleOf } from "./languages";
 import { Lines } from "./lines";
@@ -216,7 +217,7 @@ export class Run {
   }
 
   private fail(error: ErrorAnswer): void {
-    this.pieces = [...this.pieces, { type: "error", error }];
+    this.pieces = [...this.pieces, { type: "error", error: { ...error, hint: worded(error.hint) } }];
   }
 }
 

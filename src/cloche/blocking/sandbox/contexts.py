@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cloche.blocking.sandbox.sandbox import Sandbox
     from cloche.model.result import Result
 
-_OTHERS = "`box.contexts.list()` has all contexts."
+_OTHERS = "box.contexts.list() has all contexts."
 _LOOK_S = 0.5  # how often a task that waits for a context checks whether the cell in it is neglected
 
 
