@@ -1,5 +1,6 @@
 """Writes what the page knows of the server: `web/src/api/schema.ts`, the shapes that the HTTP interface takes and
-answers, `web/src/api/limits.ts`, the table of limits, and `web/src/api/clients.ts`, the MCP clients and their entries.
+answers, `web/src/api/limits.ts`, the table of limits,
+`web/src/api/clients.ts`, the MCP clients and their entries, and `web/src/api/words.ts`, the words of hints.
 
 .venv/bin/python scripts/page_types.py            write them
 .venv/bin/python scripts/page_types.py --check    only say whether they are up to date
@@ -19,6 +20,7 @@ from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import PortDoor
 from cloche.model.limits import LIMITS
+from cloche.model.wording import SUBJECTS
 from cloche.service.service import Service
 
 FOLDER = Path(__file__).parent.parent / "web" / "src" / "api"
@@ -54,6 +56,16 @@ export interface McpClient {{
 }}
 
 export const CLIENTS: readonly McpClient[] = {clients};
+"""
+_WORDS = """\
+// Written by scripts/page_types.py from src/cloche/model/wording.py. Do not edit.
+
+const WORDS: readonly (readonly [string, string])[] = [
+{rows}
+];
+
+/** A text of the server in the words of the page: it names the fields of requests where the page has labels. */
+export const worded = (text: string): string => WORDS.reduce((now, [from, to]) => now.replaceAll(from, to), text);
 """
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
@@ -97,6 +109,13 @@ def _config(client: McpClient) -> str:
     return re.sub(r"\[[^\[\]]*\]", lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text)
 
 
+def words() -> str:
+    """What hints name, in the words of HTTP and in those of the page."""
+    pairs = sorted({subject.http: subject.page for subject in SUBJECTS}.items(), key=lambda pair: -len(pair[0]))
+    rows = "\n".join(f"  [{dumps(http)}, {dumps(page, ensure_ascii=False)}]," for http, page in pairs)
+    return _WORDS.format(rows=rows)
+
+
 def _name(name: str) -> str:
     return re.sub(r"Page_(\w+?)_$", r"PageOf\1", name.replace("[", "_").replace("]", "_"))
 
@@ -138,7 +157,7 @@ def _type(schema: dict[str, Any]) -> str:
 def main() -> int:
     """Write them, or compare."""
     schemas = description()["components"]["schemas"]
-    texts = {"schema.ts": written(schemas), "limits.ts": limits(), "clients.ts": clients()}
+    texts = {"schema.ts": written(schemas), "limits.ts": limits(), "clients.ts": clients(), "words.ts": words()}
     if "--check" not in sys.argv[1:]:
         for name, text in texts.items():
             (FOLDER / name).write_text(text)

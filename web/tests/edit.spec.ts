@@ -1,4 +1,28 @@
+import type { Locator } from "@playwright/test";
 import { expect, test } from "./bench";
+
+/** The texts in these elements whose contrast with what is behind them is less than 4.5. */
+const unreadable = (rows: Locator): Promise<string[]> =>
+  rows.evaluateAll((elements) => {
+    const numbers = (colour: string): number[] => (colour.match(/[\d.]+/g) ?? []).map(Number);
+    const light = (colour: number[]): number => {
+      const [red = 0, green = 0, blue = 0] = colour.map((one) => (one / 255 <= 0.04045 ? one / 255 / 12.92 : ((one / 255 + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    };
+    const behind = (element: Element | null): number[] => {
+      if (!element) return [255, 255, 255];
+      const colour = numbers(getComputedStyle(element).backgroundColor);
+      return colour.length === 3 || colour[3] === 1 ? colour.slice(0, 3) : behind(element.parentElement);
+    };
+    const found: string[] = [];
+    for (const leaf of elements.flatMap((row) => [...row.querySelectorAll("span")])) {
+      if (leaf.childElementCount > 0 || !leaf.textContent?.trim() || leaf.getClientRects().length === 0) continue;
+      const [text, ground] = [light(numbers(getComputedStyle(leaf).color).slice(0, 3)), light(behind(leaf))];
+      const contrast = (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+      if (contrast < 4.5) found.push(`${leaf.textContent}: ${contrast.toFixed(1)}`);
+    }
+    return found;
+  });
 
 test("what is typed is saved, and is there after a reload", async ({ person }) => {
   await person.begin({ "code/main.py": "print(1)\n" });
@@ -79,6 +103,13 @@ test("what others write is seen, and never overwrites what is being typed", asyn
   await person.api.put(address, { data: "theirs, later\n" });
   await expect(person.page.getByText("Someone else changed this file")).toBeVisible();
   await person.page.unroute("**/files/**");
+  // The question outlives any number of reloads.
+  for (let times = 1; times <= 2; times++) {
+    await person.page.reload();
+    await expect(person.code).toContainText("mine");
+    await expect(person.page.getByText("Someone else changed this file")).toBeVisible();
+  }
+  expect(await person.file("code/main.py")).toBe("theirs, later\n");
   await person.page.getByRole("button", { name: "Keep mine" }).click();
   await person.saved();
   expect(await person.file("code/main.py")).toBe("mine");
@@ -94,7 +125,13 @@ test("Python is completed, explained, checked and formatted", async ({ person })
   await page.keyboard.type("math.factor", { delay: 30 });
   const suggestion = page.locator(".suggest-widget .monaco-list-row", { hasText: "factorial" }).first();
   await expect(suggestion).toBeVisible();
-  await person.shot("completion");
+  for (const theme of ["dark", "light"] as const) {
+    await page.emulateMedia({ colorScheme: theme });
+    await expect(page.locator("html")).toHaveAttribute("data-theme", theme);
+    await page.waitForTimeout(200); // colours change softly
+    expect(await unreadable(page.locator(".suggest-widget .monaco-list-row"))).toEqual([]);
+    await person.shot(`${theme}-completion`);
+  }
   await page.keyboard.press("Tab");
   await expect(person.code).toContainText("math.factorial");
   await page.keyboard.press("Shift+Alt+F");
@@ -124,7 +161,9 @@ test("every language that the server offers is highlighted", async ({ person }) 
   const plain: string[] = [];
   for (const ending of endings) {
     await page.getByRole("treeitem", { name: `in_${ending}.${ending}`, exact: true }).click();
-    await expect(page.getByRole("tab", { name: `in_${ending}.${ending}` })).toHaveAttribute("aria-selected", "true");
+    const tab = page.getByRole("tab", { name: `in_${ending}.${ending}` });
+    await expect(tab).toHaveAttribute("aria-selected", "true");
+    await expect(tab).toBeInViewport({ ratio: 0.95 }); // also where there are more tabs than fit
     await expect(person.code).toContainText("42");
     const colours = () => person.code.locator("span[class*=mtk]").evaluateAll((all) => new Set(all.map((one) => getComputedStyle(one).color)).size);
     await expect.poll(colours, { timeout: 3000 }).toBeGreaterThan(1).catch(() => plain.push(ending));

@@ -126,20 +126,62 @@ test("other limits: the files move into a new sandbox", async ({ person }) => {
 
 test("a program that asks is answered", async ({ person }) => {
   const { page } = person;
-  await person.begin();
-  await person.write("name = input('Your name? ')\nprint('Hello, ' + name)\n");
-  await page.keyboard.press("Control+Enter");
-  await page.getByLabel("Input for the program").fill("Ada");
-  await page.keyboard.press("Enter");
-  await expect(person.last).toContainText("Hello, Ada");
+  const begin = "import getpass, os, time\nprint('thinking', flush=True)\n";
+  const gate = "while not os.path.exists('/sandbox/go'): time.sleep(0.05)\n";
+  await person.begin({ "code/main.py": `${begin}${gate}name = input('Your name? ')\nkey = getpass.getpass()\nprint('Hello, ' + name, len(key))\n` });
+  await person.code.click();
+  const field = page.getByLabel("Input for the program");
+  for (const kind of ["In the session", "As a program"]) {
+    await page.keyboard.press("Alt+i");
+    await page.getByRole("radio", { name: kind }).click();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Control+Enter");
+    // Not before it reads, although it could be opened.
+    await expect(person.last).toContainText("thinking");
+    await expect(person.last.getByRole("button", { name: "Send input" })).toBeVisible();
+    await expect(field).toHaveCount(0);
+    await person.api.put(`/v1/sandboxes/${person.sandbox}/files/go`, { data: "" });
+    await expect(field).toBeFocused();
+    await page.keyboard.type("Ada");
+    await page.keyboard.press("Enter");
+    await expect(person.last).toContainText("Your name? Ada");
+    await expect(person.last).toContainText("Password:");
+    await expect(field).toHaveAttribute("type", "password");
+    await expect(field).toBeFocused();
+    await page.keyboard.type("s3cret");
+    await page.keyboard.press("Enter");
+    await expect(person.last).toContainText("Hello, Ada 6");
+    await expect(person.last).not.toContainText("s3cret");
+    await expect(field).toHaveCount(0);
+    await person.api.delete(`/v1/sandboxes/${person.sandbox}/files/go`);
+  }
 });
 
 test("other languages run too, with their versions in the menu", async ({ person }) => {
   const { page } = person;
   await person.begin({ "code/main.ts": "const xs: number[] = [1, 2, 3];\nconsole.log(xs.map((x) => x * 2));\n" });
   await page.getByRole("button", { name: "Language: TypeScript" }).click();
-  await expect(page.getByRole("menuitem", { name: /Python.*3\.\d+/ })).toBeVisible();
+  const options = page.getByRole("listbox", { name: "Languages" }).getByRole("option");
+  await expect(options.first()).toContainText(/Python.*3\.\d+/);
+  for (const [index, name] of ["Python", "JavaScript", "TypeScript", "Bash"].entries()) await expect(options.nth(index)).toContainText(name);
   await page.keyboard.press("Escape");
+  // All of them can be reached where there is little room, by keyboard.
+  await page.setViewportSize({ width: 390, height: 420 });
+  await page.getByRole("button", { name: "Language: TypeScript" }).click();
+  await expect(options.last()).not.toBeInViewport();
+  for (let pages = 0; pages < 4; pages++) await page.keyboard.press("PageDown");
+  await expect(options.last()).toHaveAttribute("aria-selected", "true");
+  await expect(options.last()).toBeInViewport();
+  await page.keyboard.type("lua");
+  await expect(options).toHaveCount(1);
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("button", { name: "Language: Lua" })).toBeVisible();
+  // What was chosen comes after the usual four.
+  await page.getByRole("button", { name: "Language: Lua" }).click();
+  await expect(options.nth(4)).toContainText("Lua");
+  await page.keyboard.type("typesc");
+  await page.keyboard.press("Enter");
+  await page.setViewportSize({ width: 1440, height: 900 });
   await person.code.click();
   await person.run();
   await expect(person.last).toContainText("[ 2, 4, 6 ]");

@@ -1,4 +1,38 @@
+import { serious } from "./axe";
 import { expect, test } from "./bench";
+
+test("a phone has the keys that its keyboard lacks, for the terminal and the editor", async ({ person }) => {
+  const { page } = person;
+  await page.setViewportSize({ width: 390, height: 844 });
+  await person.begin({ "code/main.py": "first\n", "code/long-name.txt": "found\n" });
+  const key = (name: string) => page.getByRole("toolbar", { name: "Keys" }).getByRole("button", { name, exact: true });
+  await person.code.click();
+  await page.keyboard.press("Control+Home");
+  await key("Tab").click();
+  await page.keyboard.insertText("x");
+  await expect(person.code).toContainText(/^\s+xfirst/);
+  await key("Down").click();
+  await expect(page.getByText("Ln 2, Col 1")).toBeVisible();
+
+  await page.getByRole("button", { name: "Terminal" }).click();
+  const screen = page.locator(".xterm-rows");
+  await expect(screen).toContainText("~ $");
+  await page.keyboard.type("cat code/lo");
+  await key("Tab").click(); // completes the name
+  await expect(screen).toContainText("cat code/long-name.txt");
+  await page.keyboard.press("Enter");
+  await expect(screen).toContainText("found");
+  await page.keyboard.type("sleep 600");
+  await page.keyboard.press("Enter");
+  await key("Ctrl").click();
+  await expect(key("Ctrl")).toHaveAttribute("aria-pressed", "true");
+  await page.keyboard.type("c"); // Ctrl+C
+  await expect(screen).toContainText("^C");
+  await expect(key("Ctrl")).toHaveAttribute("aria-pressed", "false");
+  await key("Up").click(); // the command before
+  await expect(screen).toContainText(/sleep 600.*sleep 600/);
+  expect(await serious(page)).toEqual([]);
+});
 
 test("terminals: by key and button, several, split, and the same shell after a reload", async ({ person }) => {
   const { page } = person;
@@ -6,7 +40,9 @@ test("terminals: by key and button, several, split, and the same shell after a r
   const panel = page.getByRole("region", { name: "Terminal" });
   const screen = panel.locator(".xterm-rows").first();
   await page.keyboard.press("Control+Backquote");
-  await expect(screen).toContainText("$");
+  await expect(screen).toContainText("~ $");
+  await expect(panel.locator(".xterm")).toHaveCSS("font-variant-ligatures", "none");
+  expect(await serious(page)).toEqual([]);
   await page.keyboard.type("secret=kept; echo $((6 * 7)) at http://localhost/x; tput cols\n");
   await expect(screen).toContainText("42 at http://localhost/x");
   await page.keyboard.type("touch /sandbox/code/by-shell.txt\n");
@@ -44,7 +80,7 @@ test("terminals: by key and button, several, split, and the same shell after a r
 
   await page.keyboard.type("exit 3\n");
   await expect(screen).toContainText("The shell exited with code 3");
-  await panel.getByRole("button", { name: "Close Shell 1" }).click();
-  await panel.getByRole("button", { name: "Close Shell 2" }).click();
+  await panel.getByRole("tab", { name: "Shell 1" }).press("Delete");
+  await panel.getByTitle("Close Shell 2").click();
   await expect(panel.getByText("No terminal")).toBeVisible();
 });

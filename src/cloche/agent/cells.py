@@ -7,6 +7,7 @@ from time import monotonic
 
 from cloche.agent import artifacts, kernel_process
 from cloche.agent.files import disk
+from cloche.agent.input_waits import InputWait
 from cloche.agent.input_writer import InputWriter
 from cloche.agent.spawning import pipe
 from cloche.wire import frames
@@ -36,11 +37,13 @@ class RunningCell:
         self._began = monotonic()
         self._credit = frames.WINDOW
         self._input_writer: InputWriter | None = None
+        self._input_wait: InputWait | None = None
         self._input_file = -1
         self._early_input: list[bytes] | None = None  # input that arrived before the pipe was open; b"" marks the end
         self._alarms: list[int] = []
         self._was_overdue = False
         self._children_wait = False  # the kernel was interrupted, and its children will be
+        self._is_interactive = request.get("input") == "interactive"
         self._request: dict[str, Any] = {name: request.get(name) for name in _KERNEL_FIELDS}
         was_lost, context.lost = context.lost, False
         agent.operations[operation] = self
@@ -57,7 +60,7 @@ class RunningCell:
             self._begin()
         elif "fork" in context.description["how"]:
             reading, writing = pipe()
-            self._input_writer = InputWriter(agent, operation, writing)
+            self._open_input(writing)
             self._begin((reading,))
         elif request["input"] == "interactive":
             # A kernel that was started by exec cannot receive a descriptor.  It opens a named pipe, and we open our end
@@ -82,6 +85,7 @@ class RunningCell:
             self._early_input.append(b"")
         elif kind == frames.INPUT_END and self._input_writer is not None:
             self._input_writer.end()
+            self._note_input()
         elif kind == frames.INPUT_END and self._input_file >= 0:
             os.close(self._input_file)
             self._input_file = -1
@@ -168,13 +172,30 @@ class RunningCell:
         except OSError:
             self._alarm(_RETRY_S, self._open_pipe)
             return
-        self._input_writer = InputWriter(self._agent, self._operation, fd)
+        writer = self._open_input(fd)
         early, self._early_input = self._early_input or [], None
         for data in early:
             if data:
-                self._input_writer.write(data)
+                writer.write(data)
             else:
-                self._input_writer.end()
+                writer.end()
+
+    def _open_input(self, fd: int) -> InputWriter:
+        self._input_writer = InputWriter(self._agent, self._operation, fd)
+        if self._is_interactive:
+            self._input_wait = InputWait(self._agent, self._input_writer, self._report_wait)
+        return self._input_writer
+
+    def _report_wait(self, is_waiting: bool) -> bool:
+        payload = dumps({"waiting": is_waiting}).encode()
+        if self._credit < frames.cost(payload):
+            return False
+        self._send(frames.EVENT, payload)
+        return True
+
+    def _note_input(self) -> None:
+        if self._input_wait is not None:
+            self._input_wait.input_came()
 
     def _take_input(self, data: bytes) -> None:
         if self._early_input is not None:
@@ -182,6 +203,7 @@ class RunningCell:
             return
         if self._input_writer is not None:
             self._input_writer.write(data)
+            self._note_input()
             return
         try:
             if self._input_file >= 0:
@@ -197,6 +219,8 @@ class RunningCell:
         self._interrupt_children()
         if self._was_overdue:
             end["why"] = "overdue"
+        if self._input_wait is not None:
+            self._input_wait.stop()
         if self._input_writer is not None:
             self._input_writer.close()
         if self._input_file >= 0:

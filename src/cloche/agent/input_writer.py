@@ -25,6 +25,11 @@ class InputWriter:
         self._waiting = self._ended = False
         os.set_blocking(fd, False)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all data so far is in the pipe, and no end follows it."""
+        return not self._pending and not self._ended
+
     def write(self, data: bytes) -> None:
         """Write more data, now or when the other end has read enough."""
         self._pending += data

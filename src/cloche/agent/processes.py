@@ -7,6 +7,7 @@ from time import monotonic
 
 from cloche.agent import artifacts, process_trees, python, signals, spare_python, terminals
 from cloche.agent.files import disk
+from cloche.agent.input_waits import InputWait
 from cloche.agent.input_writer import InputWriter
 from cloche.agent.paths import resolve
 from cloche.agent.spawning import pipes, spawn, write_file
@@ -50,6 +51,8 @@ def start_program(agent: Agent, operation: int, request: RunRequest) -> RunningP
     streams = terminals.streams_of(terminal) if terminal else []
     if terminal:
         environment.setdefault("TERM", "xterm-256color")
+        if script is None:
+            environment.setdefault("PROMPT_COMMAND", terminals.PROMPT_COMMAND)
     if script is not None and python.needs_fresh_interpreter(environment):
         request = {**request, "argv": ["python3", script, *request.get("args", [])]}
         script = None
@@ -74,6 +77,8 @@ def start_program(agent: Agent, operation: int, request: RunRequest) -> RunningP
         process.forward_output()
     else:
         process.forward_output_soon()
+    if request.get("input") and 0 not in streams:
+        process.watch_input()  # last: the program is not known to wait before it is known to have started
     return process
 
 
@@ -134,6 +139,7 @@ class RunningProgram:
             self._outputs[stderr] = frames.STDERR
         self._terminal = stdout if terminal else None
         self._input = InputWriter(agent, operation, stdin, self._type_end if 0 in terminal else None)
+        self._input_wait: InputWait | None = None
         self._credit = frames.WINDOW
         self._paused: set[int] = set()
         self._end: tuple[int, Any] | None = None
@@ -164,10 +170,13 @@ class RunningProgram:
 
     def receive(self, kind: int, payload: bytes) -> None:
         """Handle a frame: input, its end, credit, a signal, a terminal size or a cancellation."""
-        if kind == frames.INPUT:
-            self._input.write(payload)
-        elif kind == frames.INPUT_END:
-            self._input.end()
+        if kind in (frames.INPUT, frames.INPUT_END):
+            if kind == frames.INPUT:
+                self._input.write(payload)
+            else:
+                self._input.end()
+            if self._input_wait is not None:
+                self._input_wait.input_came()
         elif kind == frames.CREDIT:
             self._credit += int.from_bytes(payload, "big")
             for fd in list(self._paused):
@@ -190,9 +199,23 @@ class RunningProgram:
         if self._end is None:
             process_trees.end_tree(self._agent, self.pid)
 
+    def watch_input(self) -> None:
+        """Report when the program waits for input."""
+        self._input_wait = InputWait(self._agent, self._input, self._report_wait)
+
     def close_input(self) -> None:
         """Close the program's standard input."""
+        if self._input_wait is not None:
+            self._input_wait.stop()
         self._input.close()
+
+    def _report_wait(self, is_waiting: bool) -> bool:
+        frame = frames.encode_json(self._operation, frames.EVENT, {"waiting": is_waiting})
+        if self._credit < frames.LEAST:
+            return False
+        self._credit -= frames.LEAST
+        self._agent.send(frame)
+        return True
 
     def _signal(self, number: int) -> None:
         if self._end is not None:

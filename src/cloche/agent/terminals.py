@@ -12,6 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cloche.agent.messages import TerminalRequest
 
+# The path, instead of Bash's `bash-5.2$`, unless the user's own files have chosen a prompt.  Other shells would print
+# the escapes of PS1 as they are, and do not read this variable.
+_PROMPT = r"\[\e[32m\]\w\[\e[0m\] \$ "
+PROMPT_COMMAND = rf"""[ "$PS1" != '\s-\v\$ ' ] || PS1='{_PROMPT}'"""
+
 
 def streams_of(request: TerminalRequest) -> list[int]:
     """Return which of the streams 0, 1 and 2 use the terminal: standard output always does."""

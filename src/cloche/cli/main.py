@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             _leave_at_once(code)
         return code
     except ClocheError as problem:
-        complain(f"{problem.message} {problem.details}".rstrip(), problem.hint)
+        from cloche.model.wording import worded
+
+        complain(f"{worded(problem.message, 'cli')} {problem.details}".rstrip(), problem.hint)
         return OWN_FAILURE
     except BrokenPipeError:
         return OWN_FAILURE  # the reader of our output is gone
@@ -154,7 +156,11 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def complain(message: str, hint: str = "") -> None:
-    """Write an error and a hint to standard error."""
+    """Write an error to standard error, with a hint in the words of the command line."""
+    if hint:
+        from cloche.model.wording import worded
+
+        hint = worded(hint, "cli")
     if sys.stderr.isatty():
         from rich.console import Console
 

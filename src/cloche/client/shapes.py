@@ -8,12 +8,13 @@ from urllib.parse import quote
 
 from cloche import errors
 from cloche.errors import ClocheError, FileProblem, Refused, SandboxFailed
-from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started
+from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started, Waiting
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges, VariableList
 from cloche.model.limits import BY_NAME, Limits
 from cloche.model.plain import Plain
 from cloche.model.result import PARTS, Display, Error, Raised, Result, StackFrame, Usage
+from cloche.model.wording import worded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run_error(payload: dict[str, Any]) -> Error:
     """Parse the reason why a run failed."""
     fields = _fields(Error, payload)
     fields["raised"] = tuple(_raised(one) for one in fields.get("raised") or ())
+    fields["hint"] = worded(str(fields.get("hint") or ""), "python")
     return Error(**fields)
 
 
@@ -72,6 +74,8 @@ def cell_event(kind: str, payload: dict[str, Any]) -> CellEvent | None:
         return Started(payload.get("pid") or 0)
     if kind == "clear":
         return Cleared()
+    if kind == "waiting":
+        return Waiting(bool(payload["waiting"]))
     if kind == "error":
         return Failed(run_error(payload["error"]))
     return End(result(payload["result"])) if kind == "end" else None
@@ -85,6 +89,8 @@ def command_event(kind: str, payload: dict[str, Any]) -> Event | None:
         return Started(payload["pid"])
     if kind == "building":
         return Building(payload["step"])
+    if kind == "waiting":
+        return Waiting(bool(payload["waiting"]))
     return Exit(result(payload["result"])) if kind in ("exit", "end") else None
 
 
@@ -145,7 +151,8 @@ def error(status: int, payload: Any, url: str = "") -> ClocheError:
     if not isinstance(payload, dict) or not isinstance(payload.get("error"), dict):
         return SandboxFailed(f"{url} answers with the status {status}.", "Is it a Cloche server?")
     problem = payload["error"]
-    kind, message, hint = str(problem.get("kind")), str(problem.get("message")), str(problem.get("hint") or "")
+    message, hint = (worded(str(problem.get(name) or ""), "python") for name in ("message", "hint"))
+    kind = str(problem.get("kind"))
     if kind == "unauthorized":
         return Refused(message, _KEY_HINT)
     if kind == "file":

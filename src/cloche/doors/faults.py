@@ -10,6 +10,7 @@ import re
 from secrets import token_hex
 
 from cloche.errors import ClocheError, FileProblem, Gone, InvalidRun, Misconfigured, Refused, Unavailable
+from cloche.model.wording import worded
 
 log = logging.getLogger("cloche.faults")
 
@@ -33,10 +34,10 @@ def unexpected(problem: Exception) -> ClocheError:
     return _fault(name)
 
 
-def for_client(problem: ClocheError) -> ClocheError:
-    """Return the problem, or one without its text if the text is about the host."""
+def for_client(problem: ClocheError, place: str = "http") -> ClocheError:
+    """Return the problem in the words of a door, or one without its text if the text is about the host."""
     if isinstance(problem, _CALLERS) or _HOST_PATH.search(f"{problem.message} {problem.hint}") is None:
-        return problem
+        return _in_words_of(place, problem)
     name = token_hex(4)
     log.error("fault %s: %s", name, problem)
     if isinstance(problem, Unavailable):
@@ -47,6 +48,18 @@ def for_client(problem: ClocheError) -> ClocheError:
             "Tell the operator: the server's log has the details.",
         )
     return _fault(name, type(problem))
+
+
+def _in_words_of(place: str, problem: ClocheError) -> ClocheError:
+    message, hint = worded(problem.message, place), worded(problem.hint, place)
+    if (message, hint) == (problem.message, problem.hint):
+        return problem
+    if isinstance(problem, FileProblem):
+        return type(problem)(message, hint, problem.errno or 0)
+    # A copy, because other doors may show the same problem; its class may be made from something else than two texts.
+    shown = type(problem).__new__(type(problem), message, hint)
+    shown.__dict__.update(problem.__dict__, message=message, hint=hint)
+    return shown
 
 
 def _fault(name: str, kind: type[ClocheError] = ServerFault) -> ClocheError:

@@ -9,8 +9,8 @@ from typing import Any
 
 from cloche.json_text import to_json
 from cloche.model.plain import Plain
-from cloche.model.result import JSON_FIELDS, Display, Result
-from cloche.results.fields import plain
+from cloche.model.result import JSON_FIELDS, Display, Error, Result
+from cloche.results.fields import in_words_of, plain
 from cloche.service.event_log import PIECE, Encoded, EventLog, characters_in, shown_size
 
 _REPLACEMENT = "\ufffd".encode()
@@ -86,6 +86,8 @@ class _Writer:
             for start in range(0, len(shared.text), _ENCODED):
                 yield shared.text[start : start + _ENCODED]
         elif isinstance(value, Plain):
+            if isinstance(value, Error):
+                value = in_words_of("http", value)
             yield from self._object({name: getattr(value, name) for name in value._fields})
         elif isinstance(value, dict):
             yield from self._object(value)

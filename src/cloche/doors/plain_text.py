@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cloche.model.kinds import kind_of
 from cloche.model.result import Result
+from cloche.model.wording import worded
 
 
 def output_text(result: Result) -> str:
@@ -26,6 +27,6 @@ def errors_text(result: Result) -> str:
     elif kind_of(error.kind).is_silent or not text:
         reasons.append(error.message)
     if error.hint:
-        reasons.append(f"Hint: {error.hint}")
+        reasons.append(f"Hint: {worded(error.hint, 'http')}")
     lead = "\n" if text and not text.endswith("\n") else ""
     return f"{text}{lead}{chr(10).join(reasons)}\n" if reasons else text

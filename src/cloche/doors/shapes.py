@@ -16,10 +16,10 @@ from cloche.doors.json_pieces import FORM, ResultView, display_text, json_pieces
 from cloche.doors.pictures import note_about, shown_pictures
 from cloche.errors import ClocheError, FileProblem
 from cloche.json_text import to_json
-from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started
+from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started, Waiting
 from cloche.model.history import Best, FileChanges, VariableChanges
 from cloche.model.result import Result
-from cloche.results.fields import plain, result_fields
+from cloche.results.fields import plain, result_fields, result_in_words_of
 from cloche.service.event_log import PIECE, EventLog, LogEntry
 from cloche.service.events import (
     AttemptEnded,
@@ -136,6 +136,8 @@ def _fields(event: LoggedEvent) -> dict[str, Any]:
         return {"pid": event.pid}
     if isinstance(event, Building):
         return {"step": event.step}
+    if isinstance(event, Waiting):
+        return {"waiting": event.waiting}
     if isinstance(event, Failed):
         return {"error": plain(event.error)}
     if isinstance(event, NoResult):
@@ -196,7 +198,9 @@ def model_json(result: Result, run_id: str, budget: int) -> dict[str, Any]:
 def text_and_images(result: Result, budget: int) -> tuple[str, list[dict[str, str]]]:
     """The text of a result for a model, and its pictures."""
     pictures, left_out = shown_pictures(result)
-    return result.for_model(budget) + note_about(left_out), [one._asdict() for one in pictures]
+    return result_in_words_of("http", result).for_model(budget) + note_about(left_out), [
+        one._asdict() for one in pictures
+    ]
 
 
 def problem_json(problem: ClocheError) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from cloche.json_text import to_json
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, TooMany
-from cloche.results.fields import plain
+from cloche.results.fields import in_words_of, plain
 from cloche.service.event_log import LogReader
 from cloche.service.run import Run
 from cloche.service.sandboxes import NewSandbox
@@ -455,7 +455,7 @@ def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]
         "memory_peak": result.memory_peak,
         "truncated": result.truncated,
         "error": plain(error),
-        "hint": "" if error is None else error.hint,
+        "hint": "" if error is None else in_words_of("http", error).hint,
         "artifacts": plain(result.artifacts),
     }
     if run.record.sandbox is not None:

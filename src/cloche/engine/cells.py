@@ -8,6 +8,7 @@ from time import monotonic
 from cloche.engine.artifacts import artifacts
 from cloche.engine.cell_displays import CellDisplays, read_message
 from cloche.engine.cell_output import CellOutput
+from cloche.engine.input_waits import InputWaits
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.engine.link import NONSENSE, Lost
 from cloche.engine.processes import GRACE_S
@@ -51,6 +52,7 @@ class AsyncHostCell:
         self._stopping = ""  # "", "interrupted", "killed", "ended": the last step taken to stop the cell
         self._why = ""  # "timeout", "output", "interrupt": the reason for stopping it
         self._input: memoryview | None = None
+        self._waits = InputWaits()
         self._output, self._displays = CellOutput(limits.output_bytes, keep), CellDisplays()
         self._calls: list[ToolCall] = []
         self._called = self._calling = self._recorded = 0  # calls so far; bytes of open calls, and of recorded ones
@@ -176,8 +178,8 @@ class AsyncHostCell:
             self._displays.add(payload)
             return await self._show()
         if kind == frames.EVENT:
-            await self._call(payload)
-        elif kind == frames.CREDIT:
+            return await self._take_report(payload)
+        if kind == frames.CREDIT:
             await self._feed()
         elif kind == frames.STARTED:
             start = frames.decode_json(payload)
@@ -206,12 +208,18 @@ class AsyncHostCell:
         read = await off_loop(len(message), lambda: read_message(message))
         return self._displays.take(read)
 
-    async def _call(self, payload: bytes) -> None:
-        """Answer a call of one of the owner's tools."""
+    async def _take_report(self, payload: bytes) -> CellEvent | None:
         try:
-            request = frames.decode_json(payload)
+            report = frames.decode_json(payload)
         except frames.Garbled:
-            return
+            return None
+        if "waiting" in report:
+            return self._waits.take(report) if self._request.get("input") == "interactive" else None
+        await self._call(report, payload)
+        return None
+
+    async def _call(self, request: dict[str, Any], payload: bytes) -> None:
+        """Answer a call of one of the owner's tools."""
         self._called += 1
         if self._called > MAX_CALLS:
             await self._reply(refusal(request.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
@@ -257,6 +265,7 @@ class AsyncHostCell:
 
     async def _send_input(self, part: memoryview) -> None:
         self._operation.input_credit -= len(part)
+        self._waits.input_sent()
         await self._send(frames.INPUT, part)
 
     async def _feed(self) -> None:

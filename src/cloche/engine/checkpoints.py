@@ -174,7 +174,7 @@ class AsyncHostCheckpoints:
             if unnamed is None:
                 raise Refused(
                     f"There are {self._most} named checkpoints already.",
-                    hint="Remove one, or make the sandbox with checkpoints= more.",
+                    hint="Remove one, or make the sandbox with a higher number for checkpoints=.",
                 )
             await self.remove(unnamed.id)
 

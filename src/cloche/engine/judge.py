@@ -300,7 +300,7 @@ def advice(trace: Traceback, stderr: str) -> str:
         "PermissionError": "Only /sandbox and /tmp can be written, and the sandbox refuses some system calls.",
         "KeyError": "Check which keys or columns there are before using one.",
         "RecursionError": "Find the recursion that does not end, or use a loop.",
-        "EOFError": "The program asked for input and there was none: pass stdin=, or do not ask.",
+        "EOFError": "The program asked for input and there was none: pass it with stdin=, or do not ask.",
     }
     if trace.name in advice:
         return advice[trace.name]

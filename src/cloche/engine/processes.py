@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from time import monotonic
 
+from cloche.engine.input_waits import InputWaits
 from cloche.engine.judge import TAIL, Facts, judge, unread
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, Gone
@@ -54,6 +55,7 @@ class AsyncHostProcess:
         self._deadline = _later(self._begin, limits.build_timeout_s if self.is_building else limits.timeout_s)
         self._stopping: float | None = None  # the deadline for the end that was requested
         self._input: memoryview | None = None  # the unsent rest of the whole input
+        self._waits = InputWaits()
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._tail = bytearray()
         self._timed_out = False
@@ -132,6 +134,7 @@ class AsyncHostProcess:
             return data
         part = bytes(data[: min(frames.CHUNK, self._operation.input_credit)])
         self._operation.input_credit -= len(part)
+        self._waits.input_sent()
         await self._box.send(frames.encode(self._operation.number, frames.INPUT, part))
         return data[len(part) :]
 
@@ -205,8 +208,13 @@ class AsyncHostProcess:
             return self._not_started(frames.decode_json(payload))
         if kind == frames.CREDIT:
             await self._feed()
-        elif kind == frames.EVENT and self._building is not None:
-            return self._staged(self._building, frames.decode_json(payload))
+        elif kind == frames.EVENT:
+            report = frames.decode_json(payload)
+            if "waiting" in report:
+                waiting = self._waits.take(report)
+                return () if waiting is None else (waiting,)
+            if self._building is not None:
+                return self._staged(self._building, report)
         return ()
 
     def _staged(self, building: ProgramBuild, stage: dict[str, Any]) -> tuple[Event, ...]:

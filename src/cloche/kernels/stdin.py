@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-NONE_GIVEN = "this run has no standard input: pass stdin= to answer input()"
+NONE_GIVEN = "this run has no standard input to answer input() with"
 
 _is_given = False
 _input = builtins.input
@@ -82,4 +82,8 @@ def _break(*_: Any, **__: Any) -> None:
 
         pdb.Pdb(nosigint=True).set_trace(caller)
     else:
-        print(f"The breakpoint in line {caller.f_lineno} was skipped: {NONE_GIVEN} and debuggers.", file=sys.stderr)
+        print(
+            f"The breakpoint in line {caller.f_lineno} was skipped: "
+            "this run has no standard input to answer the debugger with.",
+            file=sys.stderr,
+        )

@@ -32,6 +32,13 @@ class Output(Plain):
         return self.data.decode(errors="replace")
 
 
+class Waiting(Plain):
+    """The program waits for input on its standard input, or, with `waiting=False`, has been given some."""
+
+    waiting: bool = True
+    kind: str = "waiting"
+
+
 class Exit(Plain):
     """The program has ended."""
 
@@ -67,5 +74,5 @@ class End(Plain):
     kind: str = "end"
 
 
-Event = Building | Started | Output | Exit
-CellEvent = Started | Output | Shown | Cleared | Failed | End
+Event = Building | Started | Output | Waiting | Exit
+CellEvent = Started | Output | Waiting | Shown | Cleared | Failed | End

@@ -9,13 +9,16 @@ from base64 import b64encode
 from typing import Any
 
 from cloche.model.plain import Plain
-from cloche.model.result import JSON_FIELDS, Result
+from cloche.model.result import JSON_FIELDS, Error, Result
+from cloche.model.wording import worded
 
 _ATOMS = frozenset((str, int, float, bool, type(None)))
 
 
 def plain(value: Any) -> Any:
     """Plain data, with everything nested in it, as dictionaries and lists."""
+    if isinstance(value, Error):
+        value = in_words_of("http", value)
     if isinstance(value, Plain):
         return _by_name(value, value._fields)
     if isinstance(value, tuple | list):
@@ -31,6 +34,20 @@ def result_fields(result: Result, run_id: str = "", context: str = "") -> dict[s
         if data and not _is_text(data):
             fields[f"{stream}_base64"] = b64encode(data).decode()
     return fields
+
+
+def in_words_of(place: str, error: Error) -> Error:
+    """An error whose hint has the words of a door."""
+    hint = worded(error.hint, place)
+    return error if hint == error.hint else error.replace(hint=hint)
+
+
+def result_in_words_of(place: str, result: Result) -> Result:
+    """A result whose error has the words of a door."""
+    if result.error is None:
+        return result
+    error = in_words_of(place, result.error)
+    return result if error is result.error else result.replace(error=error)
 
 
 def _by_name(value: Plain, names: tuple[str, ...]) -> dict[str, Any]:

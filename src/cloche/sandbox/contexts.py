@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cloche.sandbox.backend import AsyncCell
     from cloche.sandbox.sandbox import AsyncSandbox
 
-_OTHERS = "`box.contexts.list()` has all contexts."
+_OTHERS = "box.contexts.list() has all contexts."
 MAX_SEARCHED = 100
 _LOOK_S = 0.5  # how often a task that waits for a context checks whether the cell in it is neglected
 

@@ -6,7 +6,7 @@ from _collections import deque  # type: ignore[import-not-found]  # `collections
 
 from cloche.errors import Gone
 from cloche.io.tasks import AsyncCondition
-from cloche.model.events import Output
+from cloche.model.events import Output, Waiting
 from cloche.sandbox.checks import checked_data, checked_size, signal_number
 
 TYPE_CHECKING = False
@@ -172,6 +172,8 @@ class AsyncProcess:
                 self._note(event)
 
     def _note(self, event: Event) -> None:
+        if isinstance(event, Waiting) and not self.is_followed:
+            return  # a caller who reads events now and then could not rely on it
         last = self._missed[-1] if self._missed else None
         small = isinstance(last, Output) and len(last.data) < _PIECE
         if small and isinstance(event, Output) and isinstance(last, Output) and last.kind == event.kind:

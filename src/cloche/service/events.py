@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cloche.errors import ClocheError
-from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started
+from cloche.model.events import Building, Cleared, Exit, Failed, Shown, Started, Waiting
 from cloche.model.history import Best, FileChanges, VariableChanges
 from cloche.model.plain import Plain
 from cloche.model.result import Result
@@ -123,6 +123,6 @@ class OfCommand(Plain):
         return f"command.{self.event.kind}"
 
 
-_OfProgram = Building | Started | RunStarted | OutputPiece | Shown | Cleared | Failed | Exit
+_OfProgram = Building | Started | RunStarted | OutputPiece | Waiting | Shown | Cleared | Failed | Exit
 _OfCaller = ToolRequested | ScoreRequested | RunEnded | AttemptEnded | ContestEnded | NoResult
 LoggedEvent = _OfProgram | _OfCaller | Gap | Notice | OfRun | OfCommand

@@ -201,7 +201,7 @@ class Run:
         """The reason why a result that was there is not there any more."""
         return Gone(
             "The result of this run was not read in time, and the server does not keep all of it any more.",
-            hint=f"GET /v1/runs/{self.id} has the result, with its output cut.",
+            hint="GET /v1/runs/{id} has the result, with its output cut.",
         )
 
     def conclude(self, record: RunRecord, *, is_whole: bool) -> None:

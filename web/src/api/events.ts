@@ -7,13 +7,14 @@ export type RunEvent =
   | { kind: "started"; run_id: string; pid: number }
   | { kind: "building"; step: string }
   | { kind: "stdout" | "stderr"; text: string }
+  | { kind: "waiting"; waiting: boolean }
   | { kind: "result"; result: DisplayAnswer; update: boolean }
   | { kind: "clear" }
   | { kind: "error"; error: ErrorAnswer }
   | { kind: "end" | "exit"; result: ResultAnswer }
   | { kind: "gap"; from: number; to: number };
 
-const known = new Set(["started", "building", "stdout", "stderr", "result", "clear", "error", "end", "exit", "gap"]);
+const known = new Set(["started", "building", "stdout", "stderr", "waiting", "result", "clear", "error", "end", "exit", "gap"]);
 
 /** Parses an event; null for unknown kinds. */
 export function runEvent(event: ServerEvent): RunEvent | null {

@@ -1,6 +1,7 @@
 /** The only access to the server: requests with the browser's cookie, typed answers, errors as `ApiProblem`. */
 
 import type { ProblemAnswer } from "./schema";
+import { worded } from "./words";
 
 /** Why a request failed; `status` 0 means that the server was not reached. */
 export class ApiProblem extends Error {
@@ -51,7 +52,7 @@ export async function request(path: string, options: RequestInit = {}): Promise<
 async function problemOf(response: Response): Promise<ApiProblem> {
   try {
     const { error } = (await response.json()) as ProblemAnswer;
-    return new ApiProblem(response.status, error.kind, error.message, error.hint ?? "", error.details);
+    return new ApiProblem(response.status, error.kind, worded(error.message), worded(error.hint ?? ""), error.details);
   } catch {
     return new ApiProblem(response.status, "failed", `The server answered ${response.status}.`, "");
   }

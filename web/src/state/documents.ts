@@ -125,6 +125,7 @@ async function load(path: string): Promise<void> {
     const found = { modified: entry.modified, size: bytes.byteLength };
     if (text === null) return change(path, { ...found, phase: "binary" });
     const version = sha256(new Uint8Array(bytes));
+    if (draft) unanswered.set(path, basesOf(draft).slice(1));
     change(path, { ...found, phase: "ready", saved: text, text, version, removed: false, ...fromDraft(draft, text, version) });
     keepDraft(path);
     if (documents.get().byPath[path]?.saving === "waiting") plan(path);
@@ -145,9 +146,14 @@ async function load(path: string): Promise<void> {
 /** A draft continues the version that was edited. If the file has another one by now, the person decides. */
 function fromDraft(draft: drafts.Draft | null, theirs: string, version: string): Partial<Document> {
   if (!draft || draft.text === theirs) return {};
-  if (![draft.base].flat().includes(version)) return { text: draft.text, theirs, theirVersion: version, saving: "failed" };
-  return { text: draft.text, saving: "waiting" };
+  const [edited = "", ...sent] = basesOf(draft);
+  if (version === edited || sent.includes(version)) return { text: draft.text, saving: "waiting" };
+  // The version that was edited stays known: with theirs in its place, the next reload would see no conflict any more.
+  return { text: draft.text, version: edited, theirs, theirVersion: version, saving: "failed" };
 }
+
+/** The versions that a draft continues; an older page stored only one. */
+const basesOf = (draft: drafts.Draft): string[] => [draft.base].flat();
 
 function decoded(bytes: ArrayBuffer): string | null {
   if (new Uint8Array(bytes.slice(0, 8000)).includes(0)) return null;
@@ -360,7 +366,7 @@ function take(path: string, bytes: ArrayBuffer, modified: number): void {
   const text = decoded(bytes);
   const seen = { modified, version, removed: false, theirs: null };
   if (text === now.text) change(path, { ...seen, saved: text, saving: "saved" });
-  else if (text !== null && (text === now.saved || unanswered.get(path)?.includes(version))) {
+  else if (text !== null && (version === now.version || unanswered.get(path)?.includes(version))) {
     change(path, { ...seen, saved: text, saving: "waiting" });
     plan(path, 0);
   } else if (isDirty(now) || now.theirs !== null) {
@@ -421,7 +427,7 @@ opened.on(({ record, live }) => {
     if (!connected) return;
     for (const document of Object.values(documents.get().byPath)) {
       if (document.saving === "failed" && document.theirs === null) plan(document.path, 0);
-      else if (document.phase === "ready") look(document.path);
+      else look(document.path); // also one that is being opened, and may have been read before a change
     }
   });
 });

@@ -5,6 +5,7 @@ import { isLast, runEvent, type RunEvent } from "../api/events";
 import { ApiProblem, explain } from "../api/http";
 import type { DisplayAnswer, ErrorAnswer, ResultAnswer, RunAnswer, SandboxAnswer } from "../api/schema";
 import { follow } from "../api/sse";
+import { worded } from "../api/words";
 import { keep, recall } from "./kept";
 import { titleOf } from "./languages";
 import { Lines } from "./lines";
@@ -54,6 +55,8 @@ export class Run {
   /** Why there is no result. */
   problem: { message: string; hint: string } | null = null;
   connected = true;
+  /** It waits for input. */
+  waiting = false;
   collapsed: boolean;
   /** The outputs of a notebook's cell, which shows and keeps them. */
   readonly collected: Collected | null;
@@ -102,6 +105,18 @@ export class Run {
     return !isShortened || this.received >= (sandbox.get().record?.limits.output ?? Infinity);
   }
 
+  /** Does somebody at this page answer when it reads input? */
+  get takesInput(): boolean {
+    return this.phase === "running" && this.asked.stdin === undefined && !this.isOthers;
+  }
+
+  /** Does it ask for something that nobody else should read? */
+  get asksForSecret(): boolean {
+    const last = this.pieces[this.pieces.length - 1];
+    const prompt = last?.type === "text" ? (last.lines.all[last.lines.all.length - 1]?.text ?? "") : "";
+    return /\b(pass(word|phrase|code)|secret|PIN|api[ -]?key)\b[^\n]{0,60}$/i.test(prompt);
+  }
+
   /** The digest of its code, by which the server's records name it. */
   get digest(): string {
     return this.asOf?.code_sha256 ?? sha256(new TextEncoder().encode(this.asked.code));
@@ -131,6 +146,9 @@ export class Run {
       case "stderr":
         this.received += byteLength(event.text);
         this.textPiece().push(event.kind, event.text);
+        break;
+      case "waiting":
+        this.waiting = event.waiting;
         break;
       case "result":
         this.show(event.result, event.update);
@@ -207,7 +225,7 @@ export class Run {
   }
 
   private fail(error: ErrorAnswer): void {
-    this.pieces = [...this.pieces, { type: "error", error }];
+    this.pieces = [...this.pieces, { type: "error", error: { ...error, hint: worded(error.hint) } }];
   }
 }
 

@@ -13,6 +13,7 @@ from cloche.blocking.io.tasks import Tasks, off_loop
 from cloche.blocking.sandbox.tools import calling, refusal
 from cloche.engine.cell_displays import CellDisplays, read_message
 from cloche.engine.cell_output import CellOutput
+from cloche.engine.input_waits import InputWaits
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, End, Failed, Output, Started
@@ -50,6 +51,7 @@ class HostCell:
         self._stopping = ""  # "", "interrupted", "killed", "ended": the last step taken to stop the cell
         self._why = ""  # "timeout", "output", "interrupt": the reason for stopping it
         self._input: memoryview | None = None
+        self._waits = InputWaits()
         self._output, self._displays = CellOutput(limits.output_bytes, keep), CellDisplays()
         self._calls: list[ToolCall] = []
         self._called = self._calling = self._recorded = 0  # calls so far; bytes of open calls, and of recorded ones
@@ -175,8 +177,8 @@ class HostCell:
             self._displays.add(payload)
             return self._show()
         if kind == frames.EVENT:
-            self._call(payload)
-        elif kind == frames.CREDIT:
+            return self._take_report(payload)
+        if kind == frames.CREDIT:
             self._feed()
         elif kind == frames.STARTED:
             start = frames.decode_json(payload)
@@ -205,12 +207,18 @@ class HostCell:
         read = off_loop(len(message), lambda: read_message(message))
         return self._displays.take(read)
 
-    def _call(self, payload: bytes) -> None:
-        """Answer a call of one of the owner's tools."""
+    def _take_report(self, payload: bytes) -> CellEvent | None:
         try:
-            request = frames.decode_json(payload)
+            report = frames.decode_json(payload)
         except frames.Garbled:
-            return
+            return None
+        if "waiting" in report:
+            return self._waits.take(report) if self._request.get("input") == "interactive" else None
+        self._call(report, payload)
+        return None
+
+    def _call(self, request: dict[str, Any], payload: bytes) -> None:
+        """Answer a call of one of the owner's tools."""
         self._called += 1
         if self._called > MAX_CALLS:
             self._reply(refusal(request.get("call"), "ToolError", f"a cell makes at most {MAX_CALLS} calls"))
@@ -256,6 +264,7 @@ class HostCell:
 
     def _send_input(self, part: memoryview) -> None:
         self._operation.input_credit -= len(part)
+        self._waits.input_sent()
         self._send(frames.INPUT, part)
 
     def _feed(self) -> None:

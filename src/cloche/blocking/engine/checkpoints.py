@@ -175,7 +175,7 @@ class HostCheckpoints:
             if unnamed is None:
                 raise Refused(
                     f"There are {self._most} named checkpoints already.",
-                    hint="Remove one, or make the sandbox with checkpoints= more.",
+                    hint="Remove one, or make the sandbox with a higher number for checkpoints=.",
                 )
             self.remove(unnamed.id)
 

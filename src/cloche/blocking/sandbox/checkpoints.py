@@ -82,7 +82,7 @@ class Checkpoints:
                     return checkpoint
             if which in self._by_id:
                 return self._by_id[which]
-        raise Gone(f"There is no checkpoint {which!r:.100}.", hint="`box.checkpoints.list()` has all of them.")
+        raise Gone(f"There is no checkpoint {which!r:.100}.", hint="box.checkpoints.list() has all of them.")
 
     def take(self, name: str = "") -> Checkpoint:
         """Make a checkpoint of all contexts and files, once nothing runs."""

@@ -7,7 +7,7 @@ from _collections import deque  # type: ignore[import-not-found]  # `collections
 
 from cloche.blocking.io.tasks import Condition
 from cloche.errors import Gone
-from cloche.model.events import Output
+from cloche.model.events import Output, Waiting
 from cloche.sandbox.checks import checked_data, checked_size, signal_number
 
 TYPE_CHECKING = False
@@ -173,6 +173,8 @@ class Process:
                 self._note(event)
 
     def _note(self, event: Event) -> None:
+        if isinstance(event, Waiting) and not self.is_followed:
+            return  # a caller who reads events now and then could not rely on it
         last = self._missed[-1] if self._missed else None
         small = isinstance(last, Output) and len(last.data) < _PIECE
         if small and isinstance(event, Output) and isinstance(last, Output) and last.kind == event.kind:

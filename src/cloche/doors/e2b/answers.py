@@ -65,7 +65,7 @@ class BrokenOff(Exception):
 
 def refusal(problem: ClocheError) -> Refusal:
     """Translate a problem to the status for which the clients have an exception."""
-    problem = for_client(problem)
+    problem = for_client(problem, "e2b")
     status = next((number for kind, number in _STATUS if isinstance(problem, kind)), 500)
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if isinstance(problem, RequestRefused):

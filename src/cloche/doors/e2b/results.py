@@ -14,6 +14,7 @@ from cloche.json_text import to_json
 from cloche.model.events import Failed, Shown
 from cloche.model.kinds import kind_of
 from cloche.model.result import CHART, TABLE, Display, Error
+from cloche.results.fields import in_words_of
 from cloche.service.event_log import PIECE, LogEntry
 from cloche.service.events import NoResult, OutputPiece
 
@@ -160,7 +161,6 @@ def error(problem: Error | ClocheError) -> dict[str, Any]:
         traceback = problem.traceback or ""
         return {"type": "error", "name": problem.name, "value": problem.message, "traceback": traceback}
     kind = problem.kind if isinstance(problem, Error) else problem.code
-    if isinstance(problem, ClocheError):
-        problem = for_client(problem)
+    problem = for_client(problem, "e2b") if isinstance(problem, ClocheError) else in_words_of("e2b", problem)
     value = f"{problem.message} {problem.hint}".strip()
     return {"type": "error", "name": kind_of(kind).e2b, "value": value, "traceback": value}

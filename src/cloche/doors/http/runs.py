@@ -29,6 +29,7 @@ from cloche.doors.shapes import model_json, result_pieces
 from cloche.io.tasks import LARGE, off_loop
 from cloche.model.records import RunRecord
 from cloche.model.result import Result
+from cloche.results.fields import result_in_words_of
 from cloche.service.event_log import characters_of, size_of
 from cloche.service.events import RunEnded
 from cloche.service.run import Run
@@ -149,7 +150,9 @@ async def answer(request: Request, run: Run, body: ViewBody, view: str | None, e
         return result_response(run, result)
     if "text/plain" in request.headers.get("accept", ""):
         size = characters_of(result, LARGE)
-        return PlainTextResponse(await off_loop(size, lambda: result.for_model(body.budget or 2000)))
+        return PlainTextResponse(
+            await off_loop(size, lambda: result_in_words_of("http", result).for_model(body.budget or 2000))
+        )
     size = work_for_model(result)
     return await long_answer(result, lambda: model_json(result, run.id, body.budget or 2000), size=size)
 

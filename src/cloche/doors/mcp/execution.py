@@ -24,6 +24,7 @@ from cloche.languages.language import Language
 from cloche.model.kinds import KINDS
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
+from cloche.results.fields import result_in_words_of
 from cloche.service.events import OutputPiece
 from cloche.service.run import Run
 
@@ -140,6 +141,7 @@ def _last_lines(printed: str) -> str:
 
 
 def _answer(result: Result, run_id: str, session: str) -> types.CallToolResult:
+    result = result_in_words_of("mcp", result)
     shown, left_out = shown_pictures(result, MAX_IMAGES, MAX_IMAGE)
     pictures = [types.ImageContent(data=one.data, mime_type=one.mime) for one in shown]
     text = result.for_model(BUDGET) + note_about(left_out)

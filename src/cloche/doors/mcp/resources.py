@@ -64,7 +64,7 @@ async def read(visit: Visit, uri: str) -> types.TextResourceContents | types.Blo
             data = await file.read()
     except ClocheError as problem:
         code = types.INVALID_PARAMS if isinstance(problem, ValueError | Gone | FileMissing) else types.INTERNAL_ERROR
-        shown = for_client(problem)
+        shown = for_client(problem, "mcp")
         text = clean(f"{shown.message} {shown.hint}".rstrip())
         raise MCPError(code, text, {"uri": uri, "kind": shown.code}) from None
     if len(data) > MAX_READ:

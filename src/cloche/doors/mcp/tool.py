@@ -105,7 +105,7 @@ class Tool:
                 "invalid", f"The arguments of {self.name} are invalid. {_complaint(problem)}", "Correct them."
             )
         except ClocheError as found:
-            shown = for_client(found)
+            shown = for_client(found, "mcp")
             hint = shown.hint
             if (after := getattr(shown, "retry_after", None)) is not None:
                 hint = f"{hint} Try again in {after:.0f} seconds.".lstrip()

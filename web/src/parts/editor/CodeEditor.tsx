@@ -8,6 +8,7 @@ import { monacoLanguageOf } from "../../state/languages";
 import { runCellAt } from "../../state/running";
 import { useStore } from "../../state/store";
 import { runEnded } from "../../state/runs";
+import { EditorKeys } from "./EditorKeys";
 import { showFailures } from "./failures";
 import { monaco, type Monaco } from "./monaco";
 import "./python/help";
@@ -181,7 +182,12 @@ export default function CodeEditor({ path }: { path: string }) {
 
   useEffect(() => monaco.editor.setTheme(themeName()));
 
-  return <div ref={host} className="h-full w-full" data-testid="editor" />;
+  return (
+    <div className="flex h-full flex-col">
+      <div ref={host} className="min-h-0 w-full flex-1" data-testid="editor" />
+      <EditorKeys editor={() => editor.current} />
+    </div>
+  );
 }
 
 function closeOthers(): void {

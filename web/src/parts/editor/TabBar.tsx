@@ -1,5 +1,5 @@
 import { TriangleAlert, X } from "lucide-react";
-import { useState, type DragEvent, type KeyboardEvent } from "react";
+import { useEffect, useRef, useState, type DragEvent, type KeyboardEvent } from "react";
 import { activate, closeFile, documents, isDirty, moveTab, abandon } from "../../state/documents";
 import { useStore } from "../../state/store";
 import { attempt } from "../../state/toasts";
@@ -16,6 +16,15 @@ export function TabBar() {
   const active = useStore(documents, (state) => state.active);
   const byPath = useStore(documents, (state) => state.byPath);
   const [over, setOver] = useState<string | null>(null);
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // Not `scrollIntoView`, which would also move the panes around it.
+    const tab = list.current?.querySelector<HTMLElement>("[aria-selected=true]")?.parentElement;
+    if (!list.current || !tab) return;
+    const { left, right } = list.current.getBoundingClientRect();
+    const place = tab.getBoundingClientRect();
+    list.current.scrollLeft += Math.min(0, place.left - left) || Math.max(0, Math.min(place.right - right, place.left - left));
+  }, [active, open]);
 
   const onKey = (event: KeyboardEvent, path: string) => {
     const at = open.indexOf(path);
@@ -29,7 +38,7 @@ export function TabBar() {
   };
 
   return (
-    <div role="tablist" aria-label="Open files" className="flex min-w-0 flex-1 items-end gap-px self-stretch overflow-x-auto [scrollbar-width:none]">
+    <div ref={list} role="tablist" aria-label="Open files" className="flex min-w-0 flex-1 items-end gap-px self-stretch overflow-x-auto [scrollbar-width:none]">
       {open.map((path) => {
         const document = byPath[path];
         const isActive = path === active;

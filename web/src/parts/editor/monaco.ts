@@ -42,12 +42,12 @@ typescriptDefaults.addExtraLib(
 );
 
 const colours = {
-  light: { canvas: "#fcfbf8", ink: "#1c211e", faint: "#9aa19b", line: "#e2ddd0", accent: "#1f6b4f", raised: "#ffffff", hover: "#f3f0e9" },
-  dark: { canvas: "#121614", ink: "#e7ebe8", faint: "#59635c", line: "#232a26", accent: "#7fd6ab", raised: "#1a201d", hover: "#1a201d" },
+  light: { canvas: "#fcfbf8", ink: "#1c211e", soft: "#4f5852", faint: "#5f6761", line: "#e2ddd0", accent: "#1f6b4f", raised: "#ffffff", chosen: "#e0eee6" },
+  dark: { canvas: "#121614", ink: "#e7ebe8", soft: "#a9b2ac", faint: "#848e87", line: "#232a26", accent: "#7fd6ab", raised: "#1a201d", chosen: "#17332a" },
 };
 
 for (const name of ["light", "dark"] as const) {
-  const { canvas, ink, faint, line, accent, raised, hover } = colours[name];
+  const { canvas, ink, soft, faint, line, accent, raised, chosen } = colours[name];
   const token = (light: string, dark: string) => (name === "light" ? light : dark);
   monaco.editor.defineTheme(`cloche-${name}`, {
     base: name === "light" ? "vs" : "vs-dark",
@@ -75,8 +75,30 @@ for (const name of ["light", "dark"] as const) {
       "editorIndentGuide.background1": line,
       "editorWidget.background": raised,
       "editorWidget.border": line,
-      "editorSuggestWidget.selectedBackground": hover,
+      "editorWidget.foreground": ink,
+      // Each of them: what a theme leaves out comes from Monaco's own, whose chosen entry is white on blue.
+      "editorSuggestWidget.background": raised,
+      "editorSuggestWidget.foreground": ink,
+      "editorSuggestWidget.border": line,
+      "editorSuggestWidget.highlightForeground": accent,
+      "editorSuggestWidget.selectedBackground": chosen,
+      "editorSuggestWidget.selectedForeground": ink,
+      "editorSuggestWidget.selectedIconForeground": ink,
+      "editorSuggestWidget.focusHighlightForeground": accent,
+      "editorSuggestWidgetStatus.foreground": soft,
+      "list.hoverBackground": chosen,
+      "list.hoverForeground": ink,
+      "list.activeSelectionBackground": chosen,
+      "list.activeSelectionForeground": ink,
+      "list.focusBackground": chosen,
+      "list.focusForeground": ink,
+      "list.highlightForeground": accent,
+      "list.focusHighlightForeground": accent,
+      descriptionForeground: soft,
+      "textLink.foreground": accent,
       "editorHoverWidget.background": raised,
+      "editorHoverWidget.foreground": ink,
+      "editorHoverWidget.border": line,
       "editorGutter.background": canvas,
       "scrollbar.shadow": "#00000000",
       "editorOverviewRuler.border": "#00000000",

@@ -1,12 +1,12 @@
-import { ChevronRight, CircleCheck, CircleX, Copy, CornerDownLeft, RotateCw, Square, Unplug } from "lucide-react";
-import { memo, useCallback, useEffect, useMemo, useReducer, useState, type FormEvent } from "react";
+import { ChevronRight, CircleCheck, CircleX, Copy, RotateCw, Square, Unplug } from "lucide-react";
+import { memo, useCallback, useEffect, useMemo, useReducer, useState } from "react";
 import type { DiagnosticAnswer, ErrorAnswer, StackFrameAnswer } from "../../api/schema";
 import { positionOf, type Position } from "../../state/calls";
 import { openFile } from "../../state/documents";
 import { bytes, seconds } from "../../state/format";
 import { titleOf } from "../../state/languages";
 import { revealInCell } from "../../state/notebooks";
-import { start, stop, write, type Piece, type Run } from "../../state/runs";
+import { start, stop, type Piece, type Run } from "../../state/runs";
 import { attempt, note } from "../../state/toasts";
 import { IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
@@ -15,6 +15,7 @@ import { Artifacts } from "./Artifacts";
 import { Display } from "./Display";
 import { ErrorView } from "./ErrorView";
 import type { Place } from "./links";
+import { RunInput } from "./RunInput";
 import { TextView, type Range } from "./TextView";
 import { Undone } from "./Undone";
 
@@ -123,7 +124,7 @@ export const RunView = memo(function RunView({ run, isUntitled = false }: { run:
           )}
           {isEmpty && !isUntitled && <p className="px-3 pb-1.5 text-xs text-ink-faint">No output.</p>}
           {!run.isOver && <Progress run={run} />}
-          {!run.isOver && run.phase === "running" && asked.stdin === undefined && !run.isOthers && <Input run={run} />}
+          {run.takesInput && <RunInput run={run} />}
         </div>
       )}
     </section>
@@ -229,39 +230,5 @@ function Progress({ run }: { run: Run }) {
       <span className="breathe size-1.5 rounded-full bg-accent" />
       {doing}…
     </p>
-  );
-}
-
-/** An input line for a program that reads standard input. */
-function Input({ run }: { run: Run }) {
-  const [text, setText] = useState("");
-  const [isLong, setLong] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setLong(true), 500);
-    return () => clearTimeout(timer);
-  }, []);
-  if (!isLong) return null;
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    attempt(() => write(run, `${text}\n`));
-    run.take({ kind: "stdout", text: `${text}\n` });
-    setText("");
-  };
-  return (
-    <form onSubmit={submit} className="mx-2 my-1.5 flex items-center gap-1.5 rounded-lg border border-line-strong/60 bg-sunken pr-1 pl-2.5 focus-within:border-accent">
-      <CornerDownLeft size={13} className="text-ink-faint" aria-hidden="true" />
-      <input
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        aria-label="Input for the program"
-        placeholder="Input for the program"
-        spellCheck={false}
-        autoComplete="off"
-        className="h-7 min-w-0 flex-1 bg-transparent font-mono text-xs outline-none placeholder:text-ink-faint"
-      />
-      <button type="button" className="px-1.5 text-2xs text-ink-soft hover:text-ink" onClick={() => attempt(() => write(run, "", true))}>
-        End of input
-      </button>
-    </form>
   );
 }

@@ -1,5 +1,5 @@
-import { ClipboardPaste, Columns2, Copy, EllipsisVertical, Plus, Search, SquareTerminal, X } from "lucide-react";
-import { useEffect, useLayoutEffect, useRef, useState, type FormEvent, type KeyboardEvent } from "react";
+import { ArrowDown, ArrowLeft, ArrowRight, ArrowUp, ClipboardPaste, Columns2, Copy, EllipsisVertical, Plus, Search, SquareTerminal, X } from "lucide-react";
+import { useEffect, useLayoutEffect, useReducer, useRef, useState, type FormEvent, type KeyboardEvent, type ReactNode } from "react";
 import "@xterm/xterm/css/xterm.css";
 import "./terminal.css";
 import { toggleTerminal } from "../../state/app";
@@ -10,9 +10,10 @@ import { activateTerminal, addTerminal, closeTerminal, others, split, terminals,
 import { attempt, note } from "../../state/toasts";
 import { Button, IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
+import { KeyRow, type Key } from "../../ui/KeyRow";
 import { Menu, type Entry } from "../../ui/Menu";
 import { Empty, Loading } from "../../ui/states";
-import { everyShell, shellOf } from "./shell";
+import { everyShell, shellOf, type PhoneKey } from "./shell";
 
 /** Shells of the sandbox in tabs; two can be shown side by side. */
 export function TerminalPanel() {
@@ -57,6 +58,7 @@ export function TerminalPanel() {
           seen.map((tab, index) => <Screen key={tab.key} tab={tab} hasLine={index > 0} isActive={tab.key === active} />)
         )}
       </div>
+      {seen.map((tab) => tab.key === active && <PhoneKeys key={tab.key} tab={tab} />)}
     </section>
   );
 }
@@ -79,6 +81,7 @@ function Tabs({ tabs, active }: { tabs: Tab[]; active: number | null }) {
             id={`terminal-tab-${tab.key}`}
             type="button"
             role="tab"
+            aria-description="Press Delete to close"
             aria-selected={tab.key === active}
             tabIndex={tab.key === active ? 0 : -1}
             onClick={() => activateTerminal(tab.key)}
@@ -92,9 +95,16 @@ function Tabs({ tabs, active }: { tabs: Tab[]; active: number | null }) {
             <span className="max-w-40 truncate">{tab.title}</span>
             {tab.phase !== "running" && <span className="sr-only">{tab.phase === "over" ? "ended" : "connecting"}</span>}
           </button>
-          <IconButton label={`Close ${tab.title}`} size="small" className="size-5" tabIndex={-1} onClick={() => attempt(() => closeTerminal(tab.key))}>
+          <button
+            type="button"
+            tabIndex={-1}
+            aria-hidden="true" // a tab list may contain only tabs; Delete closes the focused one
+            title={`Close ${tab.title}`}
+            onClick={() => attempt(() => closeTerminal(tab.key))}
+            className="flex size-5 items-center justify-center rounded hover:bg-hover hover:text-ink"
+          >
             <X size={11} />
-          </IconButton>
+          </button>
         </div>
       ))}
     </div>
@@ -139,6 +149,35 @@ function Screen({ tab, hasLine, isActive }: { tab: Tab; hasLine: boolean; isActi
         </p>
       )}
     </div>
+  );
+}
+
+function PhoneKeys({ tab }: { tab: Tab }) {
+  const [, again] = useReducer((count: number) => count + 1, 0);
+  const shell = shellOf(tab.key, tab.command);
+  useEffect(() => shell.ctrlChanged.on(again), [shell]);
+  const key = (name: PhoneKey, label: string, shown: ReactNode): Key => ({ label, shown, press: () => shell.press(name) });
+  return (
+    <KeyRow
+      label="Keys"
+      keys={[
+        key("Escape", "Escape", "Esc"),
+        key("Tab", "Tab", "Tab"),
+        {
+          label: "Control, for the next key",
+          shown: "Ctrl",
+          isDown: shell.isCtrlDown,
+          press: () => {
+            shell.focus();
+            shell.holdCtrl(!shell.isCtrlDown);
+          },
+        },
+        key("Left", "Left", <ArrowLeft size={14} />),
+        key("Up", "Up", <ArrowUp size={14} />),
+        key("Down", "Down", <ArrowDown size={14} />),
+        key("Right", "Right", <ArrowRight size={14} />),
+      ]}
+    />
   );
 }
 

@@ -7,6 +7,7 @@ import { of } from "../../api/cloche";
 import { ReturningSocket } from "../../api/socket";
 import { app, toggleTerminal } from "../../state/app";
 import { recall } from "../../state/kept";
+import { Signal } from "../../state/store";
 import { left, theSandbox } from "../../state/sandbox";
 import { changeTab, terminals } from "../../state/terminals";
 
@@ -17,6 +18,11 @@ type ShellMessage =
 
 const FONT = '"JetBrains Mono Variable", ui-monospace, Menlo, Consolas, monospace';
 const encoder = new TextEncoder();
+
+/** Keys that a phone's keyboard lacks. */
+export type PhoneKey = "Escape" | "Tab" | "Up" | "Down" | "Right" | "Left";
+const plainKeys = { Escape: "\x1b", Tab: "\t" };
+const arrows = { Up: "A", Down: "B", Right: "C", Left: "D" };
 
 export class Shell {
   /** The element in the page; it can be moved and keeps its content. */
@@ -29,6 +35,9 @@ export class Shell {
   private isReplaying = false;
   private opening: Promise<void> | null = null;
   private found = { text: "", line: -1 };
+  /** Ctrl holds for the next key. */
+  isCtrlDown = false;
+  readonly ctrlChanged = new Signal<void>();
 
   constructor(readonly key: number, command: string | null) {
     this.command = command;
@@ -47,7 +56,7 @@ export class Shell {
     this.terminal.loadAddon(this.fitting);
     this.terminal.loadAddon(new WebLinksAddon((_, address) => window.open(address, "_blank", "noopener,noreferrer")));
     this.terminal.attachCustomKeyEventHandler((event) => this.takesKey(event));
-    this.terminal.onData((data) => this.type(encoder.encode(data)));
+    this.terminal.onData((data) => this.type(encoder.encode(this.withCtrl(data))));
     this.terminal.onBinary((data) => this.type(Uint8Array.from(data, (one) => one.charCodeAt(0))));
     this.terminal.onResize(({ cols, rows }) => this.say({ type: "resize", columns: cols, rows }));
     this.terminal.onTitleChange((title) => title && changeTab(this.key, { title: title.slice(0, 60) }));
@@ -88,6 +97,28 @@ export class Shell {
 
   paste(text: string): void {
     this.terminal.paste(text);
+  }
+
+  /** A key of the phone's row. */
+  press(key: PhoneKey): void {
+    this.focus();
+    if (key === "Escape" || key === "Tab") this.type(encoder.encode(plainKeys[key]));
+    else if (this.isCtrlDown) this.type(encoder.encode(`\x1b[1;5${arrows[key]}`));
+    else this.type(encoder.encode(`\x1b${this.terminal.modes.applicationCursorKeysMode ? "O" : "["}${arrows[key]}`));
+    this.holdCtrl(false);
+  }
+
+  holdCtrl(isDown: boolean): void {
+    if (this.isCtrlDown === isDown) return;
+    this.isCtrlDown = isDown;
+    this.ctrlChanged.emit();
+  }
+
+  /** What was typed, with Ctrl if that is held. */
+  private withCtrl(data: string): string {
+    if (!this.isCtrlDown || !/^[@-_a-z ]$/.test(data)) return data;
+    this.holdCtrl(false);
+    return String.fromCharCode(data.toUpperCase().charCodeAt(0) & 31);
   }
 
   /** Searches upwards from the last match; returns false if there is none. */

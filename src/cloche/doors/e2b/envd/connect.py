@@ -16,6 +16,7 @@ from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRu
 from cloche.io.tasks import LARGE, off_loop
 from cloche.json_text import to_json
 from cloche.model.result import Error
+from cloche.model.wording import worded
 from cloche.policy.refusals import Busy, TooMany
 
 STREAM = b"application/connect+json"
@@ -72,7 +73,7 @@ class ConnectProblem(Exception):
 
 def text_of(error: ClocheError | Error) -> str:
     """Return the text of an error, with the hint that says what to do."""
-    return f"{error.message} {error.hint}".strip()
+    return f"{error.message} {worded(error.hint, 'e2b')}".strip()
 
 
 def problem_of(error: ClocheError) -> ConnectProblem:
@@ -81,7 +82,7 @@ def problem_of(error: ClocheError) -> ConnectProblem:
         return ConnectProblem("not_found", error.message)
     if isinstance(error, Gone):
         raise Refusal(502, "The sandbox was not found") from error
-    error = for_client(error)
+    error = for_client(error, "e2b")
     text = text_of(error)
     if isinstance(error, TooMany | Refused):
         return ConnectProblem("resource_exhausted", text)
