@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +14,6 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.conftest import Server
 
 from scripts.docs_tables import TABLES
 
@@ -194,48 +190,3 @@ def test_every_decision_says_what_over_what_why_and_what_it_costs() -> None:
     for path in pages:
         headings = re.findall(r"^## (.+)$", path.read_text(), re.M)
         assert headings == ["What we chose", "Over what", "Why", "What it costs"], path.name
-
-
-# What the pages show
-
-
-def run_python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_readme_example_runs_as_printed(jail: None) -> None:
-    (example,) = blocks(page("README.md"), "python")
-    assert len(example.strip().splitlines()) <= 12
-    (printed,) = blocks(page("README.md"), "text")
-    assert run_python(example) == printed
-
-
-def test_the_first_commands_run_as_printed(jail: None) -> None:
-    (session,) = [text for text in blocks(page("docs/start.md"), "console") if ".venv/bin/cloche run" in text]
-    folder = os.path.dirname(sys.executable)
-    for step in re.split(r"^\$ ", session, flags=re.M)[1:]:
-        command, _, printed = step.partition("\n")
-        command = command.replace(".venv/bin/", f"{folder}/")
-        done = subprocess.run(["sh", "-c", f"exec 2>&1; {command}"], capture_output=True, text=True, timeout=60)
-        assert done.stdout == printed, command
-
-
-@pytest.mark.parametrize("name", ["docs/start.md", "docs/http.md"])
-def test_the_request_is_answered_as_printed(server: Server, name: str) -> None:
-    (session,) = [text for text in blocks(page(name), "console") if "curl" in text]
-    command = "\n".join(line[2:] for line in session.splitlines() if line.startswith("$ "))
-    command = command.replace(".venv/bin/", f"{os.path.dirname(sys.executable)}/").replace("7500", str(server.port))
-    environment = {**os.environ, "CLOCHE_DATA_DIR": str(server.folder / "data")}
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, env=environment)
-    printed = session.splitlines()[-1]
-    assert printed.endswith("…}")
-    assert done.stdout.startswith(printed.removesuffix("…}")), done.stderr
-
-
-@pytest.mark.parametrize("name", ["docs/start.md", "docs/api.md", "docs/sessions.md"])
-def test_the_examples_of_a_page_run(jail: None, name: str) -> None:
-    examples = blocks(page(name), "python")
-    assert examples
-    run_python("\n".join(f"exec({example!r}, {{'__name__': '__main__'}})" for example in examples))

@@ -154,7 +154,8 @@ def test_scripts_know_what_is_in_the_sandbox_alone(module: str) -> None:
 
 @pytest.mark.parametrize("module", [name for name in of("cloche.languages") if name not in SCRIPTS])
 def test_languages_know_neither_engine_nor_walls(module: str) -> None:
-    places = ("cloche.environment", "cloche.settings")  # where this install keeps its files, not how they are built
+    # Where this install keeps its files, not how they are built; and names that are nearly right.
+    places = ("cloche.environment", "cloche.settings", "cloche.nearest")
     for name in imports(module):
         assert is_standard(name) or within(name, "cloche.languages", "cloche.errors", "cloche.model") or name in places
 
@@ -206,7 +207,14 @@ def test_the_store_knows_records_alone(module: str) -> None:
 
 @pytest.mark.parametrize("module", of("cloche.policy"))
 def test_the_policy_knows_what_it_decides_about_and_nothing_that_acts(module: str) -> None:
-    known = ("cloche.policy", "cloche.model", "cloche.errors", "cloche.configuration", "cloche.settings")
+    known = (
+        "cloche.policy",
+        "cloche.model",
+        "cloche.errors",
+        "cloche.configuration",
+        "cloche.settings",
+        "cloche.nearest",
+    )
     # Which walls there are, and which of them an operator offers; how a path is resolved for good.
     tables = ("cloche.walls.registry", "cloche.beneath")
     for name in imports(module):

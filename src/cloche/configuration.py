@@ -316,11 +316,11 @@ def _from_flags(flags: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
 
 
 def _strangers(environ: Mapping[str, str]) -> dict[str, str]:
-    from difflib import get_close_matches
+    from cloche.nearest import nearest
 
     known = {variable_of(name) for name in FIELDS} | _OTHER_VARIABLES
     # Other programs may use the prefix as well, so only names that are almost a setting count.
-    near = {name: get_close_matches(name, known, 1, 0.85) for name in environ if name.startswith("CLOCHE_")}
+    near = {name: nearest(name, known, likeness=0.85) for name in environ if name.startswith("CLOCHE_")}
     return {name: meant[0] for name, meant in near.items() if meant and name not in known}
 
 
@@ -413,10 +413,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def _meant(name: str, valid: Iterable[str]) -> str:
-    from difflib import get_close_matches
+    from cloche.nearest import did_you_mean
 
-    near = get_close_matches(name.lower().replace("-", "_"), list(valid), 1)
-    return f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(valid)}."
+    names = list(valid)
+    return did_you_mean(name.replace("-", "_"), names, f"Choose one of {', '.join(names)}.")
 
 
 def _range(name: str) -> str:

@@ -328,7 +328,7 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     ("words", "part"),
     [
         (("--client", "claude", "--project", "--yes"), "no configuration per project"),
-        (("--client", "emacs"), "invalid choice"),
+        (("--client", "emacs"), "no value of --client"),
         (("--client", "cursor", "--url", "ftp://x"), "not a valid server address"),
     ],
 )

@@ -2,77 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
-import struct
 import subprocess
 import sys
-import termios
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.terminal import Terminal
 from tests.languages.toolchains import needs
 
 CLOCHE = str(Path(sys.prefix) / "bin" / "cloche")
 WHICH = "import os, sys\nprint([os.isatty(fd) for fd in (0, 1, 2)], 'end')"
 
 pytestmark = pytest.mark.usefixtures("jail")
-
-
-class Terminal:
-    """A terminal in which `cloche run` runs."""
-
-    def __init__(self, *words: str, **streams: Any) -> None:
-        self._master, slave = pty.openpty()
-        self.resize(101, 33)
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        given = {"stdin": slave, "stdout": slave, "stderr": slave, **streams}
-        environment = {**os.environ, **given.pop("env", {})}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _BEGIN, CLOCHE, "run", *words], start_new_session=True, env=environment, **given
-        )
-        self.output = b""
-
-    def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def until(self, text: bytes) -> Terminal:
-        """Wait for some output."""
-        deadline = time.monotonic() + 60
-        while text not in self.output:
-            assert select.select([self._master], [], [], max(0, deadline - time.monotonic()))[0], self.output
-            self.output += os.read(self._master, 65536)
-        return self
-
-    def type(self, keys: bytes) -> Terminal:
-        os.write(self._master, keys)
-        return self
-
-    def errors(self) -> bytes:
-        """Read standard error, which is a pipe."""
-        assert self._process.stderr is not None
-        with self._process.stderr as stream:
-            data: bytes = stream.read()
-        return data
-
-    def end(self) -> int:
-        """Wait for the end; the terminal must be as before."""
-        code = self._process.wait(60)
-        while select.select([self._master], [], [], 0)[0]:
-            self.output += os.read(self._master, 65536)
-        assert termios.tcgetattr(self.slave) == self.before
-        os.close(self._master)
-        os.close(self.slave)
-        return code
-
-
-# The terminal becomes the controlling one of the new session.
-_BEGIN = "import fcntl, os, sys, termios; fcntl.ioctl(1, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 def test_a_program_sees_a_terminal_of_the_same_size() -> None:

@@ -182,7 +182,7 @@ def test_a_key_that_could_be_a_header_of_its_own_is_refused(server: Server) -> N
 
 def test_a_server_of_another_kind_is_told_as_that() -> None:
     page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nnope"
-    with Scripted([page]) as server, pytest.raises(cloche.SandboxFailed, match="404"):
+    with Scripted([page]) as server, pytest.raises(cloche.Misconfigured, match=r"not a Cloche server .status 404"):
         cloche.run("", url=server.url)
 
 

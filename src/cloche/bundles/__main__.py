@@ -22,7 +22,8 @@ WANTED = {
         walls.jail.root""",
     # `cloche run`, while the nursery starts
     "run": """cli.run walls.jail.nursery_client blocking.sandbox.one_shot blocking.engine.place
-        blocking.engine.programs blocking.walls.jail.wall languages.python.definition""",
+        blocking.engine.programs blocking.walls.jail.wall
+        languages.python.definition languages.detection.python_syntax""",
     "keeper": "walls.jail.nursery_client walls.jail.cgroups walls.jail.filter agent.signals",
     "nursery": "walls.jail.nursery_main",
 }

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def add(commands: Any, shape: dict[str, Any]) -> None:
     from argparse import REMAINDER
 
-    from cloche.configuration import add_flags
+    from cloche.cli import servers
 
     parser = commands.add_parser(
         "e2b",
@@ -20,14 +20,19 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
         "with these variables set.  The server is the one on this host, unless --url or CLOCHE_URL names another.",
         **shape,
     )
-    parser.add_argument("--url", help="address of the server (CLOCHE_URL)")
-    parser.add_argument("--api-key", metavar="KEY", help="its key; CLOCHE_API_KEY is safer")
-    add_flags(parser, ("host", "port", "data_dir"))
+    servers.add_options(parser)
     parser.add_argument("words", nargs=REMAINDER, metavar="-- COMMAND", help="command to run with the variables set")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    variables = _variables(*_server(arguments))
+    from cloche.cli import servers
+
+    url, key = servers.address(arguments)
+    if not key:
+        from cloche.errors import Misconfigured
+
+        raise Misconfigured(f"The key of {url} is not known.", hint="Set CLOCHE_API_KEY, or pass --api-key.")
+    variables = _variables(url, key)
     words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     if words:
         return _run(words, variables)
@@ -36,30 +41,6 @@ def main(arguments: argparse.Namespace) -> int:
     for name, value in variables.items():
         print(f"export {name}={quote(value)}")
     return 0
-
-
-def _server(arguments: argparse.Namespace) -> tuple[str, str]:
-    """Return the server's address and a key for it."""
-    from cloche import settings
-    from cloche.configuration import load_arguments
-    from cloche.errors import Misconfigured
-    from cloche.policy import key_file
-
-    known = settings.load()
-    url = str(arguments.url or known.url or "").rstrip("/").removesuffix("/mcp")
-    key = str(arguments.api_key or known.api_key or "")
-    local = load_arguments(arguments).value
-    if not url:
-        host = {"0.0.0.0": "localhost", "127.0.0.1": "localhost", "::": "localhost", "::1": "localhost"}
-        name = host.get(local.host, f"[{local.host}]" if ":" in local.host else local.host)
-        url = f"http://{name}:{local.port}"
-    key = key or (key_file.read(local.data_dir / "key", of_anybody=True) or "")
-    if not key:
-        raise Misconfigured(
-            f"There is no key in {local.data_dir}: no server has been started with this data directory yet.",
-            hint="Start a server with `cloche serve`, or name another with --url and --api-key.",
-        )
-    return url, key
 
 
 def _variables(url: str, key: str) -> dict[str, str]:

@@ -39,6 +39,13 @@ def begin() -> None:
         control.close()  # ends the nursery
 
 
+def abandon() -> None:
+    """End the nursery that was begun: the program is in another language, whose toolchain it does not have."""
+    from cloche.walls.jail.nursery_client import of_this_process
+
+    of_this_process().close()
+
+
 def prepare() -> None:
     """Import for a language other than Python.  There is no head start: its toolchain has to be found first."""
     bundles.load("run")

@@ -27,7 +27,7 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     parser.add_argument(
         "action", nargs="?", choices=("install", "prepare"), help="what to do; default: list the languages"
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="languages; `prepare` without names prepares all")
+    parser.add_argument("names", nargs="*", metavar="LANGUAGE", help="languages; `prepare` without names prepares all")
     parser.add_argument("--all", action="store_true", help="install every missing language that apt has")
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
-COMMANDS = ("run", "serve", "setup", "new", "languages", "doctor", "config", "key", "mcp", "e2b")
+COMMANDS = (
+    *("run", "serve", "setup", "new", "languages", "doctor", "config", "key"),
+    *("ls", "shell", "exec", "cp", "logs", "kill"),
+    *("mcp", "e2b", "completion"),
+)
 OWN_FAILURE = 125  # Cloche itself failed, not the program; as with `docker run`
 
 
@@ -129,10 +133,7 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser.  Only the chosen command gets its options, unless help is wanted."""
     import argparse
 
-    class Parser(argparse.ArgumentParser):
-        def error(self, message: str) -> NoReturn:
-            complain(message[:1].upper() + message[1:] + ".", f"See `{self.prog} --help`.")
-            sys.exit(2)
+    from cloche.cli.parser import Parser
 
     # Each option creates a formatter.  With a fixed width it does not import modules to find the terminal's.
     wants_help = bool({"-h", "--help"} & set(words)) or not words

@@ -80,6 +80,7 @@ def _install(arguments: argparse.Namespace, url: str, key: str) -> int:
     from pathlib import Path
 
     from cloche.cli import mcp_clients
+    from cloche.cli.questions import agreed
 
     client = mcp_clients.CLIENTS[arguments.client]
     key = key or (_own_key(url) if url else "")
@@ -97,7 +98,7 @@ def _install(arguments: argparse.Namespace, url: str, key: str) -> int:
         print(f"{path} already has this entry.")
         return 0
     _show(path, before, after)
-    if not arguments.yes and not _agreed(client.title):
+    if not arguments.yes and not agreed(f"Write this for {client.title}?"):
         print("Nothing was changed.")
         return 1
     backup = mcp_clients.write(path, after)
@@ -122,17 +123,6 @@ def _masked(line: str) -> str:
     return re.sub(r'("Authorization": "Bearer |"CLOCHE_API_KEY": ")[^"]+', r"\1…", line)
 
 
-def _agreed(title: str) -> bool:
-    from cloche.errors import InvalidRun
-
-    if not sys.stdin.isatty():
-        raise InvalidRun(
-            "Nothing was changed: standard input is not a terminal, so the command cannot ask.",
-            hint="Add --yes to write without asking.",
-        )
-    return input(f"Write this for {title}? [y/N] ").strip().lower() in ("y", "yes")
-
-
 def _command() -> list[str]:
     """Return the command that starts Cloche from any folder."""
     from pathlib import Path
@@ -143,9 +133,9 @@ def _command() -> list[str]:
 
 def _own_key(url: str) -> str:
     """Return the key of the server on this host, if the address is local and the data directory is the default."""
-    from urllib.parse import urlsplit
+    from cloche.cli.servers import is_local
 
-    if urlsplit(url).hostname not in ("127.0.0.1", "localhost", "::1"):
+    if not is_local(url):
         return ""
     from cloche.configuration import load
     from cloche.errors import ClocheError

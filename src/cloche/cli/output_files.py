@@ -1,4 +1,4 @@
-"""`cloche run --out DIR`: copies the files that a program left in /sandbox/output into a folder of the caller.
+"""Copies files out of a sandbox into a folder of the caller: `cloche run --out DIR`, `cloche cp SANDBOX:PATH DIR`.
 
 Names, kinds, sizes and contents come from inside the sandbox, and none of them is trusted: only plain files are copied,
 no name leads out of the folder, no link is followed on either side, and there are limits.  Hidden names are left out:
@@ -11,14 +11,15 @@ import os
 import sys
 from itertools import chain
 
+from cloche.cli.printable import printable
 from cloche.errors import ClocheError, InvalidRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from cloche.blocking.sandbox.backend import FilesBackend
+    from cloche.blocking.sandbox.backend import FilesBackend, Reader
 
 SOURCE = "/sandbox/output"
 MAX_FILES = 2000
@@ -31,10 +32,21 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class OutputFolder:
     """The caller's folder, and the files that were copied into it."""
 
-    def __init__(self, folder: str, given: Mapping[str, Any]) -> None:
-        """Make the folder, before the program runs; `given` are the files that the program got, by path."""
+    def __init__(
+        self,
+        folder: str,
+        given: Mapping[str, Any],
+        *,
+        source: str = SOURCE,
+        takes_hidden: bool = False,
+        moved: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Make the folder, before the program runs; `given` are the files that the program got, by path.
+
+        `moved` is called with the size of each piece that was copied.
+        """
         self._shown = folder
-        self._given = given
+        self._given, self._source, self._takes_hidden, self._moved = given, source, takes_hidden, moved
         self._copied: list[str] = []
         self._left_out: list[str] = []
         self._room = MAX_BYTES
@@ -49,18 +61,18 @@ class OutputFolder:
     def fill(self, files: FilesBackend) -> None:
         """Copy the files out of the sandbox, which still lives."""
         try:
-            listing = files.list(SOURCE, _DEPTH)
+            listing = files.list(self._source, _DEPTH)
         except ClocheError as problem:
             self._left_out.append(f"nothing: {problem.message}")
             return
         if listing.truncated:
             self._left_out.append("some files, because there are too many")
         for entry in listing:
-            path = entry.path.removeprefix(f"{SOURCE}/")
+            path = entry.path.removeprefix(f"{self._source.rstrip('/')}/")
             if entry.kind == "directory":
                 continue
             why = (
-                _why_not(path)
+                self._why_not(path)
                 if entry.kind == "file"
                 else "it is a link"
                 if entry.kind == "symlink"
@@ -70,9 +82,14 @@ class OutputFolder:
                 self._left_out.append(f"more than {MAX_FILES} files")
                 return
             if not why:
-                why = self._copy(files, entry.path, path)
+                why = self.copy(files, entry.path, path)
             if why and why != "given":
-                self._left_out.append(f"{_printable(path)}: {why}")
+                self._left_out.append(f"{printable(path)}: {why}")
+
+    @property
+    def has_left_out(self) -> bool:
+        """Whether something in the sandbox's folder was not copied."""
+        return bool(self._left_out)
 
     def report(self) -> None:
         """List the files on standard error."""
@@ -88,8 +105,8 @@ class OutputFolder:
         """Write a file of our own beside the copied ones, such as a picture of a cell."""
         self._put(path, iter((data,)))
 
-    def _copy(self, files: FilesBackend, source: str, path: str) -> str:
-        """Copy one file; return why that failed."""
+    def copy(self, files: FilesBackend, source: str, path: str) -> str:
+        """Copy one file to a path in the folder; return why that failed."""
         given = self._given.get(f"output/{path}")
         reader = files.reader(source, 0, None)
         try:
@@ -101,9 +118,9 @@ class OutputFolder:
                     length += len(piece)
                 if b"".join(pieces) == given:
                     return "given"  # the program has not changed it
-                self._put(path, chain(pieces, iter(reader.next, b"")))
+                self._put(path, chain(pieces, self._pieces(reader)))
             else:
-                self._put(path, iter(reader.next, b""))
+                self._put(path, self._pieces(reader))
         except ClocheError as problem:
             return problem.message
         except OSError as problem:
@@ -111,6 +128,11 @@ class OutputFolder:
         finally:
             reader.close()
         return ""
+
+    def _pieces(self, reader: Reader) -> Iterator[bytes]:
+        while piece := reader.next():
+            self._moved(len(piece))
+            yield piece
 
     def _put(self, path: str, pieces: Any) -> None:
         *folders, name = path.split("/")
@@ -145,7 +167,19 @@ class OutputFolder:
             os.close(fd)
         from cloche.results.values import size as amount
 
-        self._copied.append(f"{path} ({amount(size)}{', replaced' if existed else ''})")
+        self._copied.append(f"{printable(path)} ({amount(size)}{', replaced' if existed else ''})")
+
+    def _why_not(self, path: str) -> str:
+        parts = path.split("/")
+        if any(part in ("", ".", "..") for part in parts):
+            return "its name leads elsewhere"
+        if not self._takes_hidden and any(part.startswith(".") for part in parts):
+            return "its name is hidden, and programs of yours may take commands from such a file"
+        if any(len(os.fsencode(part)) > _MAX_NAME for part in parts):
+            return "its name is too long"
+        if not path.isprintable():
+            return "its name has characters that cannot be printed"
+        return ""
 
 
 def _exists(name: str, folder: int) -> bool:
@@ -154,20 +188,3 @@ def _exists(name: str, folder: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _why_not(path: str) -> str:
-    parts = path.split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        return "its name leads elsewhere"
-    if any(part.startswith(".") for part in parts):
-        return "its name is hidden, and programs of yours may take commands from such a file"
-    if any(len(os.fsencode(part)) > _MAX_NAME for part in parts):
-        return "its name is too long"
-    if not path.isprintable():
-        return "its name has characters that cannot be printed"
-    return ""
-
-
-def _printable(path: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in path[:200])

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 
+from cloche.cli.attached import feed, pass_interrupts_on, show_output
 from cloche.errors import InvalidRun
 from cloche.model.events import Output, Started
 from cloche.model.isolation import AUTO, ISOLATIONS
@@ -14,15 +15,12 @@ from cloche.model.limits import LIMITS, Limits
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from cloche.blocking.sandbox.processes import Process
-    from cloche.cli.terminal import CallersTerminal
     from cloche.model.events import Event
     from cloche.model.result import Result
-
-_INTERRUPTED = 130  # the exit code, as a shell has it
 
 _PLACEHOLDERS = {"seconds": "SECONDS", "bytes": "SIZE", "cores": "CORES", "processes": "N"}
 _TYPES = {"SECONDS": float, "CORES": float, "N": int}  # by placeholder; the rest are texts
@@ -37,7 +35,7 @@ OPTIONS: dict[str, tuple[Any, str, str]] = {
     "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
     "check": ("report", "HOW", "types of a TypeScript program: report (default), block or off"),
     "env": ([], "K=V", "set an environment variable; can be repeated"),
-    "isolation": (AUTO, "NAME", f"where it runs: {', '.join(ISOLATIONS)} (default {AUTO})"),
+    "isolation": (AUTO, "ISOLATION", f"where it runs: {', '.join(ISOLATIONS)} (default {AUTO})"),
     "url": ("", "URL", "run it on the server at this address (default CLOCHE_URL, else on this host)"),
     "api-key": ("", "KEY", "the key for that server (default CLOCHE_API_KEY)"),
     "json": (False, "", "print the result as JSON, at the end"),
@@ -67,7 +65,12 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     )
     command.add_argument("args", nargs="...", metavar="ARGS", help="arguments for the program")
     command.add_argument("-c", dest="code", metavar="CODE", help="the program as a text")
-    command.add_argument("-l", "--language", help="by default told from FILE's name or contents; python for -c and -")
+    command.add_argument(
+        "-l",
+        "--language",
+        metavar="LANGUAGE",
+        help="by default told from FILE's name or the code; python in case of doubt",
+    )
     for name, (default, placeholder, what) in OPTIONS.items():
         how: dict[str, Any] = {"default": default, "dest": _attribute(name), "help": what}
         if isinstance(default, bool):
@@ -122,6 +125,10 @@ def main(arguments: Namespace | Arguments) -> int:
     else:
         code, language, takes_stdin = _program(arguments)
         project, entry = {}, None
+    if language != "python":
+        from cloche.cli import head_start
+
+        head_start.abandon()
     isolation = arguments.isolation_
     place = place_for(arguments.url_ or None, arguments.api_key_ or None, isolation, None)
     terminal = None
@@ -160,16 +167,16 @@ def main(arguments: Namespace | Arguments) -> int:
     def started(process: Process, box: Any) -> None:
         gc.freeze()
         gc.enable()  # main.py has switched it off for the start; the rest may take long
-        _pass_interrupts_on(process, box.let_go, terminal)
+        pass_interrupts_on(process, box.let_go, terminal)
         if takes_stdin:
-            _feed(process)
+            feed(process)
 
     def show(event: Event) -> None:
         if terminal is not None and isinstance(event, Started):
             terminal.begin()
         elif terminal is not None and isinstance(event, Output) and event.kind == "stdout":
             event = Output(event.kind, terminal.shown(event.data))
-        _show(event)
+        show_output(event)
 
     # This process ends at once.  The default wall cleans up by itself; another may do so by a thread of this process.
     try:
@@ -226,13 +233,14 @@ def _given(arguments: Namespace | Arguments) -> tuple[dict[str, str], dict[str, 
 def _program(arguments: Namespace | Arguments) -> tuple[str, str, bool]:
     """The source, its language, and whether standard input is left for the program."""
     if arguments.code is not None:
-        return arguments.code, arguments.language or "python", True
+        return arguments.code, arguments.language or _language_of_text(arguments.code), True
     if arguments.file is None:
         raise InvalidRun("There is nothing to run.", hint="Name a file, give a program with -c, or pass it in with -.")
     if arguments.file == "-":
         source = sys.stdin.buffer.read()
         _check_is_text(source, "standard input", arguments)
-        return _text(source), arguments.language or "python", False
+        code = _text(source)
+        return code, arguments.language or _language_of_text(code), False
     source = _read(arguments.file)
     _check_is_text(source, arguments.file, arguments)
     code = _text(source)
@@ -259,6 +267,17 @@ def _language_of(file: str, code: str) -> str:
     return guess.language or "python"
 
 
+def _language_of_text(code: str) -> str:
+    """Choose the language of code that has no file: Python, unless the code says otherwise."""
+    from cloche.languages.detection.python_syntax import is_plainly_python
+
+    if is_plainly_python(code):
+        return "python"  # nearly always, and a cold start has no time to lose
+    from cloche.cli.languages_of_text import detected
+
+    return detected(code)
+
+
 def _text(source: bytes) -> str:
     return source.decode("utf-8", "surrogateescape")
 
@@ -276,83 +295,6 @@ def _pair(text: str, option: str, shape: str, separator: str = ":") -> tuple[str
     if not found or not first or (separator == ":" and not second):
         raise InvalidRun(f"{option} {text!r} is not of the form {shape}.")
     return first, second
-
-
-def _feed(process: Process) -> None:
-    """Pass our standard input on to the program, until it ends."""
-    from _thread import start_new_thread  # `threading` takes longer to import than a program to run
-
-    def feed() -> None:
-        from cloche.errors import ClocheError
-
-        try:
-            while data := os.read(0, 64 << 10):
-                process.write(data)
-            process.close_stdin()
-        except (OSError, ClocheError):
-            pass  # our input is closed, or the program has ended
-
-    start_new_thread(feed, ())
-
-
-def _show(event: Event) -> None:
-    """Pass its output on, as it happens."""
-    if isinstance(event, Output):
-        stream = (sys.stdout if event.kind == "stdout" else sys.stderr).buffer
-        stream.write(event.data)
-        stream.flush()
-
-
-def _pass_interrupts_on(process: Process, let_go: Callable[[], None], terminal: CallersTerminal | None) -> None:
-    """The first Ctrl-C is for the program; at the second we end its sandbox, and leave.  A terminal may be resized.
-
-    A thread hears of them.  As an exception one would come in the middle of whatever holds a lock just now, or not at
-    all: right before we begin to wait, it would not be seen until that is over.
-    """
-    from _signal import (  # type: ignore[import-not-found]
-        SIGINT,
-        SIGTERM,
-        SIGWINCH,
-        default_int_handler,
-        getsignal,
-        set_wakeup_fd,
-        signal,
-    )
-    from _thread import start_new_thread
-
-    heard = [SIGINT] if getsignal(SIGINT) is default_int_handler else []  # else our starter wants it ignored
-    if terminal is not None:
-        heard += [SIGWINCH, SIGTERM]
-    if not heard:
-        return
-    reading, writing = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(writing, False)
-
-    def listen() -> None:
-        from cloche.errors import ClocheError
-
-        interrupts = 0
-        while interrupts < 2:
-            number = os.read(reading, 1)[0]
-            try:
-                if number == SIGWINCH and terminal is not None:
-                    terminal.resized(process)
-                    continue
-                interrupts += 1 if number == SIGINT else 2
-                if interrupts == 1:
-                    process.signal("SIGINT")
-                else:
-                    let_go()
-            except (OSError, ClocheError):
-                pass  # it is over already
-        if terminal is not None:
-            terminal.end()
-        os._exit(_INTERRUPTED if number == SIGINT else 128 + number)
-
-    set_wakeup_fd(writing)
-    for number in heard:
-        signal(number, lambda *_: None)
-    start_new_thread(listen, ())
 
 
 def _report(result: Result, arguments: Namespace | Arguments, is_silent: bool) -> None:

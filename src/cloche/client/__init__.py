@@ -1,7 +1,7 @@
 """The backend for sandboxes on a Cloche server: it turns the front's requests into HTTP requests.
 
     place.py        the server as a place that makes sandboxes; `cloche.run(url=…)` in one request
-    sandbox.py      a sandbox's lifetime
+    sandbox.py      a sandbox's lifetime; sandboxes.py: the list of them, and what has run in each
     programs.py     programs and commands; processes.py: a running one
     files.py        files; ports.py: servers inside
     sessions.py     contexts; checkpoints.py: checkpoints, undo and branches

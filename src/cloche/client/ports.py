@@ -13,7 +13,6 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from cloche.client import shapes
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.files import Port
 
@@ -104,7 +103,7 @@ class AsyncServerTunnel:
         except ValueError:
             problem = None
         status = refused.response.status_code
-        return _nothing(port) if status == _NOBODY else shapes.error(status, problem, self._box.server.url)
+        return _nothing(port) if status == _NOBODY else self._box.server.refusal(status, problem)
 
     async def receive(self) -> bytes:
         """Wait for the next bytes; empty at the end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import socket
+import ssl
 from _thread import start_new_thread
 from json import loads
 from time import monotonic
@@ -49,6 +50,7 @@ class AsyncServer:
             lines.append(f"Authorization: Bearer {key}")
         self._headers = "\r\n".join(lines)
         self._idle: list[AsyncServerConnection] = []
+        self._has_answered = False
 
     async def call(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         """Send a request; return its answer, parsed from JSON, or None when it is empty."""
@@ -113,8 +115,11 @@ class AsyncServer:
                 if tried >= TRIES or began or not safe:
                     raise self.lost(problem) from problem
             else:
-                if answer.status < 400 or answer.status == fine:
+                self._has_answered = True
+                if answer.status < 300 or answer.status == fine:
                     return answer
+                if answer.status < 400:
+                    raise await self._redirected(answer)
                 error = await self.error(answer)
                 wait = _retry_after(answer, error, safe)
                 if wait is None or monotonic() + wait > deadline:
@@ -232,19 +237,40 @@ class AsyncServer:
             body = loads(data[:_MOST_READ])
         except ValueError:
             body = None
-        return shapes.error(answer.status, body, self.url)
+        return self.refusal(answer.status, body)
 
-    def _unreachable(self, problem: Exception) -> Misconfigured:
+    def refusal(self, status: int, body: Any) -> ClocheError:
+        """Return the error that the body of an answer describes."""
+        return shapes.error(status, body, self.url, has_key=bool(self._key))
+
+    def _unreachable(self, problem: Unreachable) -> Misconfigured:
+        if problem.verification:
+            return Misconfigured(
+                f"The certificate of {self.url} is not trusted: {problem.verification}.",
+                "Is the address right? SSL_CERT_FILE names a file with the certificates that you trust.",
+            )
+        if problem.is_tls:
+            return Misconfigured(
+                f"{self.url} does not answer with TLS: {problem}.",
+                "If the server has no certificate, write http:// in its address.",
+            )
         hint = "Is the server running? `cloche serve` starts one; CLOCHE_URL or url= says where it is."
-        return Misconfigured(f"No server answers at {self.url}: {_reason(problem)}.", hint)
+        return Misconfigured(f"No server answers at {self.url}: {problem}.", hint)
+
+    async def _redirected(self, answer: AsyncAnswer) -> Misconfigured:
+        """Return the error for an answer that leads elsewhere.  It is not followed: the key is for this address."""
+        await self.read(answer)
+        where = answer.headers.get("location", "")
+        return Misconfigured(f"{self.url} redirects to {where!r:.200}.", f"Is that the server? {shapes.ADDRESS_HINT}")
 
     def lost(self, problem: BaseException) -> SandboxFailed:
         """Return the error for a connection that broke."""
         if isinstance(problem, TimeoutError):
             return SandboxFailed(f"The server at {self.url} does not answer.", "Look at its log.")
-        return SandboxFailed(
-            f"The connection to {self.url} broke: {_reason(problem)}.", "Whether it was done is not known; look first."
-        )
+        hint = "Whether it was done is not known; look first."
+        if not self.is_sealed and not self._has_answered:
+            hint += " If the server uses TLS, write https:// in its address."
+        return SandboxFailed(f"The connection to {self.url} broke: {_reason(problem)}.", hint)
 
 
 class AsyncUpload:
@@ -297,6 +323,8 @@ class Unreachable(Exception):
     def __init__(self, problem: Exception, may_pass: bool) -> None:
         super().__init__(_reason(problem))
         self.may_pass = may_pass
+        self.is_tls = isinstance(problem, ssl.SSLError)
+        self.verification = str(getattr(problem, "verify_message", "")).rstrip(".")  # why a certificate is not trusted
 
 
 # One server for each address and key, so that all sandboxes of this process share its connections.  An idle connection
@@ -354,9 +382,14 @@ def _reason(problem: BaseException) -> str:
     number = getattr(problem, "errno", None)
     if isinstance(problem, ConnectionError) and isinstance(number, int):
         return os.strerror(number)
+    if isinstance(problem, ssl.SSLError) and problem.reason:
+        return problem.reason.replace("_", " ").lower()
     text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
     return str(text).rstrip(".")
 
 
 def _nonsense(url: str) -> SandboxFailed:
-    return SandboxFailed(f"What {url} answers makes no sense.", "Is it a Cloche server, of a version like this one?")
+    return SandboxFailed(
+        f"What answers at {url} is not a Cloche server, or one of another version: its answer makes no sense.",
+        shapes.ADDRESS_HINT,
+    )

@@ -7,7 +7,7 @@ from json import dumps
 from urllib.parse import quote
 
 from cloche import errors
-from cloche.errors import ClocheError, FileProblem, Refused, SandboxFailed
+from cloche.errors import ClocheError, FileProblem, Misconfigured, Refused, SandboxFailed
 from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, Failed, Output, Shown, Started, Waiting
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges, VariableList
@@ -27,7 +27,8 @@ _ERRORS = {
     kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ClocheError)
 }
 _SHORT = 64 << 10  # bytes; longer data is sent as base64
-_KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on the server."
+_KEY_HINT = "Set CLOCHE_API_KEY to a key of this server; `cloche key`, on its host, prints the admin's."
+ADDRESS_HINT = "Correct the address: CLOCHE_URL, or url= (--url on the command line)."
 
 
 # Answers
@@ -35,9 +36,9 @@ _KEY_HINT = "Set CLOCHE_API_KEY, or pass api_key=; `cloche key` makes one, on th
 
 def result(payload: dict[str, Any]) -> Result:
     """Parse the outcome of a run."""
-    fields = _fields(Result, payload)
+    fields = fields_of(Result, payload)
     for name, kind in PARTS.items():
-        fields[name] = tuple(kind(**_fields(kind, part)) for part in payload.get(name) or ())
+        fields[name] = tuple(kind(**fields_of(kind, part)) for part in payload.get(name) or ())
     if payload.get("error") is not None:
         fields["error"] = run_error(payload["error"])
     for stream in ("stdout", "stderr"):
@@ -47,21 +48,21 @@ def result(payload: dict[str, Any]) -> Result:
 
 def run_error(payload: dict[str, Any]) -> Error:
     """Parse the reason why a run failed."""
-    fields = _fields(Error, payload)
+    fields = fields_of(Error, payload)
     fields["raised"] = tuple(_raised(one) for one in fields.get("raised") or ())
     fields["hint"] = worded(str(fields.get("hint") or ""), "python")
     return Error(**fields)
 
 
 def _raised(payload: dict[str, Any]) -> Raised:
-    fields = _fields(Raised, payload)
-    fields["frames"] = tuple(StackFrame(**_fields(StackFrame, one)) for one in fields.get("frames") or ())
+    fields = fields_of(Raised, payload)
+    fields["frames"] = tuple(StackFrame(**fields_of(StackFrame, one)) for one in fields.get("frames") or ())
     return Raised(**fields)
 
 
 def display(payload: dict[str, Any]) -> Display:
     """Parse a display of a cell."""
-    return Display(**_fields(Display, payload))
+    return Display(**fields_of(Display, payload))
 
 
 def cell_event(kind: str, payload: dict[str, Any]) -> CellEvent | None:
@@ -96,7 +97,7 @@ def command_event(kind: str, payload: dict[str, Any]) -> Event | None:
 
 def entry(payload: dict[str, Any]) -> Entry:
     """Parse a file, folder or link."""
-    return Entry(**_fields(Entry, payload))
+    return Entry(**fields_of(Entry, payload))
 
 
 def limits(payload: dict[str, Any]) -> Limits:
@@ -106,12 +107,12 @@ def limits(payload: dict[str, Any]) -> Limits:
 
 def usage(payload: dict[str, Any]) -> Usage:
     """Parse the resources that a sandbox uses."""
-    return Usage(**_fields(Usage, payload))
+    return Usage(**fields_of(Usage, payload))
 
 
 def moment(payload: dict[str, Any]) -> Moment:
     """Parse an entry of a session's history."""
-    return Moment(**_fields(Moment, payload))
+    return Moment(**fields_of(Moment, payload))
 
 
 def restored(payload: dict[str, Any]) -> Restored:
@@ -127,14 +128,14 @@ def file_changes(payload: dict[str, Any]) -> FileChanges:
 def variable_changes(payload: dict[str, Any]) -> VariableChanges:
     """Parse the variables that an attempt has changed."""
     created, changed = (
-        tuple(Variable(**_fields(Variable, one)) for one in payload[kind]) for kind in ("created", "changed")
+        tuple(Variable(**fields_of(Variable, one)) for one in payload[kind]) for kind in ("created", "changed")
     )
     return VariableChanges(created, changed, tuple(payload["removed"]))
 
 
 def variable_list(payload: dict[str, Any]) -> VariableList:
     """Parse the variables of a context."""
-    items = tuple(Variable(**_fields(Variable, one)) for one in payload["items"])
+    items = tuple(Variable(**fields_of(Variable, one)) for one in payload["items"])
     return VariableList(items, payload["total"], payload["state"])
 
 
@@ -146,15 +147,21 @@ def best(payload: dict[str, Any]) -> Best:
     )
 
 
-def error(status: int, payload: Any, url: str = "") -> ClocheError:
-    """Return the exception for an answer that is an error."""
+def error(status: int, payload: Any, url: str = "", *, has_key: bool = True) -> ClocheError:
+    """Return the exception for an answer that is an error; `has_key`: a key was sent with the request."""
     if not isinstance(payload, dict) or not isinstance(payload.get("error"), dict):
-        return SandboxFailed(f"{url} answers with the status {status}.", "Is it a Cloche server?")
+        if status < 500 or status == 501:
+            return Misconfigured(f"What answers at {url} is not a Cloche server (status {status}).", ADDRESS_HINT)
+        return SandboxFailed(
+            f"{url} answers with the status {status}, and not as a Cloche server does.",
+            "Is the address right, and does the server run? A proxy in front of it may answer in its place.",
+        )
     problem = payload["error"]
     message, hint = (worded(str(problem.get(name) or ""), "python") for name in ("message", "hint"))
     kind = str(problem.get("kind"))
     if kind == "unauthorized":
-        return Refused(message, _KEY_HINT)
+        what = "does not accept this API key: it is wrong, or was revoked" if has_key else "needs an API key"
+        return Refused(f"The server at {url} {what}.", _KEY_HINT)
     if kind == "file":
         return FileProblem(message, hint, (problem.get("details") or {}).get("errno") or 0)
     if kind in _ERRORS:
@@ -217,6 +224,6 @@ def _bytes(text: str, data: str | None) -> bytes:
     return text.encode("utf-8", "surrogateescape") if data is None else a2b_base64(data)
 
 
-def _fields(kind: type[Plain], payload: dict[str, Any]) -> dict[str, Any]:
+def fields_of(kind: type[Plain], payload: dict[str, Any]) -> dict[str, Any]:
     """Return the members of a JSON object that are fields of a class; a newer server may send more."""
     return {name: payload[name] for name in kind._fields if name in payload}

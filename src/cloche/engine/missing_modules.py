@@ -130,10 +130,9 @@ def _similar(wanted: str, names: Iterable[str]) -> str | None:
 
 
 def _close(wanted: str, names: list[str]) -> list[str]:
-    from difflib import get_close_matches
+    from cloche.nearest import nearest
 
-    by_lower = {name.lower(): name for name in reversed(names)}
-    return [by_lower[name] for name in get_close_matches(wanted.lower(), by_lower, _MOST - 1, _LIKENESS)]
+    return nearest(wanted, reversed(names), _MOST - 1, _LIKENESS)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -61,10 +61,10 @@ def _by_alias(alias: str, name: str) -> Language:
 
 def _similar(word: str) -> str:
     """Name the languages that the word may mean, and all that there are."""
-    from difflib import get_close_matches
+    from cloche.nearest import nearest
 
     by_word = {known: language.name for language in everything() for known in (language.name, *language.aliases)}
-    near = dict.fromkeys(by_word[known] for known in get_close_matches(word, by_word, 3, 0.8))
+    near = dict.fromkeys(by_word[known] for known in nearest(word, by_word, 3, 0.8))
     return (f"Did you mean {' or '.join(near)}? " if near else "") + f"Known languages: {', '.join(names())}."
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from cloche.errors import InvalidRun
+from cloche.nearest import did_you_mean
 from cloche.policy.meter import RATES
 
 _WHOLE = ("runs_at_once", "sandboxes")
@@ -70,8 +70,7 @@ def _names() -> str:
 
 
 def _suggestion(name: object, known: Mapping[str, object], listed: str) -> str:
-    near = get_close_matches(str(name), known, 1)
-    return f"Did you mean {near[0]}?" if near else f"There are: {listed}."
+    return did_you_mean(str(name), known, f"There are: {listed}.")
 
 
 def shortened(value: object) -> str:

@@ -101,7 +101,10 @@ def checked_code(code: str) -> str:
 def checked_check(check: str) -> str:
     """What to do with the types of a TypeScript program."""
     if check not in CHECKS:
-        raise InvalidRun(f"check={check!r:.100} is not known.", hint='Say "report", "block" or "off".')
+        from cloche.nearest import did_you_mean
+
+        hint = did_you_mean(str(check), CHECKS, 'Say "report", "block" or "off".')
+        raise InvalidRun(f"check={check!r:.100} is not known.", hint=hint)
     return check
 
 

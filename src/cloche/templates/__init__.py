@@ -51,7 +51,10 @@ def find(name: str) -> Template:
     from json import loads
 
     if name not in names():
-        raise Gone(f"There is no template {name!r:.100}.", hint=f"Choose one of {', '.join(names())}.")
+        from cloche.nearest import did_you_mean
+
+        hint = f"{did_you_mean(name, names())} The templates are {', '.join(names())}.".lstrip()
+        raise Gone(f"There is no template {name!r:.100}.", hint=hint)
     folder = os.path.join(_HERE, name)
     about = loads(_read(os.path.join(folder, _ABOUT)))
     return Template(name, about["language"], about["description"], about["entry"], _files(folder))

@@ -14,7 +14,6 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from cloche.client import shapes
 from cloche.errors import Gone, SandboxFailed
 from cloche.model.files import Port
 
@@ -105,7 +104,7 @@ class ServerTunnel:
         except ValueError:
             problem = None
         status = refused.response.status_code
-        return _nothing(port) if status == _NOBODY else shapes.error(status, problem, self._box.server.url)
+        return _nothing(port) if status == _NOBODY else self._box.server.refusal(status, problem)
 
     def receive(self) -> bytes:
         """Wait for the next bytes; empty at the end."""

@@ -99,7 +99,10 @@ def find(isolation: str) -> WallEntry:
     for entry in WALLS:
         if entry.name == name:
             return entry
-    raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=f"Choose one of {', '.join(ISOLATIONS)}.")
+    from cloche.nearest import did_you_mean
+
+    hint = f"{did_you_mean(isolation, ISOLATIONS)} There are {', '.join(ISOLATIONS)}.".lstrip()
+    raise InvalidRun(f"There is no isolation {isolation!r:.100}.", hint=hint)
 
 
 def wall(isolation: str = AUTO, settings: Settings | None = None) -> Wall:

@@ -1,0 +1,53 @@
+"""`cloche shell`: opens a shell in a sandbox on a server."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
+# Bash where the sandbox has it: `sh` has no history and no completion.
+_SHELL = ("/bin/sh", "-c", "command -v bash > /dev/null && exec bash; exec sh")
+
+
+def add(commands: Any, shape: dict[str, Any]) -> None:
+    from cloche.cli import servers
+
+    parser = commands.add_parser(
+        "shell",
+        help="open a shell in a sandbox on a server",
+        description="Opens an interactive shell in a sandbox on a server.  Without SANDBOX it makes a new one, which "
+        "ends with the shell.",
+        **shape,
+    )
+    parser.add_argument("sandbox", nargs="?", metavar="SANDBOX", help="id, the beginning of an id, or name")
+    parser.add_argument("--keep", action="store_true", help="let the new sandbox live on, and print its id")
+    parser.add_argument("--name", metavar="TEXT", help="name of the new sandbox")
+    parser.add_argument("--lifetime", metavar="SECONDS", type=float, help="when the new sandbox ends at the latest")
+    servers.add_options(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    import sys
+
+    from cloche.cli import exec as command
+    from cloche.cli import servers
+    from cloche.errors import InvalidRun
+
+    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    place = servers.sandboxes(arguments)
+    if arguments.sandbox is not None:
+        if arguments.keep or arguments.name or arguments.lifetime is not None:
+            raise InvalidRun("--keep, --name and --lifetime are for new sandboxes.", "Leave them out, or SANDBOX.")
+        box = place.box(place.find(arguments.sandbox).id)
+        return command.run(box, _SHELL, takes_input=True, has_terminal=has_terminal)
+    box = place.new({"name": arguments.name} if arguments.name else {}, arguments.lifetime)
+    box.open()
+    try:
+        return command.run(box, _SHELL, takes_input=True, has_terminal=has_terminal)
+    finally:
+        if arguments.keep:
+            print(f"The sandbox lives on: {box.id}", file=sys.stderr)
+        else:
+            box.kill()
