@@ -119,6 +119,7 @@ def test_kernels_know_the_wire_and_what_is_in_the_sandbox(module: str) -> None:
         "cloche.agent.libc",
         "cloche.agent.sealing",
         "cloche.agent.compute_threads",
+        "cloche.agent.shelved_modules",
     )
     for name in imports(module):
         assert is_standard(name) or within(name, "cloche.kernels", "cloche.wire", *words, *IN_KERNELS)
