@@ -157,7 +157,8 @@ test("every language that the server offers is highlighted", async ({ person }) 
   const endings = offered.items.flatMap(({ extensions }) => extensions.slice(0, 1)).map((one) => one.replace(/^\./, ""));
   expect(endings.length).toBeGreaterThan(10);
   const text = (ending: string): string => `${ending === "php" ? "<?php " : ""}if 42 "text" 'a'\n`;
-  await person.begin(Object.fromEntries(endings.map((ending) => [`code/in_${ending}.${ending}`, text(ending)])));
+  const files = Object.fromEntries(endings.map((ending) => [`code/in_${ending}.${ending}`, text(ending)]));
+  await person.begin({ ...files, "code/table.csv": "a,b\n1,2\n" });
   const plain: string[] = [];
   for (const ending of endings) {
     await page.getByRole("treeitem", { name: `in_${ending}.${ending}`, exact: true }).click();
@@ -169,6 +170,8 @@ test("every language that the server offers is highlighted", async ({ person }) 
     await expect.poll(colours, { timeout: 3000 }).toBeGreaterThan(1).catch(() => plain.push(ending));
   }
   expect(plain, "these are shown without colours").toEqual([]);
+  await page.getByRole("treeitem", { name: "table.csv" }).click();
+  await expect(page.getByRole("tab", { name: "table.csv" })).toBeInViewport({ ratio: 0.95 }); // its views leave less room
   for (const theme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme: theme });
     await page.waitForTimeout(200);

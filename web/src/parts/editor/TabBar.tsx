@@ -18,12 +18,18 @@ export function TabBar() {
   const [over, setOver] = useState<string | null>(null);
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
+    const bar = list.current;
+    const tab = bar?.querySelector<HTMLElement>("[aria-selected=true]")?.parentElement;
+    if (!bar || !tab) return;
     // Not `scrollIntoView`, which would also move the panes around it.
-    const tab = list.current?.querySelector<HTMLElement>("[aria-selected=true]")?.parentElement;
-    if (!list.current || !tab) return;
-    const { left, right } = list.current.getBoundingClientRect();
-    const place = tab.getBoundingClientRect();
-    list.current.scrollLeft += Math.min(0, place.left - left) || Math.max(0, Math.min(place.right - right, place.left - left));
+    const show = () => {
+      const { left, right } = bar.getBoundingClientRect();
+      const place = tab.getBoundingClientRect();
+      bar.scrollLeft += Math.min(0, place.left - left) || Math.max(0, Math.min(place.right - right, place.left - left));
+    };
+    const sizes = new ResizeObserver(show); // of the bar: the switch to a file's view leaves less room
+    sizes.observe(bar);
+    return () => sizes.disconnect();
   }, [active, open]);
 
   const onKey = (event: KeyboardEvent, path: string) => {
