@@ -28,6 +28,7 @@ METHODS = {"open", "replace", "resolve", "copy", "mkdir", "move", "link", "walk"
 # The modules that may, and why no caller and no sandbox chooses the paths that they open.
 MAY = {
     "doors/page/files.py": "files of the page: the name is one of a strict pattern, in a folder of this package",
+    "doors/page/plain.py": "styles and scripts of the plain pages, files of this package",
     "doors/http/shares.py": "the page that shows a share, a file of this package",
     "engine/missing_modules.py": "the manifests of packages that the host shows to all sandboxes",
     "policy/key_file.py": "the key in the data directory; over no link, and never waits",

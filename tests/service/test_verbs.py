@@ -17,13 +17,14 @@ from cloche.service.service import Service
 from cloche.service.verbs import VERBS
 
 READER, RUNNER = (Caller("key_1", "ada", frozenset((scope,))) for scope in ("read", "run"))
-ADMIN = {"keys.create", "keys.list", "keys.revoke", "audit.list"}
+ADMIN = {"keys.create", "keys.list", "keys.revoke", "audit.list", "usage.by_key"}
 READ = {
     *("sandboxes.view", "sandboxes.info", "sandboxes.list", "sandboxes.living", "sandboxes.usage", "sandboxes.follow"),
     *("sessions.contexts", "sessions.variables", "sessions.checkpoints", "sessions.history"),
     *("commands.list", "commands.follow"),
     *("files.stat", "files.describe", "files.list", "files.describe_all", "files.disk", "files.open", "files.watch"),
     *("ports.list", "ports.wait", "ports.watch", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
+    "keys.current",
     *("shares.list", "snapshots.find", "snapshots.list", "workspaces.find", "workspaces.list"),
 }
 

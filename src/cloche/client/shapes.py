@@ -28,7 +28,7 @@ _ERRORS = {
 }
 _SHORT = 64 << 10  # bytes; longer data is sent as base64
 _KEY_HINT = "Set CLOCHE_API_KEY to a key of this server; `cloche key`, on its host, prints the admin's."
-ADDRESS_HINT = "Correct the address: CLOCHE_URL, or url= (--url on the command line)."
+ADDRESS_HINT = "Set url= or CLOCHE_URL to the address of a Cloche server."
 
 
 # Answers

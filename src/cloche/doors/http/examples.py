@@ -46,9 +46,9 @@ def body_of(operation: dict[str, Any], description: dict[str, Any]) -> Any:
     return {name: _VALUES.get(name, _EMPTY.get(fields[name].get("type"))) for name in schema.get("required", [])}
 
 
-def example(method: str, path: str, operation: dict[str, Any], description: dict[str, Any]) -> str:
+def example(method: str, template: str, operation: dict[str, Any], description: dict[str, Any]) -> str:
     """The operation as a curl command; names in the address are shell variables."""
-    address = path.replace("{path}", "data/table.csv")
+    address = template.replace("{path}", "data/table.csv")
     address = re.sub(r"\{(\w+)\}", lambda found: f"${found[1].upper()}", address)
     needed = [one for one in operation.get("parameters", []) if one["in"] == "query" and one.get("required")]
     if needed:
