@@ -219,6 +219,7 @@ def test_nobody_sees_anothers_things(http: httpx2.Client, new_key: NewKey) -> No
         "signal": {"signal": 2},
         "resize": {"columns": 80, "rows": 24},
         "folders": {"path": "x"},
+        "rows": {"path": "there.txt"},
     }
     tried = 0
     for template, operations in http.get("/openapi.json").json()["paths"].items():
