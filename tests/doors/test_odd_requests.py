@@ -167,6 +167,7 @@ def serve():
 threading.Thread(target=serve, daemon=True).start()
 """
 _SHARE = 4  # each route gets every fourth odd thing, and the next route the next ones
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _ENDLESS = re.compile(rb"event-stream|connect\+json|^HTTP/1.1 101")
 _TELLTALE = re.compile(rb"Traceback|site-packages|\.py\b.{0,3}line|sqlite|sqlalchemy|asyncpg|uvicorn|starlette", re.I)
 
@@ -197,7 +198,8 @@ class Place(NamedTuple):
             try:
                 while data := peer.recv(1 << 16):
                     found += data
-                    if _ENDLESS.search(found.partition(b"\r\n\r\n")[0]) and b"\r\n\r\n" in found:
+                    head, blank, _ = found.removeprefix(_CONTINUE).partition(b"\r\n\r\n")
+                    if blank and _ENDLESS.search(head):
                         break
             except ConnectionResetError:
                 pass  # the server has refused the request before it was complete

@@ -12,7 +12,7 @@ from cloche.model.events import Output, Waiting
 PROGRAMS = {
     "python": "a = input('? ')\nimport getpass\nprint(a, getpass.getpass('Password: '))",
     "javascript": "const lines = require('readline').createInterface({input: process.stdin});"
-    "let a; lines.on('line', (b) => { if (a) { console.log(a, b); lines.close() } else a = b })",
+    "let a; lines.on('line', (b) => { if (a) { console.log(a, b); process.exit() } else a = b })",
     "bash": "head -c 0 /dev/null; read a; b=$(head -n 1); echo $a $b",
     "ruby": "a = gets; b = gets; puts a.strip + ' ' + b",
     "c": '#include <stdio.h>\nint main() { char a[9], b[9]; scanf("%8s %8s", a, b); printf("%s %s\\n", a, b); }',

@@ -22,12 +22,14 @@ from cloche.service.live import LiveSandbox
 from cloche.service.run import Run
 from cloche.service.sandboxes import NewSandbox
 from cloche.service.service import Service
+from cloche.service.tables import Window
 from cloche.service.verbs import STARTS, VERBS
 
 pytestmark = pytest.mark.usefixtures("jail")
 
 SECRET = "a-secret-of-ada"
 ENDLESS = "while True: pass"
+TABLE = "/sandbox/table.csv"
 DAY_S = 0.2  # CPU seconds that a key has
 
 # The verbs of the scope `run` that start no process.  A new verb belongs here, or declares what it starts.
@@ -38,6 +40,7 @@ QUIET = {
     *("sandboxes.change", "sandboxes.create", "sandboxes.kill", "sandboxes.pause", "sandboxes.pause_if_possible"),
     *("sandboxes.resume", "sessions.default_context", "sessions.interrupt", "sessions.remove_checkpoint"),
     *("sessions.remove_context", "shares.create", "shares.revoke", "snapshots.remove", "snapshots.take"),
+    "tables.rows",
 }
 
 
@@ -93,6 +96,7 @@ VERBS_THAT_START: dict[str, Callable[[Place, str], Awaitable[Any]]] = {
     "sessions.compare": lambda at, _: at.service.sessions.compare(at.caller, at.id, at.checkpoint, None, None),
     "sessions.undo": lambda at, _: at.service.sessions.undo(at.caller, at.id),
     "sessions.restore": lambda at, _: at.service.sessions.restore(at.caller, at.id, at.checkpoint),
+    "tables.file_rows": lambda at, _: at.service.tables.file_rows(at.caller, at.id, TABLE, Window()),
 }
 
 # Ways to use a processor for good: the verbs that run a caller's code, and what such code leaves behind.
@@ -171,7 +175,7 @@ def test_every_verb_declares_whether_it_starts_processes() -> None:
 
 async def test_every_process_is_in_the_audit_log_and_none_starts_when_the_day_is_used_up(service: Service) -> None:
     at = await place(service, await key(service, cpu_seconds_per_day=1000))
-    await over(await service.sessions.run(at.caller, at.id, "x = 1"))
+    await over(await service.sessions.run(at.caller, at.id, f"open({TABLE!r}, 'w').write('a')"))
     at.checkpoint = (await service.sessions.checkpoint(at.caller, at.id)).id
     known = {entry.id for entry in await at.audited()}
     for name, call in VERBS_THAT_START.items():

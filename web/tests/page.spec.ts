@@ -22,7 +22,7 @@ test("axe finds nothing serious, in both themes, on a desk and on a phone", asyn
       expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     }
     for (const [name, key] of [["palette", "F1"], ["inspector", "Alt+i"]] as const) {
-      if (size === "phone" && name === "inspector") await page.getByRole("button", { name: "Code" }).click();
+      if (size === "phone" && name === "inspector") await page.getByRole("button", { name: "Code", exact: true }).click();
       await page.keyboard.press(key);
       await expect(page.getByRole("dialog")).toBeVisible();
       await page.waitForTimeout(200); // until it has appeared

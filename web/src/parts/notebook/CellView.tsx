@@ -57,6 +57,11 @@ export const CellView = memo(function CellView({ path, cell, index, language, is
     choose(path, cell.key, true);
   };
 
+  // Not `click`, and wherever the button is released: the text may get its colours, or move away, in between.
+  const press = (event: MouseEvent) => {
+    if (event.button === 0) window.addEventListener("mouseup", () => edit(event), { once: true });
+  };
+
   const source = isOpen ? (
     <Suspense fallback={<Source text={cell.source} language={cell.kind === "code" ? language : "markdown"} />}>
       <CellEditor
@@ -73,8 +78,7 @@ export const CellView = memo(function CellView({ path, cell, index, language, is
       {cell.source.trim() ? <Rendered cell={cell} /> : <p className="px-2.5 py-1.5 text-ink-faint">An empty text. Press Enter to write.</p>}
     </div>
   ) : (
-    // Not `click`, which is lost if the text gets its colours between pressing and releasing.
-    <div onMouseUp={(event) => event.button === 0 && edit(event)} className="cursor-text">
+    <div onMouseDown={press} className="cursor-text">
       <Near height={lines * LINE + 12}>
         <Source text={cell.source} language={cell.kind === "code" ? language : "plaintext"} />
       </Near>

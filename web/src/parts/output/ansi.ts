@@ -72,13 +72,16 @@ function push(found: Span[], text: string, style: Style): void {
   found.push({
     text,
     classes,
-    ...(foreground ? { color: colour(foreground) } : {}),
+    ...(foreground ? { color: background ? colour(foreground) : readable(foreground) } : {}),
     ...(background ? { background: style.inverse ? colour(background) : tinted(background) } : {}),
   });
 }
 
 const colour = (name: string): string =>
   name.startsWith("#") ? name : name === "surface" || name === "ink" ? `var(--${name})` : `var(--ansi-${name})`;
+
+// A colour without a name was chosen for one background, dark or light; ours may be the other.
+const readable = (name: string): string => (name.startsWith("#") ? `color-mix(in oklab, ${name} 50%, var(--ink))` : colour(name));
 
 // Text keeps its own colour, which has to be readable on it.
 const tinted = (name: string): string => (name.startsWith("#") ? name : `color-mix(in oklab, ${colour(name)} 28%, transparent)`);

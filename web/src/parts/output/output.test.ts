@@ -9,7 +9,7 @@ describe("colours", () => {
       { text: " plain", classes: "" },
     ]);
     expect(spans("\x1b[38;2;10;20;30mx\x1b[48;5;232my")).toEqual([
-      { text: "x", classes: "", color: "#0a141e" },
+      { text: "x", classes: "", color: "color-mix(in oklab, #0a141e 50%, var(--ink))" },
       { text: "y", classes: "", color: "#0a141e", background: "#080808" },
     ]);
     expect(withoutColours("\x1b[32mgreen\x1b[0m")).toBe("green");
