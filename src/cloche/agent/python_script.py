@@ -79,7 +79,8 @@ def _drop_shadowed_modules(folders: list[str]) -> None:
 def _drop_inherited_exit() -> None:
     """Forget functions for the exit of libraries that only we imported: they would call what the program replaced.
 
-    `script_end` writes the logs of a program that uses `logging`, and `weakref` registers its function again.
+    `script_end` writes the logs of a program that uses `logging` and waits for the processes of one that uses
+    `multiprocessing`, and `weakref` registers its function again.
     """
     if not atexit._ncallbacks():
         return
@@ -87,9 +88,6 @@ def _drop_inherited_exit() -> None:
     weakref = sys.modules.get("weakref")
     if weakref is not None:
         weakref.finalize._registered_with_atexit = False
-    processes = sys.modules.get("multiprocessing.util")
-    if processes is not None:  # the program's libraries import it, too, and its processes are waited for at the exit
-        atexit.register(processes._exit_function)
 
 
 def set_environment(wanted: dict[str, str]) -> None:

@@ -50,7 +50,8 @@ _forget_callbacks = collector_callbacks.clear
 def run_and_end(code: CodeType | BaseException, folders: tuple[str, ...]) -> NoReturn:
     """Run the program, or report why it cannot be compiled, and end the process with its exit status."""
     modules_before, collections_before = len(_modules), _old_collections()
-    inherited = _modules.get("threading"), _log_handlers(), getattr(_modules.get("logging"), "shutdown", None)
+    write_logs = getattr(_modules.get("logging"), "shutdown", None)
+    inherited = _modules.get("threading"), _log_handlers(), write_logs, _processes()
     status = 1
     suspend()
     try:
@@ -147,13 +148,13 @@ def _write_stderr(text: str) -> None:
 
 
 def _finish(
-    folders: tuple[str, ...], modules_before: int, collections_before: int, inherited: tuple[Any, int, Any]
+    folders: tuple[str, ...], modules_before: int, collections_before: int, inherited: tuple[Any, int, Any, Any]
 ) -> bool:
     """Do what the interpreter does at exit, except for freeing hundreds of modules; False if output was lost.
 
     Modules that only we imported (`inherited`) do nothing at the exit of a program that does not use them.
     """
-    inherited_threading, inherited_handlers, write_logs = inherited
+    inherited_threading, inherited_handlers, write_logs, processes = inherited
     try:
         threading = _modules.get("threading")
         if threading is not None and (threading is not inherited_threading or count_threads() > 0):
@@ -164,6 +165,9 @@ def _finish(
     calls, _reference = guarded(_run_exitfuncs)
     try:
         calls.pop()()
+        if processes is not None and (len(processes[1]) > processes[2] or len(processes[3]) > 0):
+            calls, _reference = guarded(processes[0])
+            calls.pop()()  # waits for the program's processes, and removes its semaphores
         if 0 <= inherited_handlers < _log_handlers():
             write_logs()
     except BaseException:  # a handler of a signal
@@ -178,6 +182,15 @@ def _finish(
             _flush_quietly(name)
     flush_native(0)  # output of native code
     return flushed
+
+
+def _processes() -> tuple[Any, Any, int, Any] | None:
+    """Return the exit function of `multiprocessing`, what it would finalize, how much that is, and all processes."""
+    util, process = _modules.get("multiprocessing.util"), _modules.get("multiprocessing.process")
+    if type(util) is not _Module or type(process) is not _Module:
+        return None
+    finalizers = util._finalizer_registry
+    return util._exit_function, finalizers, len(finalizers), process._children
 
 
 def _log_handlers() -> int:

@@ -1,8 +1,10 @@
 """Sessions take scikit-learn, SciPy, seaborn and statsmodels from the shelf of their nursery."""
 
 import os
+from textwrap import dedent
 
 import pytest
+from tests.agent.test_saboteurs import FAILURES, PRELUDE, SABOTEURS
 from tests.waiting import eventually
 
 import cloche
@@ -128,3 +130,22 @@ def test_sessions_share_no_key_and_no_random_numbers(shelf):
     first, second = drawn(), drawn()
     assert len(first) == len(second) == 4
     assert first.isdisjoint(second)
+
+
+@pytest.mark.parametrize("saboteur", ["trace", "profile", "every class"])
+def test_nothing_that_the_shelf_has_imported_runs_at_the_end_of_a_program(box, saboteur):
+    result = box.run_program(f"{PRELUDE}{dedent(SABOTEURS[saboteur])}\n{FAILURES['exit']}\n")
+
+    assert (result.exit_code, result.stderr) == (3, "")
+
+
+def test_a_program_beside_the_shelf_waits_for_its_processes(box):
+    code = (
+        "import multiprocessing, os\n"
+        "def child():\n"
+        "    sum(range(10**7))\n"  # long enough for a program that does not wait to be gone
+        "    os.write(1, b'child')\n"
+        "multiprocessing.Process(target=child).start()\n"
+    )
+
+    assert box.run_program(code).stdout == "child"
