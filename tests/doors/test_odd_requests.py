@@ -198,8 +198,8 @@ class Place(NamedTuple):
             try:
                 while data := peer.recv(1 << 16):
                     found += data
-                    head, blank, _ = found.removeprefix(_CONTINUE).partition(b"\r\n\r\n")
-                    if blank and _ENDLESS.search(head):
+                    heading, blank, _ = found.removeprefix(_CONTINUE).partition(b"\r\n\r\n")
+                    if blank and _ENDLESS.search(heading):
                         break
             except ConnectionResetError:
                 pass  # the server has refused the request before it was complete
