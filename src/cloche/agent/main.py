@@ -11,7 +11,7 @@ import select
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from time import monotonic
 
-from cloche.agent import ports, signals
+from cloche.agent import ports, signals, variables
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -113,7 +113,8 @@ class Agent:
 
     def rehearse(self) -> None:
         """Handle sample requests, because memory shared with the nursery is copied when it is first written."""
-        program = {"argv": ["/bin/true"], "env": self.environment, "cwd": self.home, "input": False}
+        program = {"argv": ["/bin/true"], "env": {}, "cwd": self.home, "input": False, "artifacts": True}
+        variables.difference(self.environment)
         for kind, request in ((frames.CALL, {"method": "stat", "path": "/"}), (frames.RUN, program)):
             for operation, _, payload in self._decoder.feed(frames.encode_json(0, kind, request)):
                 self._handle(operation, kind, payload)

@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from cloche.agent import libc, own_packages, python_script, signals
+from cloche.agent import libc, own_packages, python_script, signals, variables
 from cloche.wire.light_json import dumps, loads
 
 TYPE_CHECKING = False
@@ -35,19 +35,25 @@ class BecomeProgram(BaseException):
     """Raised in a forked child, to leave the agent's stack and become a program."""
 
     def __init__(
-        self, stdin: int, stdout: int, stderr: int, order: int | None, early: bool, known_order: ProgramOrder | None
+        self,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        order: int | None,
+        expected: dict[str, str] | None,
+        known_order: ProgramOrder | None,
     ) -> None:
         super().__init__()
         self._descriptors = (stdin, stdout, stderr, order)
-        self._early = early  # there is time until the order comes
+        self._expected = expected  # the probable environment variables, if there is time until the order comes
         self._known_order = known_order  # the order, if it was known before the fork
 
     def become(self) -> NoReturn:
         """Become the program; called at the bottom of the stack, never returns."""
         try:
             order = _make_clean(*self._descriptors)
-            if self._early:
-                _warm_up()
+            if self._expected is not None:
+                _warm_up(self._expected)
             program = self._known_order
             if order is not None:
                 received = _receive_order(order)
@@ -96,7 +102,7 @@ def needs_fresh_interpreter(environment: dict[str, str]) -> bool:
 
 def send_order(fd: int, program: ProgramOrder | KernelOrder) -> None:
     """Tell a waiting child which program or kernel to become."""
-    data = dumps(program).encode()
+    data = dumps({**program, "env": variables.difference(program["env"])}).encode()
     data = len(data).to_bytes(4, "big") + data
     while data:
         data = data[os.write(fd, data) :]
@@ -133,6 +139,7 @@ def block_harmful_imports() -> None:
 def note_state() -> None:
     """Record the state that a fork must not share; the nursery calls this after its imports."""
     python_script.seal()
+    variables.note()
     platform = sys.modules.get("platform")
     if platform is not None:  # it caches the host's name if a library has asked for it
         platform._uname_cache = None  # type: ignore[attr-defined]
@@ -179,9 +186,12 @@ def _become_kernel(control: int, order: KernelOrder) -> NoReturn:
     _kernels[order["kernel"]](control, {**order})
 
 
-def _warm_up() -> None:
+def _warm_up(expected: dict[str, str]) -> None:
     """Touch what every program touches: memory shared with the nursery is copied at its first use."""
-    loads(dumps({"env": dict(os.environ)}))
+    variables.put(expected)
+    own_packages.put_back()
+    own_packages.want_a_fresh_python()
+    variables.changed(loads(dumps({"env": variables.difference(expected)}))["env"])
     exec(compile("import sys\nx = [str(i) for i in range(3)]\ndef f(): pass\nf()", "", "exec"), {"__name__": ""})
     gc.collect()
 
@@ -232,4 +242,6 @@ def _receive_order(fd: int) -> Any:
             data += part
         return data
 
-    return loads(exactly(int.from_bytes(exactly(4), "big")).decode())
+    order = loads(exactly(int.from_bytes(exactly(4), "big")).decode())
+    order["env"] = variables.changed(order["env"])
+    return order

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from cloche.agent import compute_threads, own_packages, script_end
+from cloche.agent import compute_threads, own_packages, script_end, variables
 from cloche.agent.sealing import sealed
 
 TYPE_CHECKING = False
@@ -92,12 +92,8 @@ def _drop_inherited_exit() -> None:
 
 def set_environment(wanted: dict[str, str]) -> None:
     """Make these the only environment variables."""
-    for name in [name for name in os.environ if name not in wanted]:
-        del os.environ[name]
-    for name, value in wanted.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
-    if "TZ" in os.environ:
+    variables.put(wanted)
+    if "TZ" in wanted:
         import time
 
         time.tzset()

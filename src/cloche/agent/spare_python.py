@@ -32,7 +32,7 @@ class Spare:
             self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
         self.pid = oom_score.expendable(os.fork)
         if self.pid == 0:
-            raise python.BecomeProgram(*child_ends, order, early, program)
+            raise python.BecomeProgram(*child_ends, order, agent.environment if early else None, program)
         for fd in child_ends if order is None else (*child_ends, order):
             os.close(fd)
         self.alive = True

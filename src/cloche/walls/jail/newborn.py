@@ -64,6 +64,7 @@ class Newborn(BaseException):
             agent.refused = refused.seen
             agent.watch(refused.listener, refused.answer)
         agent.serve()
+        _kill_the_others()
         os._exit(0)
 
     def _show_limits(self, cpus: int, memory: int, refused: RefusedCalls | None) -> None:
@@ -90,6 +91,17 @@ class Newborn(BaseException):
             agent.rehearse()  # after the forks above, since a fork has all its memory shared once more
         agent.prestarted = prestarted
         return agent
+
+
+def _kill_the_others() -> None:
+    """Let the other processes of the sandbox end at the same time as this one, which is pid 1.
+
+    The kernel would kill them only after it has freed the memory of this one, and a kernel's memory takes as long.
+    """
+    try:
+        os.kill(-1, signals.SIGKILL)
+    except OSError:
+        pass  # there is none
 
 
 def _nothing() -> None:
