@@ -9,6 +9,7 @@ python scripts/blocking.py --check    fails when a file is stale, or when a rule
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "cloche"
 TARGET = SOURCE / "blocking"
 
-# A module in these places gets a twin when it is asynchronous, or when it imports a module that has a twin.
+# A module in these places gets a twin when it is asynchronous, or when it imports a module that has a twin; and if
+# blocking code uses the twin.
 PLACES = ("sandbox", "engine", "client", "walls/*.py", "walls/*/wall.py")
 BY_HAND = "io"
 
@@ -50,6 +52,31 @@ def twins(modules: dict[str, str]) -> set[str]:
         if not importing:
             return found
         found |= importing
+
+
+def used_twins(modules: dict[str, str], found: set[str]) -> set[str]:
+    """The twins that blocking callers reach: those that other code imports, and those that these import."""
+    public = re.findall(r'"blocking\.([\w.]+)"', (SOURCE / "__init__.py").read_text())
+    names = {f"cloche.{name}" for name in public}
+    for path in SOURCE.rglob("*.py"):
+        if TARGET not in path.parents or path.parent == TARGET / BY_HAND:
+            names |= {name.replace(".blocking", "", 1) for name in imports(path.read_text()) if ".blocking." in name}
+    reached: set[str] = set()
+    while more := {path for path in found - reached if module(path) in names}:
+        reached |= more
+        names = {name for path in more for name in imports(modules[path])}
+    return reached
+
+
+def imports(text: str) -> set[str]:
+    """The dotted names of all that a module imports, modules or what is in them."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return names
 
 
 def module(path: str) -> str:
@@ -99,7 +126,7 @@ def packages(paths: set[str]) -> dict[Path, str]:
 def main() -> int:
     """Write the twins, or check them."""
     modules = candidates()
-    paths = twins(modules)
+    paths = used_twins(modules, twins(modules))
     mirrored = paths | {f"{BY_HAND}/{path.name}" for path in (SOURCE / BY_HAND).glob("*.py")}
     used: set[str] = set()
     texts = {path: translate(path, modules[path], mirrored, used) for path in paths}

@@ -20,7 +20,7 @@ from cloche.doors.mcp.door import McpDoor
 from cloche.doors.metrics import Metrics
 from cloche.doors.ports import PortDoor
 from cloche.model.limits import LIMITS
-from cloche.model.wording import SUBJECTS
+from cloche.model.wording import ALLOW, ALLOWED, SUBJECTS
 from cloche.service.service import Service
 
 FOLDER = Path(__file__).parent.parent / "web" / "src" / "api"
@@ -65,7 +65,8 @@ const WORDS: readonly (readonly [string, string])[] = [
 ];
 
 /** A text of the server in the words of the page: it names the fields of requests where the page has labels. */
-export const worded = (text: string): string => WORDS.reduce((now, [from, to]) => now.replaceAll(from, to), text);
+export const worded = (text: string): string =>
+  WORDS.reduce((now, [from, to]) => now.replaceAll(from, to), text).replace({allowed}, {allow});
 """
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
@@ -113,7 +114,7 @@ def words() -> str:
     """What hints name, in the words of HTTP and in those of the page."""
     pairs = sorted({subject.http: subject.page for subject in SUBJECTS}.items(), key=lambda pair: -len(pair[0]))
     rows = "\n".join(f"  [{dumps(http)}, {dumps(page, ensure_ascii=False)}]," for http, page in pairs)
-    return _WORDS.format(rows=rows)
+    return _WORDS.format(rows=rows, allowed=f"/{ALLOWED.pattern}/g", allow=dumps(ALLOW.page, ensure_ascii=False))
 
 
 def _name(name: str) -> str:

@@ -73,6 +73,18 @@ def test_a_sandbox_is_listed_and_found_by_its_name_or_the_beginning_of_its_id(
     )
 
 
+def test_a_list_without_entries_says_so(server: Server) -> None:
+    # Another owner's key sees nobody else's sandboxes.
+    with server.client() as http:
+        key = http.post("/v1/keys", json={"owner": "newcomer", "name": "for a test"}).json()["key"]
+    done = run(server, "ls", "--api-key", key)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("There are no living sandboxes.  `cloche shell` makes one, ")
+    assert json.loads(run(server, "ls", "--json", "--api-key", key).stdout) == []
+    with cloche.Sandbox(url=server.url, api_key=key, metadata={"name": "quiet"}):
+        assert "nothing has run in this sandbox yet" in run(server, "logs", "quiet", "--api-key", key).stdout
+
+
 def test_a_word_that_may_mean_several_sandboxes_is_refused(server: Server, named: cloche.Sandbox) -> None:
     with cloche.Sandbox(url=server.url, api_key=server.key) as other:
         done = run(server, "kill", "-y", "sbx_")

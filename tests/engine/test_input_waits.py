@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.languages.toolchains import needs
 
 import cloche
 from cloche.engine.input_waits import InputWaits
@@ -21,6 +22,8 @@ CELLS = {
     "python": "a = input('? ')\nimport getpass\nprint(a, getpass.getpass('Password: '))",
     "bash": "read a; read b; echo $a $b",
     "javascript": "const a = prompt('?'); const b = prompt('?'); console.log(a, b)",
+    "r": "a <- readline('? '); b <- readLines(stdin(), 1); cat(a, b)",
+    "java": 'Scanner in = new Scanner(System.in); System.out.println(in.nextLine() + " " + in.nextLine());',
 }
 IMPATIENT = """import select, sys, time
 for _ in range(30):
@@ -49,7 +52,8 @@ def test_a_program_reports_when_it_waits_for_input(box: cloche.Sandbox, language
 
 @pytest.mark.parametrize("language", CELLS)
 def test_a_cell_reports_when_it_waits_for_input(box: cloche.Sandbox, language: str) -> None:
-    events = box.stream(CELLS[language], language=language, interactive=True)
+    needs(language)
+    events = box.stream(CELLS[language], language=language, interactive=True, timeout=60)
     words, said = ["one\n", "two\n"], ""
     for event in events:
         if isinstance(event, Waiting) and event.waiting:

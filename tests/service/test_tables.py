@@ -106,6 +106,9 @@ async def test_a_window_has_the_rows_labels_and_numbers_of_all_of_a_table(box, r
         ({"filters": [{"column": 3, "how": "!=", "value": "one"}]}, [1, 4]),
         ({"search": "row 1234"}, [1234]),
         ({"search": "2020-02-29"}, [59]),
+        ({"search": "2020-02-29 00:00:00+01"}, [59]),
+        ({"search": "0.142857142857"}, [1, 71]),
+        ({"filters": [{"column": 0, "how": "contains", "value": "428.0"}]}, [2996]),  # as Python writes it
         ({"search": "nowhere"}, []),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
+from cloche.model.events import Waiting
 
 Run = Callable[..., cloche.Result]
 
@@ -65,3 +66,24 @@ def test_a_jvm_that_ends_is_followed_by_a_new_one(java: Run) -> None:
     ended = java("int x = 1;\nSystem.exit(3);")
     assert (ended.exit_code, ended.restarted) == (3, True)
     assert java("x").error.kind == "syntax"
+
+
+def test_a_cell_reads_its_input_and_its_end(java: Run) -> None:
+    assert (
+        java("Scanner in = new Scanner(System.in);\nin.nextLine() + in.nextInt()", stdin="Ada\n36\n").text == '"Ada36"'
+    )
+    rest = "new BufferedReader(new InputStreamReader(System.in)).lines().toList()"
+    assert java(rest, stdin="a\nb").text == "[a, b]"
+    assert java("System.in.close();\nSystem.in.read()", stdin="x").text == "-1"
+    assert java("in.hasNext()", stdin="next\n").text == "true"
+    assert java("System.in.read()").text == "-1"
+
+
+def test_a_java_that_waits_for_input_can_be_interrupted(box: cloche.Sandbox, java: Run) -> None:
+    java("int kept = 7;")
+    events = box.stream("System.in.read()", language="java", interactive=True)
+    for event in events:
+        if isinstance(event, Waiting) and event.waiting:
+            box.interrupt("java")
+    assert (events.result.error.kind, events.result.restarted) == ("killed", False)
+    assert java("kept").text == "7"

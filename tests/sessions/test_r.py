@@ -8,6 +8,7 @@ import pytest
 from tests.languages.toolchains import needs
 
 import cloche
+from cloche.model.events import Waiting
 
 Run = Callable[..., cloche.Result]
 
@@ -52,3 +53,23 @@ def test_an_r_that_ends_is_followed_by_a_new_one(r: Run) -> None:
     ended = r("x <- 1; quit(status = 3)")
     assert (ended.exit_code, ended.restarted, ended.stderr) == (3, True, "")
     assert r("exists('x')").results[0].text == "[1] FALSE"
+
+
+def test_a_cell_reads_its_input_and_its_end(r: Run) -> None:
+    code = "c(readline('name? '), readLines(stdin(), 1)); scan(); scan(n = 2, quiet = TRUE)"
+    result = r(code, stdin=" Ada \nb c\n1 2\n3\n\n4 5\n")
+    assert (result.stdout, result.text) == ('name? [1] "Ada" "b c"\n[1] 1 2 3\n', "[1] 4 5")
+    assert r("utils::read.csv(file('stdin'))$b", stdin="a,b\n1,2\n").text == "[1] 2"
+    assert r("readLines('stdin')", stdin="x\ny").text == '[1] "x" "y"'
+    assert r("readline()", stdin="").error.message == "the standard input of this cell has ended"
+    assert r("readline()").text == '[1] ""'
+
+
+def test_an_r_that_waits_for_input_can_be_interrupted(box: cloche.Sandbox, r: Run) -> None:
+    r("kept <- 7")
+    events = box.stream("readline('? ')", language="r", interactive=True)
+    for event in events:
+        if isinstance(event, Waiting) and event.waiting:
+            box.interrupt("r")
+    assert (events.result.error.kind, events.result.restarted) == ("killed", False)
+    assert r("kept").text == "[1] 7"

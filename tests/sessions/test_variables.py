@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.languages.toolchains import needs
 
 import cloche
 from cloche.engine.inside_variables import MAX_LISTED, MAX_NAME, MAX_SHOWN, listed
+from cloche.kernels.variable_report import described
 
 HOSTILE = """
 import builtins, os, sys, time
@@ -160,9 +162,96 @@ def test_javascript_and_typescript_are_listed_without_calling_getters(js: cloche
     assert js.run("list.length", language="javascript").text == "2"
 
 
-def test_other_languages_say_that_they_cannot(js: cloche.Sandbox) -> None:
-    js.run("x=1", language="bash")
-    assert js.variables("bash").state == "unsupported"
+def test_bash_lists_what_cells_made_and_follows_no_reference(box: cloche.Sandbox) -> None:
+    def sh(code: str) -> cloche.Result:
+        return box.run(code, language="bash")
+
+    sh(
+        "word=$'a\\n\\e[31m'; declare -i n=5; list=(one 'two three'); declare -A map=(['$(touch /sandbox/caught)']=v)\n"
+        "greet() { echo hi; }; export OUT=1 PATH=\"$PATH:/x\"; declare -n ref='list[$(touch /sandbox/caught)]'\n"
+        "count=0; trap 'count=$((count+1))' DEBUG"
+    )
+    before = int(sh("trap - DEBUG; echo $count").stdout)
+    assert shown(box, "bash") == {
+        "word": ("string", "7", r"$'a\n\E[31m'"),
+        "n": ("integer", "1", "5"),
+        "list": ("array", "2", "([0]='one' [1]='two three')"),
+        "map": ("associative array", "1", "([$(touch /sandbox/caught)]='v')"),
+        "greet": ("function", "", "greet()"),
+        "OUT": ("string", "1", "'1'"),
+        "ref": ("reference", "", ""),
+        "count": ("string", str(len(str(before))), f"'{before}'"),
+    }
+    assert [one.shown for one in box.variables("bash", name="word").items] == ["a\n\\x1b[31m"]
+    assert sh("trap 'count=$((count+1))' DEBUG; false").exit_code == 1
+    counts = []
+    for look in (False, True, False):
+        if look:
+            assert box.variables("bash", search="LIST").total == 1
+        counts.append(int(sh("echo $? $count").stdout.split()[1]))
+    assert counts[1] - counts[0] == counts[2] - counts[1]  # a trap does not notice a look
+    assert sh("ls /sandbox/caught").exit_code != 0
+
+
+def test_r_is_listed_without_methods_bindings_and_promises(box: cloche.Sandbox) -> None:
+    needs("r")
+    caught = "function(x, ...) { file.create('/sandbox/caught'); repeat {} }"
+    made = box.run(
+        f"print.odd <- format.odd <- length.odd <- dim.odd <- `[.odd` <- {caught}\n"
+        "as.character.odd <- `[[.proc_time` <- print.odd\n"
+        "odd <- structure(1:3, class = 'odd'); x <- 41; s <- 'größe\\033'; named <- c(a = 1, b = 2.5)\n"
+        "towns <- data.frame(town = c('Bern', 'Rome'), sold = c(3L, 5L)); day <- as.Date('2024-02-29')\n"
+        "f <- function(a, b) a; m <- matrix(1:6, 2)\n"
+        "delayedAssign('late', file.create('/sandbox/caught')); big <- strrep('x', 1e7); said <- quote(a + b)\n"
+        "makeActiveBinding('live', function() file.create('/sandbox/caught'), globalenv()); set.seed(1)",
+        language="r",
+    )
+    assert made.ok, made.error
+    found = {name: facts for name, facts in shown(box, "r").items() if "." not in name and "[" not in name}
+    assert len(found.pop("big")[2]) == MAX_SHOWN
+    assert found == {
+        "odd": ("odd", "3", "c(1, 2, 3)"),
+        "x": ("numeric", "1", "41"),
+        "s": ("character", "1", '"größe\\033"'),
+        "named": ("numeric", "2", "c(a = 1, b = 2.5)"),
+        "m": ("matrix", "2 × 3", "c(1, 2, 3, 4, 5, 6)"),  # noqa: RUF001
+        "towns": ("data.frame", "2 × 2", "town, sold"),  # noqa: RUF001
+        "day": ("Date", "1", "2024-02-29"),
+        "f": ("function", "", "function(a, b)"),
+        "late": ("promise", "", 'file.create("/sandbox/caught")'),
+        "said": ("call", "", "a + b"),
+        "live": ("active binding", "", ""),
+    }
+    (towns,) = box.variables("r", name="towns").items
+    assert [line.split() for line in towns.shown.split("\n")] == [["town", "sold"], ["Bern", "3"], ["Rome", "5"]]
+    assert box.run("file.exists('/sandbox/caught')", language="r").text == "[1] FALSE"
+    assert box.run("runif(1) == {set.seed(1); runif(1)}", language="r").text == "[1] TRUE"
+
+
+def test_java_is_listed_without_the_methods_of_cells(box: cloche.Sandbox) -> None:
+    needs("java")
+    made = box.run(
+        'class Armed { static boolean on; static String trap() { while (on) { } return "quiet"; } }\n'
+        "class Odd extends ArrayList<Object> { public int size() { Armed.trap(); return 0; }\n"
+        "    public String toString() { return Armed.trap(); } }\n"
+        "record Point(int x, Object y) { public String toString() { return Armed.trap(); } }\n"
+        "Point point = new Point(1, new Odd());\nList<Object> view = Collections.unmodifiableList(new Odd());\n"
+        'Map<String, Integer> map = new TreeMap<>(Map.of("a", 1));\nint[][] grid = {{1, 2}, {3, 4}};\n'
+        'String word = "a\\n\\u001b";\nArmed.on = true;\nint x = 41;\n',
+        language="java",
+        timeout=120,
+    )
+    assert made.ok, made.error
+    assert shown(box, "java") == {
+        "point": ("Point", "", "Point[x=1, y=Odd[]]"),
+        "view": ("List<Object>", "", "<java.util.Collections$UnmodifiableRandomAccessList>"),
+        "map": ("Map<String, Integer>", "1", '["a"=1]'),
+        "grid": ("int[][]", "2", "[[1, 2], [3, 4]]"),
+        "word": ("String", "3", '"a\\n\\x1b"'),
+        "x": ("int", "", "41"),
+    }
+    assert [one.shown for one in box.variables("java", name="word").items] == ["a\n\\x1b"]
+    assert box.run("x", language="java").text == "41"
 
 
 def test_a_search_is_short(box: cloche.Sandbox) -> None:
@@ -184,3 +273,16 @@ def test_a_kernels_answer_is_cut_and_checked() -> None:
     answers: list[dict[str, Any]] = [{}, {"items": 3, "total": True}, {"items": {"a": 1}}, {"items": [[], None]}]
     for answer in answers:
         assert listed(answer).items == ()
+
+
+@pytest.mark.embedded
+def test_an_interpreters_report_is_cut_and_checked() -> None:
+    row = b"n" * 999 + b"\0\xff\0\0-1\0" + b"\x1b\n" * 9999 + b"\0"
+    found = described(b"many\0" + row * 5000 + b"cut off\0int\0", False)
+    assert 0 < len(found["items"]) == found["total"] <= MAX_LISTED
+    first = found["items"][0]
+    assert (len(first["name"]), first["type"], first["size"]) == (MAX_NAME, "\ufffd", 0)
+    assert len(first["shown"]) == MAX_SHOWN
+    assert first["shown"].isprintable()
+    for data in (b"", b"\0", b"3\0", b"9" * 99 + b"\0a\0"):
+        assert described(data, True)["items"] == []

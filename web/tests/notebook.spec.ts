@@ -1,5 +1,7 @@
+import { spawnSync } from "node:child_process";
 import { serious } from "./axe";
 import { expect, test, type Person } from "./bench";
+import { python } from "./serve";
 
 interface Cell {
   cell_type: string;
@@ -162,8 +164,20 @@ test("a notebook is shown, edited, run and saved, and what nobody touched stays 
   await cells(person).nth(3).focus();
   await page.keyboard.press("Shift+Enter");
   await expect(cells(person).nth(3).getByRole("alert")).toContainText("ZeroDivisionError");
+  // The line that failed is marked and the one that called it, in the cell and in its editor, until the code changes.
+  const failing = cells(person).nth(3).locator(".failing-line");
+  await expect(failing).toHaveText(/1\s\/\s0$/);
+  await expect(failing).toHaveAttribute("data-failure", "ZeroDivisionError: division by zero");
+  await expect(cells(person).nth(3).locator(".calling-line")).toHaveText("f()");
+  await person.shot("notebook-failing");
   await cells(person).nth(3).getByRole("button", { name: /line 1/ }).first().click();
-  await expect(cells(person).nth(3).getByTestId("cell-editor")).toBeVisible();
+  const failed = cells(person).nth(3).getByTestId("cell-editor");
+  await expect(failed.locator(".failing-line")).toHaveCount(1);
+  await expect(failed).toContainText("ZeroDivisionError: division by zero");
+  await person.shot("notebook-failing-editor");
+  await page.keyboard.press("Shift+End");
+  await page.keyboard.insertText("# right");
+  await expect(failed.locator(".failing-line, .calling-line")).toHaveCount(0);
   await page.keyboard.press("Escape");
 
   // Clicked code becomes an editor, which knows the names of the other cells.
@@ -257,4 +271,54 @@ test("scripts become notebooks and back; a broken notebook says so; others' chan
   await expect(editor).toContainText("from an agent, later");
   await expect(editor).not.toContainText("# mine");
   person.complaints.length = 0;
+});
+
+/** Cells that show everything a cell can, in all forms. */
+const SHOWN = `import sys, json
+from IPython.display import HTML, JSON, Latex, Markdown, SVG, clear_output, display
+print("out"); print("error", file=sys.stderr); print("50 %\\r100 %")
+display(HTML("<b>bold</b>"), Markdown("# m"), Latex("$x$"), JSON({"a": [1, None]}), JSON([1, 2]), SVG("<svg xmlns='http://www.w3.org/2000/svg'/>"))
+display({"text/plain": "plain", "application/x-odd": {"of": "the user"}, "application/x-more+json": [1]}, raw=True)
+handle = display("before", display_id=True); handle.update("after")
+import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()
+import pandas as pd; display(pd.DataFrame({"n": range(3)}))
+"the" + " result"`;
+const CHECK = `import json, sys, warnings, nbformat
+warnings.simplefilter("error")
+nbformat.validate(json.load(sys.stdin))`;
+
+test("what the page saves is valid by Jupyter's own measure: new, old and incomplete notebooks, with all kinds of outputs", async ({ person }) => {
+  test.setTimeout(180_000);
+  const { page } = person;
+  const code = (source: string, more = {}) => ({ cell_type: "code", execution_count: null, metadata: {}, outputs: [], source, ...more });
+  const old = { metadata: {}, nbformat: 4, nbformat_minor: 0 };
+  const files = {
+    "new.ipynb": "",
+    "old.ipynb": JSON.stringify({ ...old, cells: [code("1"), { cell_type: "markdown", metadata: {}, source: "# Old" }] }),
+    "odd.ipynb": JSON.stringify({ ...old, cells: [code("1", { id: "first" }), code("2")] }),
+    "bare.ipynb": JSON.stringify({ cells: [{ cell_type: "code", source: "1" }, { cell_type: "raw", source: "raw" }], nbformat: 4 }),
+  };
+  await person.begin({ "code/main.py": "", ...Object.fromEntries(Object.entries(files).map(([name, text]) => [`code/${name}`, text])) });
+  for (const name of Object.keys(files)) {
+    await open(person, name);
+    await cells(person).first().locator("pre").click();
+    const editor = page.getByTestId("cell-editor").locator(".view-lines");
+    await editor.waitFor();
+    await page.keyboard.press("Control+a");
+    await page.keyboard.insertText(SHOWN);
+    await page.keyboard.press("Shift+Enter");
+    await expect(cells(person).first()).toContainText("'the result'", { timeout: 40_000 }); // of the first import of a library
+    await cells(person).last().focus();
+    for (const key of ["b", "m", "b", "Enter"]) await page.keyboard.press(key);
+    await editor.waitFor();
+    await page.keyboard.insertText("1 / 0");
+    await page.keyboard.press("Control+Enter");
+    await expect(cells(person).last().getByRole("alert")).toContainText("ZeroDivisionError");
+    await person.saved();
+    const saved = await person.file(`code/${name}`);
+    const found = (JSON.parse(saved) as { cells: Cell[] }).cells.flatMap(({ outputs = [] }) => outputs);
+    expect(new Set(found.map((output) => output.output_type))).toEqual(new Set(["stream", "display_data", "execute_result", "error"]));
+    const checked = spawnSync(python, ["-c", CHECK], { input: saved, encoding: "utf8" });
+    expect(checked.stderr, name).toBe("");
+  }
 });

@@ -5,15 +5,16 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+export const python = join(import.meta.dirname ?? __dirname, "../../.venv/bin/python");
+
 export const newFolder = (): string => mkdtempSync(join(tmpdir(), "cloche-page-"));
 
 /** A server with its data in this folder; port 0 is any free one. */
-export async function startServer(folder: string, port = 0): Promise<{ server: ChildProcess; address: string; key: string }> {
+export async function startServer(folder: string, port = 0, flags: string[] = [], env: Record<string, string> = {}): Promise<{ server: ChildProcess; address: string; key: string }> {
   const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("CLOCHE_")));
-  const python = join(import.meta.dirname ?? __dirname, "../../.venv/bin/python");
-  const server = spawn(python, ["-m", "cloche.cli.main", "serve", "--port", String(port), "--data-dir", folder], {
+  const server = spawn(python, ["-m", "cloche.cli.main", "serve", "--port", String(port), "--data-dir", folder, ...flags], {
     stdio: ["ignore", "pipe", "inherit"],
-    env: inherited,
+    env: { ...inherited, ...env },
   });
   const address = await new Promise<string>((resolve, reject) => {
     let told = "";

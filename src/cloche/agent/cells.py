@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _RETRY_S = 0.005
 _KERNEL_FIELDS = ("code", "env", "language", "input", "shows")  # the fields of a request that kernels get
 _CHILDREN_LATER_S = 0.2  # after an interrupt of a kernel that is a program of its own; see `RunningCell._interrupt`
+_INPUT_LATER_S = 0.2  # after an interrupt: the interpreter has to know of it when its input ends
 _SLACK_S = 1.0  # past the cell's time limit; the engine should have ended the cell by then
 
 
@@ -137,6 +138,8 @@ class RunningCell:
             return
         if "fork" in self._context.description["how"]:
             kernel.signal(kernel_process.INTERRUPT)
+            if self._context.description["how"].get("ends_input"):
+                self._alarm(_INPUT_LATER_S, self._end_input)
             return
         # Node can crash if it is interrupted in the moment in which a script fails, as it does when the process that
         # the script waits for is interrupted, too.  So Node's own interrupt takes effect first, or the second one if
@@ -145,6 +148,10 @@ class RunningCell:
         self._alarm(_CHILDREN_LATER_S / 2, lambda: kernel.signal_alone(kernel_process.INTERRUPT))
         self._alarm(_CHILDREN_LATER_S, self._interrupt_children)
         self._children_wait = True
+
+    def _end_input(self) -> None:
+        if self._input_writer is not None:
+            self._input_writer.close()
 
     def _interrupt_children(self) -> None:
         if self._children_wait and self._context.kernel is not None:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         fork: str
         needs: str  # a program that a forked kernel drives
         argv: list[str]
+        ends_input: bool  # an interrupt ends the cell's input: while the interpreter reads it, nothing else stops it
 
     class ContextDescription(TypedDict):
         """How to create a context; the agent makes `cwd` absolute."""

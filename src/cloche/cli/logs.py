@@ -42,8 +42,11 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.follow and box.state == "alive":
         _Follower(place, box).run()
         return 0
-    for work in place.work(box.id):
+    past = place.work(box.id)
+    for work in past:
         _print_whole(place, box, work)
+    if not past:
+        _print_line(f"nothing has run in this sandbox{' yet' if box.state == 'alive' else ''}")
     return 0
 
 

@@ -42,6 +42,8 @@ def main(arguments: argparse.Namespace) -> int:
     looks = _looks(place, found)
     if arguments.json:
         _print_json(found, looks)
+    elif not found:
+        _say_that_none_is_there(arguments.all)
     else:
         _print_table(found, looks)
     return 0
@@ -72,6 +74,14 @@ def _print_json(found: list[SandboxOnServer], looks: dict[str, Look]) -> None:
     print(dumps(rows, indent=2))  # in ASCII: what is in names cannot reach the terminal
 
 
+def _say_that_none_is_there(of_all: bool) -> None:
+    """Say so on standard error: a script that counts lines must not count the sentence."""
+    import sys
+
+    ended = "" if of_all else ", and `cloche ls --all` lists those that have ended"
+    print(f"There are no {'' if of_all else 'living '}sandboxes.  `cloche shell` makes one{ended}.", file=sys.stderr)
+
+
 def _print_table(found: list[SandboxOnServer], looks: dict[str, Look]) -> None:
     import sys
     from time import time
@@ -87,9 +97,6 @@ def _print_table(found: list[SandboxOnServer], looks: dict[str, Look]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if not rows:
-        print("No sandboxes. `cloche shell` makes one.")
-        return
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in _COLUMNS:
         table.add_column(name, no_wrap=name in ("id", "age", "left", "state"))

@@ -52,6 +52,12 @@ class _Bash(InterpreterKernel):
         write_text(self._cell_file, options + cell["code"])
         self._send(self._commands_for(cell, self._cell_file, inputs))
 
+    def _ask_for_variables(self, path: str, search: str, name: str) -> None:
+        # A subshell changes nothing of the shell's state, and has no traps.  The shell itself runs no command for it,
+        # because a DEBUG trap would see that.
+        words = " ".join(map(_quoted, (path, search, name)))
+        self._send(f"( \\__cloche_list {words} ) </dev/null >/dev/null 2>&1\n")
+
     def _send_results(self) -> tuple[str, int]:
         if self._code == _SYNTAX_ERROR:
             self._report_syntax_error(self._cell_file)

@@ -2,7 +2,10 @@
 
 The interpreter reads the numbers of cells from a fifo, and reports on another fifo when a cell is over.  By then the
 cell's folder has the results: the last value as text, pictures, the error.  The interpreter's output goes straight to
-the agent.
+the agent.  If the cell has input, the file `stdin` in its folder has the path from which to read it.
+
+Between cells, `list-N` on the first fifo asks for the variables: `list-N.request` has the part of a name and the whole
+name that are searched, and `list-N` is the pipe for the answer (variable_report.py).
 """
 
 from __future__ import annotations
@@ -44,8 +47,6 @@ class _FolderKernel(InterpreterKernel):
         self._interpreter = InterpreterProcess(*command(self._folder, environment))
 
     def _start_cell(self, cell: dict[str, Any], inputs: list[int]) -> None:
-        while inputs:
-            os.close(inputs.pop())  # the interpreter has no way to change its standard input
         self._cell_folder = f"{self._folder}/{self._count}"
         os.mkdir(self._cell_folder, 0o700)
         write_text(f"{self._cell_folder}/{self._source}", cell["code"])
@@ -53,7 +54,13 @@ class _FolderKernel(InterpreterKernel):
         write_text(
             f"{self._cell_folder}/env", "".join(f"{name}\n{value.encode().hex()}\n" for name, value in variables)
         )
+        if inputs:  # the interpreter reads it there: its own standard input cannot be replaced
+            write_text(f"{self._cell_folder}/stdin", f"/proc/{os.getpid()}/fd/{inputs[0]}\n")
         os.write(self._commands, f"{self._count}\n".encode())
+
+    def _ask_for_variables(self, path: str, search: str, name: str) -> None:
+        write_text(f"{path}.request", f"{search.replace(chr(10), ' ')}\n{name.replace(chr(10), ' ')}\n")
+        os.write(self._commands, f"{os.path.basename(path)}\n".encode())
 
     def _send_results(self) -> tuple[str, int]:
         from shutil import rmtree

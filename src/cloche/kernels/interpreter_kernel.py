@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 
 from cloche.kernels.channel import Channel
 from cloche.kernels.interpreter import InterpreterProcess, end_like, make_fifo, make_folder, set_signal
+from cloche.kernels.variable_report import VariableReport, described
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -47,6 +48,7 @@ class InterpreterKernel(ABC):
         self._commands = make_fifo(f"{self._folder}/commands")
         self._reports = make_fifo(f"{self._folder}/reports")
         self._count = 0  # number of cells so far
+        self._lists = 0  # number of lists of variables so far
         self._interpreter: InterpreterProcess
 
     def serve(self) -> None:
@@ -59,6 +61,8 @@ class InterpreterKernel(ABC):
                 self._count += 1
                 if not self._run(frames.decode_json(payload)):
                     return
+            elif kind == frames.ASK and (request := frames.decode_json(payload)).get("what") == "list":
+                self._list(operation, str(request.get("search", "")), str(request.get("name", "")))
             else:
                 self._reject(frame)
 
@@ -76,12 +80,31 @@ class InterpreterKernel(ABC):
         """Pass a cell to the interpreter; `inputs` has the descriptor of its input, or nothing."""
 
     @abstractmethod
+    def _ask_for_variables(self, path: str, search: str, name: str) -> None:
+        """Let the interpreter write to a pipe which variables it has (see `cloche.kernels.variable_report`).
+
+        These are the variables whose names contain `search`, or only the one called `name`, with more of its value.
+        """
+
+    @abstractmethod
     def _send_results(self) -> tuple[str, int]:
         """Send the results of a cell that is over; returns its status and exit code."""
 
     @abstractmethod
     def _read_reports(self) -> bool:
         """Read reports; True when the cell is over."""
+
+    def _list(self, operation: int, search: str, name: str) -> None:
+        """Answer with the variables; a cell that comes meanwhile waits."""
+        self._lists += 1
+        report = VariableReport(f"{self._folder}/list-{self._lists}")
+        try:
+            self._ask_for_variables(report.path, search, name)
+            data = report.read(self._interpreter.pidfd)
+        finally:
+            report.close()
+        answer = {"busy": True} if data is None else described(data, bool(name))
+        self._channel.send_json(frames.REPLY, answer, operation)
 
     def _run(self, cell: dict[str, Any]) -> bool:
         """Run a cell; False when the agent or the interpreter is gone."""

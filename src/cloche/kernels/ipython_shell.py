@@ -368,7 +368,7 @@ def build() -> Any:
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.formatters import DisplayFormatter
     from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config  # type: ignore[import-not-found]
+    from traitlets.config import Config
 
     class KernelPublisher(PublisherMixin, DisplayPublisher):  # type: ignore[misc]
         flush_streams = staticmethod(output_streams.flush)

@@ -55,9 +55,9 @@ def _prepared_folders() -> list[str]:
 
 
 def _was_made_with(folder_path: str, java: str) -> bool:
-    """Say whether the folder was prepared with this JDK."""
+    """Say whether the folder was prepared with this JDK and this version of Kernel.java."""
     try:
-        with open(f"{folder_path}/jdk") as file:
-            return file.read() == os.path.realpath(java)
+        with open(f"{folder_path}/jdk") as file, open(f"{folder_path}/Kernel.java") as kernel, open(SCRIPT) as script:
+            return file.read() == os.path.realpath(java) and kernel.read() == script.read()
     except OSError:
         return False

@@ -28,7 +28,7 @@ MAX_SHOWN = 120  # characters of a value in the list
 MAX_LOOKED_AT = 8000  # characters of one value that somebody looks at
 MAX_S = 1.0  # seconds after which values are not looked at any more
 MAX_BYTES = 500_000  # of all values as JSON; the answer has to fit into one frame, which takes twice as many
-_MAX_NAME = 100
+MAX_NAME = 100  # characters
 _MAX_BITS = 4000  # of an integer that is written in digits
 _DEPTH = 3
 _ROWS, _COLUMNS = 20, 20  # of a table that somebody looks at
@@ -48,7 +48,7 @@ def list_variables(shell: Any, search: str, name: str) -> dict[str, Any]:
     own = {
         key: value
         for key, value in names.copy().items()
-        if type(key) is str and not key.startswith("_") and len(key) <= _MAX_NAME and type(value) is not ModuleType
+        if type(key) is str and not key.startswith("_") and len(key) <= MAX_NAME and type(value) is not ModuleType
         if not (key in hidden and hidden[key] is value)
     }
     if name:
@@ -67,11 +67,11 @@ def list_variables(shell: Any, search: str, name: str) -> dict[str, Any]:
 
 def _described(name: str, value: Any, room: int, end: float) -> dict[str, Any]:
     kind = type(value)
-    described = {"name": name, "type": _text(_type_name(kind))[:_MAX_NAME], "shape": "", "shown": "", "size": 0}
+    described = {"name": name, "type": _text(_type_name(kind))[:MAX_NAME], "shape": "", "shown": "", "size": 0}
     if monotonic() > end:
         return described
     try:
-        described["shape"] = _shape(value)[:_MAX_NAME]
+        described["shape"] = _shape(value)[:MAX_NAME]
         described["shown"] = _Preview(room, end).of(value)
         described["size"] = sys.getsizeof(value) if kind in (str, bytes, bytearray, int, *_BRACKETS) else 0
     except Exception:

@@ -107,6 +107,7 @@ class Language(Plain):
     # must not depend on the program or on the time.
     ahead: str = ""
     # How the kernel of its sessions starts: {"fork": …} with what it "needs" on PATH, or {"argv": […]}.
+    # With "ends_input", an interrupt ends the input of a cell.
     kernel: dict[str, Any] | None = None
     context: str = ""  # the language whose default context its cells share, if not its own
     libraries: frozenset[str] = frozenset()  # a source that mentions one runs in a nursery that has it imported

@@ -1,5 +1,5 @@
 import { Tooltip } from "radix-ui";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { app, enter, takeRefusal } from "../state/app";
 import { listenForKeys } from "../state/commands";
 import { close, idInAddress, open, sandbox } from "../state/sandbox";
@@ -7,6 +7,7 @@ import { useStore } from "../state/store";
 import { Failed, Loading } from "../ui/states";
 import { Bell } from "../ui/Bell";
 import { Toasts } from "../ui/Toasts";
+import { lazily } from "../ui/lazily";
 import { Welcome } from "../parts/welcome/Welcome";
 import { complain } from "../state/toasts";
 import "../state/unnamed";
@@ -47,7 +48,7 @@ export function App() {
   );
 }
 
-const KeysPage = lazy(() => import("../parts/keys/KeysPage"));
+const KeysPage = lazily(() => import("../parts/keys/KeysPage"));
 
 const inKeys = (): boolean => location.hash === "#/keys";
 

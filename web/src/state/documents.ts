@@ -77,7 +77,7 @@ const digest = (text: string): string => sha256(new TextEncoder().encode(text));
 
 function rememberTabs(): void {
   const { open, active: path } = documents.get();
-  if (owner()) keep(`tabs.${owner()}`, { open, active: path });
+  if (sandbox.get().phase === "open") keep(`tabs.${owner()}`, { open, active: path }); // one that has ended keeps its tabs
 }
 
 // --- opening and closing
@@ -420,6 +420,7 @@ opened.on(({ record, live }) => {
   void (async () => {
     const { view } = app.get();
     await Promise.all(known.open.map((path) => openFile(path)));
+    if (sandbox.get().live !== live) return; // it has ended meanwhile
     if (known.active) activate(known.active);
     app.set({ view });
   })();

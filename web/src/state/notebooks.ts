@@ -10,7 +10,7 @@ import { copyOf, newCell, NotANotebook, notebookOf, recognized, textOf, withKind
 import { runEnded, runs, runsRecovered, start, stop, type Run } from "./runs";
 import { left } from "./sandbox";
 import { createStore, Signal } from "./store";
-import { attempt, complain } from "./toasts";
+import { attempt, complain, note } from "./toasts";
 import { baseOf } from "./tree";
 
 export interface OpenNotebook {
@@ -238,7 +238,7 @@ async function work(path: string, language: string): Promise<void> {
         change(path, replaced(open.notebook.cells, withOutputs(open.notebook, cell, [], null)));
         continue;
       }
-      const run = begin(path, cell.source, language, index);
+      const run = begin(path, cell, language, index);
       set(path, { runs: { ...notebooks.get().byPath[path]?.runs, [key]: run } });
       await over(run);
       finish(path, key, run);
@@ -249,14 +249,15 @@ async function work(path: string, language: string): Promise<void> {
   }
 }
 
-function begin(path: string, code: string, language: string, index: number): Run {
+function begin(path: string, { key, source }: Cell, language: string, index: number): Run {
   const { env, timeout, context, stdin } = inspector.get();
   return start({
     kind: "cell",
-    code,
+    code: source,
     language,
     path,
     line: 0,
+    cell: key,
     title: `${baseOf(path)}, cell ${index + 1}`,
     env: Object.fromEntries(env.filter((one) => one.name).map((one) => [one.name, one.value])),
     timeout,
@@ -310,16 +311,24 @@ export function resume(path: string): void {
   }
 }
 
+/** The cell that a run was of, if it is still there. */
+export function cellOf(run: Run): Cell | null {
+  const open = run.asked.path === null ? undefined : notebooks.get().byPath[run.asked.path];
+  // A run from before this page was loaded was found again by its code.
+  const key = run.asked.cell ?? Object.entries(open?.runs ?? {}).find(([, one]) => one === run)?.[0];
+  return open?.notebook.cells.find((cell) => cell.key === key) ?? null;
+}
+
 /** Shows a line in the code of a cell that has run, if the cell is still there. */
 export function revealInCell(run: Run, line: number): void {
   const { path } = run.asked;
   if (path === null) return;
-  const key = Object.entries(notebooks.get().byPath[path]?.runs ?? {}).find(([, one]) => one === run)?.[0];
   attempt(async () => {
     await openFile(path);
-    if (key === undefined) return;
-    choose(path, key, true);
-    cellRevealed.emit({ key, line });
+    const cell = cellOf(run);
+    if (!cell) return note("The cell is not there any more", "It was deleted, or its notebook was opened again.");
+    choose(path, cell.key, true);
+    cellRevealed.emit({ key: cell.key, line });
   });
 }
 

@@ -29,6 +29,8 @@ export interface Asked {
   /** The source file, and the line (from 0) where the code begins. */
   path: string | null;
   line: number;
+  /** The key of the notebook's cell. */
+  cell?: string;
   title: string;
   context?: string;
   stdin?: string;

@@ -11,6 +11,9 @@ __cloche_at_exit=
 __cloche_dropped=()
 __cloche_replaced=()
 
+# The variables before the first cell are not the user's.
+[[ -e $__cloche_folder/known ]] || builtin compgen -A variable >|"$__cloche_folder/known"
+
 # Sets $? to the status of the previous cell.
 __cloche_left() {
     builtin return "$1"
@@ -202,6 +205,100 @@ __cloche_save() {
     builtin echo "__cloche_at_exit=${__cloche_at_exit@Q}"
     [[ :$__cloche_options: != *:posix:* ]] || builtin echo "set -o posix"
     builtin alias -p # last, because they change how the lines after them are read
+}
+
+# Writes the user's variables and functions for cloche.kernels.variable_report; runs in a subshell.  Its arguments are a
+# path, a part of a name, and a whole name.  Variables that refer to others are not followed, because the reference may
+# contain a command: `declare -n list='a[$(rm -r /)]'`.
+__cloche_list() {
+    builtin trap - DEBUG ERR RETURN EXIT # a subshell has these with `set -T` and `set -E`
+    builtin set +o posix
+    builtin shopt -u nocasematch
+    __cloche_describe_all "$2" "$3" >|"$1"
+}
+
+__cloche_describe_all() {
+    builtin local __cloche_search="${1,,}" __cloche_only="$2" __cloche_name __cloche_kind
+    builtin local -a __cloche_names __cloche_found
+    builtin local -A __cloche_arrays __cloche_known
+    builtin local -i __cloche_room=120
+    SECONDS=0
+    [[ -z $__cloche_only ]] || __cloche_room=8000
+    builtin mapfile -t __cloche_names <"$__cloche_folder/known"
+    for __cloche_name in "${__cloche_names[@]}"; do __cloche_known[$__cloche_name]=1; done
+    __cloche_read_names compgen -A arrayvar
+    for __cloche_name in "${__cloche_names[@]}"; do __cloche_arrays[$__cloche_name]=1; done
+    __cloche_read_names compgen -A variable
+    for __cloche_name in "${__cloche_names[@]}"; do
+        __cloche_is_wanted "$__cloche_name" && __cloche_found+=("$__cloche_name")
+        __cloche_known[$__cloche_name]=1
+    done
+    __cloche_read_names compgen -A function
+    for __cloche_name in "${__cloche_names[@]}"; do
+        [[ $__cloche_name != trap && $__cloche_name != kill ]] || builtin continue
+        __cloche_is_wanted "$__cloche_name" && __cloche_found+=("$__cloche_name ")
+    done
+    builtin printf '%s\0' "${#__cloche_found[@]}"
+    for __cloche_name in "${__cloche_found[@]:0:1000}"; do
+        if [[ $__cloche_name == *" " ]]; then
+            __cloche_describe_function "${__cloche_name% }"
+        elif [[ -R $__cloche_name ]]; then
+            builtin printf '%s\0reference\0\0000\0\0' "$__cloche_name"
+        elif ((SECONDS < 2)); then
+            __cloche_describe "$__cloche_name"
+        else
+            builtin printf '%s\0\0\0000\0\0' "$__cloche_name"
+        fi
+    done
+}
+
+# Says whether a variable or function is the user's and has the name that is searched.
+__cloche_is_wanted() {
+    [[ -z ${__cloche_known[$1]-} ]] && ((${#1} <= 100)) || builtin return
+    case $1 in
+        OLDPWD | COLUMNS | LINES) builtin return 1 ;;
+    esac
+    ! __cloche_is_ours "$1" || builtin return 1
+    if [[ -n $__cloche_only ]]; then [[ $1 == "$__cloche_only" ]]; else [[ ${1,,} == *"$__cloche_search"* ]]; fi
+}
+
+# Prints one variable: name, type, length, bytes, and the beginning of its value.
+__cloche_describe() {
+    builtin local -n __cloche_value="$1"
+    builtin local __cloche_flags="${__cloche_value@a}" __cloche_key __cloche_text='' __cloche_more=''
+    if [[ -z ${__cloche_arrays[$1]-} ]]; then
+        case $__cloche_flags in *i*) __cloche_kind=integer ;; *) __cloche_kind=string ;; esac
+        __cloche_text=${__cloche_value:0:__cloche_room+1}
+        [[ -n $__cloche_only || $__cloche_kind == integer ]] || __cloche_text=${__cloche_text@Q}
+        builtin printf '%s\0%s\0%s\0%s\0%s\0' "$1" "$__cloche_kind" "${#__cloche_value}" 0 "$__cloche_text"
+        builtin return
+    fi
+    builtin local -i __cloche_count=${#__cloche_value[@]}
+    if [[ $__cloche_flags != *[aA]* ]] && ((__cloche_count <= 10000)); then # older ones say it only of the element 0
+        builtin declare -p "$1" >|"$__cloche_folder/names"
+        builtin read -rN 30 __cloche_flags <"$__cloche_folder/names"
+        __cloche_flags=${__cloche_flags#declare -} __cloche_flags=${__cloche_flags%% *}
+    fi
+    case $__cloche_flags in *A*) __cloche_kind="associative array" ;; *) __cloche_kind=array ;; esac
+    if ((__cloche_count > 10000)); then # to know its keys would take long
+        __cloche_text=…
+    else
+        for __cloche_key in "${!__cloche_value[@]}"; do
+            ((${#__cloche_text} <= __cloche_room)) || builtin break
+            __cloche_more=${__cloche_value[$__cloche_key]:0:__cloche_room+1}
+            __cloche_text+="${__cloche_text:+ }[${__cloche_key:0:__cloche_room}]=${__cloche_more@Q}"
+        done
+    fi
+    builtin printf '%s\0%s\0%s\0%s\0%s\0' "$1" "$__cloche_kind" "$__cloche_count" 0 "($__cloche_text)"
+}
+
+__cloche_describe_function() {
+    builtin local __cloche_text="$1()"
+    if [[ -n $__cloche_only ]]; then
+        builtin declare -f -- "$1" >|"$__cloche_folder/names"
+        builtin read -rd '' -N 8001 __cloche_text <"$__cloche_folder/names"
+    fi
+    builtin printf '%s\0function\0\0000\0%s\0' "$1" "$__cloche_text"
 }
 
 # The trap's text is parsed when it runs, with the cell's aliases.  Its output goes to /dev/null because of xtrace.  A

@@ -2,6 +2,8 @@
 local({
   root <- commandArgs(TRUE)[1L]
   folder <- root # of the current cell
+  scripts <- file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1L])), "r")
+  for (script in c("input.R", "variables.R")) sys.source(file.path(scripts, script), environment(), keep.source = FALSE)
   opened <- 0L # devices that the cell has opened
 
   # Without TZ, R asks systemd for the time zone, which is not there, and prints a warning about that.
@@ -92,7 +94,7 @@ local({
         withCallingHandlers(evaluate(expressions), error = remember_calls)
       },
       error = function(condition) fail("Error", condition, trace),
-      interrupt = function(condition) fail("Interrupt", simpleCondition("The cell was interrupted."))
+      interrupt = function(condition) fail("KeyboardInterrupt", simpleCondition("The cell was interrupted."))
     )
     for (device in rev(grDevices::dev.list())) grDevices::dev.off(device)
   }
@@ -112,13 +114,20 @@ local({
   repeat {
     number <- tryCatch(readLines(commands, 1L), interrupt = function(condition) character())
     if (!length(number)) next
+    if (startsWith(number, "list-")) {
+      tryCatch(suppressWarnings(list_variables(file.path(root, number))), interrupt = function(condition) NULL, error = function(condition) NULL)
+      next
+    }
     folder <- file.path(root, number)
+    given <- file.path(folder, "stdin")
+    if (file.exists(given)) begin_input(readLines(given))
     opened <- 0L
     trace <- character()
     set <- environment_of()
     before <- Sys.getenv(names(set), unset = NA, names = TRUE)
     if (length(set)) do.call(Sys.setenv, set)
     tryCatch(run(), interrupt = function(condition) NULL)
+    end_input()
     for (name in names(set)) if (is.na(before[[name]])) Sys.unsetenv(name) else do.call(Sys.setenv, as.list(before[name]))
     flush(stdout())
     cat(number, "\n", file = reports, sep = "")

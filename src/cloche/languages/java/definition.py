@@ -131,6 +131,8 @@ def prepare(found: FoundTools, folder: str) -> None:
         loaded[:] = [line for line in loaded if "Kernel" not in line and "REPL" not in line]
         dump(f"{folder}/kernel.jsa", cwd=f"{scratch}/empty")
     _write(os.path.join(folder, "jdk"), os.path.realpath(found.first))  # the JDK that these archives belong to
+    with open(_KERNEL) as file:
+        _write(os.path.join(folder, "Kernel.java"), file.read())  # and the kernel
 
 
 def _unnumbered(listing: Iterable[str]) -> Iterator[str]:
@@ -282,8 +284,8 @@ LANGUAGE = Language(
     manifest_entries=manifest_entries,
     diagnose=diagnose,
     explain=explain,
-    kernel={"fork": "java", "needs": "javac"},
-    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=5),
+    kernel={"fork": "java", "needs": "javac", "ends_input": True},
+    preparation=Preparation("the compiler and the classes that programs use, loaded (60 MB)", prepare, version=6),
     hello="""public class Main {
     public static void main(String[] args) {
         System.out.println("Hello from Java");

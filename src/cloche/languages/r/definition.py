@@ -161,7 +161,7 @@ LANGUAGE = Language(
     manifests=("DESCRIPTION", "renv.lock"),
     diagnose=diagnose,
     explain=explain,
-    kernel={"fork": "r", "needs": "Rscript"},
+    kernel={"fork": "r", "needs": "Rscript", "ends_input": True},
     preparation=Preparation("a fast start for programs that need only the package base", prepare, version=2),
     ahead="files",
     hello='cat("Hello from R\\n")\n',

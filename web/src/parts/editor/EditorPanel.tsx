@@ -1,5 +1,5 @@
 import { Check, CircleAlert, CloudOff, Eye, FileCode2, FileText, TriangleAlert } from "lucide-react";
-import { lazy, Suspense, useEffect } from "react";
+import { Suspense, useEffect } from "react";
 import { app } from "../../state/app";
 import { keysOf, perform } from "../../state/commands";
 import { cursor } from "../../state/cursor";
@@ -13,13 +13,14 @@ import { Button } from "../../ui/Button";
 import { classes } from "../../ui/classes";
 import { Keys } from "../../ui/Keys";
 import { Empty, Failed, Loading, Spinner } from "../../ui/states";
+import { lazily } from "../../ui/lazily";
 import "./editor.css";
 import { RunBar } from "./RunBar";
 import { TabBar } from "./TabBar";
 import { viewerOf, type Viewer } from "./viewers";
 import { Unshown } from "./views/Unshown";
 
-const CodeEditor = lazy(() => import("./CodeEditor"));
+const CodeEditor = lazily(() => import("./CodeEditor"));
 
 /** Tabs, the code, and its state. */
 export function EditorPanel() {

@@ -1,24 +1,30 @@
 /** Marks the lines at which the last run failed. */
 
-import { failures, fileChanged } from "../../state/failures";
+import { failures, failuresIn, failuresInCell, fileChanged, firstLine, type Failure } from "../../state/failures";
 import { monaco, type Monaco } from "./monaco";
 import "./failures.css";
 
 const OWNER = "failure";
-const SHOWN = 80; // characters at the line; a hint has the whole message
-
-const firstLine = (message: string): string => {
-  const line = message.split("\n", 1)[0] ?? "";
-  return line.length > SHOWN ? `${line.slice(0, SHOWN)}…` : line;
-};
-
-/** Shows the failures of the file in this editor. */
+/** Shows the failures of the file in this editor. An edit ends them. */
 export function showFailures(editor: Monaco.editor.IStandaloneCodeEditor): Monaco.IDisposable {
+  const edited = editor.onDidChangeModelContent(() => {
+    const model = editor.getModel();
+    if (model) fileChanged(model.uri.path);
+  });
+  const shown = show(editor, (model) => failuresIn(failures.get().all, model.uri.path));
+  return { dispose: () => (edited.dispose(), shown.dispose()) };
+}
+
+/** Shows the failures of a notebook's cell in its editor. */
+export const showFailuresOfCell = (editor: Monaco.editor.IStandaloneCodeEditor, key: string): Monaco.IDisposable =>
+  show(editor, (model) => failuresInCell(failures.get().all, key, model.getValue(monaco.editor.EndOfLinePreference.LF)));
+
+function show(editor: Monaco.editor.IStandaloneCodeEditor, failing: (model: Monaco.editor.ITextModel) => Failure[]): Monaco.IDisposable {
   const marks = editor.createDecorationsCollection();
   const draw = () => {
     const model = editor.getModel();
     if (!model) return;
-    const here = failures.get().all.filter((one) => one.path === model.uri.path && one.line <= model.getLineCount());
+    const here = failing(model).filter((one) => one.line <= model.getLineCount());
     marks.set(
       here.map(({ line, message }) => ({
         range: new monaco.Range(line, 1, line, model.getLineMaxColumn(line)),
@@ -52,14 +58,9 @@ export function showFailures(editor: Monaco.editor.IStandaloneCodeEditor): Monac
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(draw);
   };
-  const parts = [
-    editor.onDidChangeModel(soon),
-    editor.onDidChangeModelContent(() => {
-      const model = editor.getModel();
-      if (model) fileChanged(model.uri.path);
-    }),
-  ];
+  const parts = [editor.onDidChangeModel(soon), editor.onDidChangeModelContent(soon)];
   const stop = failures.subscribe(soon);
+  soon();
   return {
     dispose: () => {
       stop();

@@ -1,6 +1,7 @@
 /** Views of files that are more than their text. A row here is all that a new view needs. */
 
-import { lazy, type ComponentType } from "react";
+import { type ComponentType } from "react";
+import { lazily } from "../../ui/lazily";
 
 export interface Viewer {
   id: string;
@@ -21,8 +22,8 @@ const endsIn = (...endings: string[]) => {
   return (path: string) => pattern.test(path);
 };
 
-const TableFile = lazy(() => import("./views/TableFile"));
-const PictureFile = lazy(() => import("./views/PictureFile"));
+const TableFile = lazily(() => import("./views/TableFile"));
+const PictureFile = lazily(() => import("./views/PictureFile"));
 const table = { label: "Table", View: TableFile };
 const picture = { label: "Picture", View: PictureFile };
 
@@ -32,13 +33,13 @@ export const viewers: Viewer[] = [
   { ...table, id: "json-lines", matches: endsIn("jsonl", "ndjson"), hasText: true, first: true, suits: (text) => /^\s*\{/.test(text) },
   { ...table, id: "table", matches: endsIn("parquet", "pq", "xlsx", "xlsm", "xls"), hasText: false, first: true },
   { ...picture, id: "picture", matches: endsIn("png", "jpg", "jpeg", "gif", "webp", "avif", "bmp", "ico"), hasText: false, first: true },
-  { id: "pdf", label: "PDF", matches: endsIn("pdf"), View: lazy(() => import("./views/PdfFile")), hasText: false, first: true },
+  { id: "pdf", label: "PDF", matches: endsIn("pdf"), View: lazily(() => import("./views/PdfFile")), hasText: false, first: true },
   { ...picture, id: "drawing", matches: endsIn("svg"), hasText: true, first: true, suits: (text) => /\S/.test(text) },
   {
     id: "markdown",
     label: "Preview",
     matches: endsIn("md", "markdown"),
-    View: lazy(() => import("./views/MarkdownFile")),
+    View: lazily(() => import("./views/MarkdownFile")),
     hasText: true,
     first: false,
   },
@@ -46,7 +47,7 @@ export const viewers: Viewer[] = [
     id: "notebook",
     label: "Cells",
     matches: endsIn("ipynb"),
-    View: lazy(() => import("../notebook/NotebookView")),
+    View: lazily(() => import("../notebook/NotebookView")),
     hasText: true,
     first: true,
   },
@@ -54,7 +55,7 @@ export const viewers: Viewer[] = [
     id: "html",
     label: "Preview",
     matches: endsIn("html", "htm"),
-    View: lazy(() => import("../previews/HtmlFile")),
+    View: lazily(() => import("../previews/HtmlFile")),
     hasText: true,
     first: true,
   },

@@ -4,6 +4,7 @@ import { cursor } from "../../state/cursor";
 import { cellRevealed, choose, notebooks, openNotebook, step, write } from "../../state/notebooks";
 import { useStore } from "../../state/store";
 import { themeName } from "../editor/CodeEditor";
+import { showFailuresOfCell } from "../editor/failures";
 import { monaco, type Monaco } from "../editor/monaco";
 import "../editor/python/help";
 import { surround } from "../editor/python/surroundings";
@@ -112,6 +113,7 @@ export default function CellEditor({ path, cellKey, source, language, label, at 
       made.onDidContentSizeChange(fit),
       made.onDidChangeModelContent(() => write(path, cellKey, model.getValue())),
       made.onDidChangeCursorSelection(tell),
+      showFailuresOfCell(made, cellKey),
       ...actions(made, path, cellKey),
     ];
     // Not by rendering, which happens later: a key that is pressed in between would bring the old text back.

@@ -1,5 +1,5 @@
 import { ArrowDown, ArrowUp, Code2, Play, Square, Trash2, Type } from "lucide-react";
-import { lazy, memo, Suspense, useEffect, useMemo, useReducer, useRef, useState, type MouseEvent, type ReactNode } from "react";
+import { memo, Suspense, useEffect, useMemo, useReducer, useRef, useState, type MouseEvent, type ReactNode } from "react";
 import { memberOf, membersOf } from "../../state/notebook/raw";
 import { joined, type Cell, type CellKind } from "../../state/notebook/format";
 import { choose, enqueue, interrupt, move, remove, turnInto } from "../../state/notebooks";
@@ -7,13 +7,14 @@ import type { Run } from "../../state/runs";
 import { IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
 import { Spinner } from "../../ui/states";
+import { lazily } from "../../ui/lazily";
 import { RunView } from "../output/RunView";
 import { MarkdownText } from "./MarkdownText";
 import { Near } from "./Near";
 import { SavedOutputs } from "./SavedOutputs";
 import { Source } from "./Source";
 
-const CellEditor = lazy(() => import("./CellEditor"));
+const CellEditor = lazily(() => import("./CellEditor"));
 
 const LINE = 21; // pixels
 const OUTPUT = 80; // an estimate, until the outputs are drawn
@@ -63,7 +64,7 @@ export const CellView = memo(function CellView({ path, cell, index, language, is
   };
 
   const source = isOpen ? (
-    <Suspense fallback={<Source text={cell.source} language={cell.kind === "code" ? language : "markdown"} />}>
+    <Suspense fallback={<Source text={cell.source} language={cell.kind === "code" ? language : "markdown"} cellKey={cell.key} />}>
       <CellEditor
         path={path}
         cellKey={cell.key}
@@ -80,7 +81,7 @@ export const CellView = memo(function CellView({ path, cell, index, language, is
   ) : (
     <div onMouseDown={press} className="cursor-text">
       <Near height={lines * LINE + 12}>
-        <Source text={cell.source} language={cell.kind === "code" ? language : "plaintext"} />
+        <Source text={cell.source} language={cell.kind === "code" ? language : "plaintext"} cellKey={cell.key} />
       </Near>
     </div>
   );

@@ -1,9 +1,10 @@
 import { Marked, type Token, type Tokens, type TokenizerAndRendererExtension } from "marked";
-import { lazy, Suspense, useMemo, type ReactNode } from "react";
+import { Suspense, useMemo, type ReactNode } from "react";
 import { classes } from "../../ui/classes";
+import { lazily } from "../../ui/lazily";
 
-const Page = lazy(() => import("../output/Markdown"));
-const Formula = lazy(async () => ({ default: (await import("../output/Latex")).Formula }));
+const Page = lazily(() => import("../output/Markdown"));
+const Formula = lazily(async () => ({ default: (await import("../output/Latex")).Formula }));
 
 const formula = (name: string, level: "block" | "inline", opening: RegExp, pattern: RegExp): TokenizerAndRendererExtension => ({
   name,

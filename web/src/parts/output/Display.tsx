@@ -1,7 +1,8 @@
-import { lazy, Suspense, useMemo, useState, type ReactNode } from "react";
+import { Suspense, useMemo, useState, type ReactNode } from "react";
 import type { DisplayAnswer } from "../../api/schema";
 import { Loading } from "../../ui/states";
 import { classes } from "../../ui/classes";
+import { lazily } from "../../ui/lazily";
 import { Frame } from "./Frame";
 import { JsonTree } from "./JsonTree";
 import { styled } from "./LineView";
@@ -10,9 +11,9 @@ import { displayed } from "../table/source";
 import type { Table } from "../table/table";
 import { TableView } from "../table/TableView";
 
-const Chart = lazy(() => import("./Chart"));
-const Latex = lazy(() => import("./Latex"));
-const Markdown = lazy(() => import("./Markdown"));
+const Chart = lazily(() => import("./Chart"));
+const Latex = lazily(() => import("./Latex"));
+const Markdown = lazily(() => import("./Markdown"));
 
 interface Form {
   name: string;

@@ -152,6 +152,7 @@ export function TableView({ table, source, name, fills = false, firstNumber = 0,
       note("Exported", `${counted(found.count, "row")} as ${name}.csv.`);
     });
 
+  const isCut = source === null && table.rows.length < table.shape[0];
   const active = selection && rows.get(selection.cell.row)?.cells[selection.cell.column];
   return (
     <div className={classes("flex min-w-0 flex-col overflow-hidden", fills ? "h-full" : "m-2 rounded-lg border border-line")}>
@@ -191,10 +192,15 @@ export function TableView({ table, source, name, fills = false, firstNumber = 0,
       />
       {rows.problem && <Trouble rows={rows} />}
       {about}
+      {isCut && (
+        <p className="shrink-0 border-t border-line bg-sunken px-2.5 py-1 text-2xs text-ink-soft">
+          Sorting and searching cover only the rows that came with the result. If the code writes a CSV or Parquet file, opening that shows all rows.
+        </p>
+      )}
       <div className="flex shrink-0 items-center gap-2 border-t border-line bg-sunken py-0.5 pr-1 pl-2.5 text-2xs text-ink-soft">
         {rows.isStale && !rows.problem && <Spinner size={11} />}
         <span role="status" className="min-w-0 flex-1 truncate">
-          {exporting ? `${exporting.done.toLocaleString("en")} of ${rows.matched.toLocaleString("en")} rows …` : described(rows, source === null)}
+          {exporting ? `${exporting.done.toLocaleString("en")} of ${rows.matched.toLocaleString("en")} rows …` : described(rows, isCut)}
           {selection && active !== undefined && active !== null && <span className="text-ink-faint"> · {plain(active)}</span>}
         </span>
         {exporting ? (
@@ -257,7 +263,8 @@ function described(rows: Rows, isCut: boolean): string {
   const [height, width] = table.shape;
   const isFiltered = view.filters.length > 0 || view.search !== "";
   const size = `${counted(height, "row")} × ${counted(width, "column")}`;
-  const here = isCut && table.rows.length < height ? `, of which the first ${table.rows.length.toLocaleString("en")} came with the result` : "";
+  const first = `the first ${table.rows.length.toLocaleString("en")}`;
+  const here = isCut ? `, of which ${first} came with the result` : "";
   const cut = table.columns.length < width ? `, the first ${table.columns.length} columns here` : "";
-  return isFiltered ? `${matched.toLocaleString("en")} of ${size}` : `${size}${here}${cut}`;
+  return isFiltered ? `${matched.toLocaleString("en")} of ${isCut ? `${first} rows` : size}` : `${size}${here}${cut}`;
 }

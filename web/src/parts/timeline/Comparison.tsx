@@ -1,5 +1,5 @@
 import { FileDiff, FileMinus, FilePlus } from "lucide-react";
-import { lazy, Suspense, useState, type ReactNode } from "react";
+import { Suspense, useState, type ReactNode } from "react";
 import type { ComparedAnswer, ComparedFile, ComparedVariable } from "../../api/schema";
 import { bytes } from "../../state/format";
 import { visible } from "../../state/names";
@@ -8,8 +8,9 @@ import { closeComparison, timeline } from "../../state/timeline";
 import { classes } from "../../ui/classes";
 import { Dialog } from "../../ui/Dialog";
 import { Empty, Failed, Loading } from "../../ui/states";
+import { lazily } from "../../ui/lazily";
 
-const Difference = lazy(() => import("./Difference"));
+const Difference = lazily(() => import("./Difference"));
 
 /** The differences between two points: variables in a table, files line by line. */
 export default function Comparison() {

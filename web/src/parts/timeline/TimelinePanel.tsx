@@ -1,5 +1,5 @@
 import { Bookmark, BookmarkPlus, ChevronDown, CircleCheck, CircleX, GitBranch, History, RotateCcw, RotateCw, Trash2, Undo2 } from "lucide-react";
-import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { Suspense, useEffect, useState, type ReactNode } from "react";
 import { keysOf, offer } from "../../state/commands";
 import { ago } from "../../state/format";
 import { inspector } from "../../state/inspector";
@@ -31,8 +31,9 @@ import { Menu } from "../../ui/Menu";
 import { Pane } from "../../ui/Pane";
 import { Empty, Failed, Loading, Spinner } from "../../ui/states";
 import { walk } from "../../ui/walk";
+import { lazily } from "../../ui/lazily";
 
-const Comparison = lazy(() => import("./Comparison"));
+const Comparison = lazily(() => import("./Comparison"));
 
 /** Runs and checkpoints, newest first; each point can be restored. */
 export function TimelinePanel() {

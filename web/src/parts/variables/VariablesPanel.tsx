@@ -88,7 +88,7 @@ export function VariablesPanel() {
           )}
           {state === "unsupported" ? (
             <Empty icon={<Braces size={22} />} title={`Not available for ${titleOf(language)}`}>
-              Variables are listed for Python, JavaScript and TypeScript.
+              Variables are listed for Python, JavaScript, TypeScript, Bash, R and Java.
             </Empty>
           ) : shown.length === 0 ? (
             <Empty icon={<Variable size={22} />} title={text ? "No variable has this in its name" : state === "busy" ? "Code is running" : "No variables yet"}>

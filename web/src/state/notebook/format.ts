@@ -44,6 +44,7 @@ export class NotANotebook extends Error {
 export const MAX_CELLS = 2000;
 const AS_TEXT = "You can edit the file as text.";
 const CELL_DEPTH = 2;
+const WITH_IDS = 5; // the minor number of the format
 
 type Json = Record<string, unknown>;
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -71,17 +72,32 @@ export function notebookOf(text: string): Notebook {
   }
   const broken = cells.findIndex((cell) => !isObject(cell));
   if (broken >= 0) throw new NotANotebook(`This notebook is broken: cell ${broken + 1} is not an object.`, AS_TEXT);
+  const unit = unitOf(text);
   const members = membersOf(text);
   const raws = elementsOf(memberOf(members, "cells") ?? "[]");
+  // Cells have ids from 4.5 on. A file with another number that has some was meant as 4.5.
+  const isRecent = typeof minor === "number" && minor >= WITH_IDS;
+  const hasIds = isRecent || (cells as Json[]).some((cell) => "id" in cell);
+  const missing = { ...lacking(content, { metadata: {}, nbformat: 4, nbformat_minor: 4 }), ...(hasIds && !isRecent ? { nbformat_minor: WITH_IDS } : {}) };
   return {
-    cells: (cells as Json[]).map((cell, index) => cellOf(cell, raws[index] ?? "{}")),
-    members,
+    cells: (cells as Json[]).map((cell, index) => cellOf(cell, completed(cell, raws[index] ?? "{}", unit, hasIds))),
+    members: Object.entries(missing).reduce((all, [name, value]) => withMember(all, name, rawOf(value, unit, 1)), members),
     languages: languagesOf(content.metadata),
-    unit: unitOf(text),
-    hasIds: typeof minor === "number" && minor >= 5,
+    unit,
+    hasIds,
     end: /\s*$/.exec(text)?.[0] ?? "",
   };
 }
+
+/** The text of a cell with the fields that the format asks for, so that the file is valid once it is saved. */
+function completed(cell: Json, raw: string, unit: string, hasIds: boolean): string {
+  const wanted = { metadata: {}, source: [], ...(cell.cell_type === "code" ? { execution_count: null, outputs: [] } : {}) };
+  const missing = { ...lacking(cell, wanted), ...(hasIds ? lacking(cell, { id: newId() }) : {}) };
+  return Object.keys(missing).length > 0 ? changed({ unit }, raw, missing) : raw;
+}
+
+/** Those fields that an object does not have. */
+const lacking = (object: Json, fields: Json): Json => Object.fromEntries(Object.entries(fields).filter(([name]) => !(name in object)));
 
 function parsed(text: string): Json {
   let content: unknown;
@@ -179,7 +195,7 @@ export function withKind(notebook: Notebook, cell: Cell, kind: CellKind): Cell {
   return { ...cell, kind, outputs: [], count: null, raw: changed(notebook, cell.raw, fields, without) };
 }
 
-function changed({ unit }: Notebook, raw: string, fields: Json, without: string[] = []): string {
+function changed({ unit }: Pick<Notebook, "unit">, raw: string, fields: Json, without: string[] = []): string {
   const members = Object.entries(fields).reduce(
     (all, [name, value]) => withMember(all, name, rawOf(value, unit, CELL_DEPTH + 1)),
     withoutMembers(membersOf(raw), ...without),

@@ -88,8 +88,11 @@ describe("a notebook file", () => {
     expect(Object.keys(cells[0] ?? {})).toEqual(["cell_type", "id", "metadata", "source"]);
     expect(Object.keys(cells[1] ?? {})).toEqual(["cell_type", "execution_count", "id", "metadata", "outputs", "source"]);
     expect(new Set(cells.map((cell) => cell.id)).size).toBe(4);
-    const old = notebookOf(file.replace('"nbformat_minor": 5', '"nbformat_minor": 4'));
-    expect(newCell(old, "code").raw).not.toContain('"id"');
+    const older = file.replace('"nbformat_minor": 5', '"nbformat_minor": 4');
+    expect(newCell(notebookOf(older.replace(/ *"id": .*\n/g, "")), "code").raw).not.toContain('"id"');
+    // With ids, it was meant as 4.5; and what every cell must have is added.
+    const odd = JSON.parse(textOf(notebookOf(older.replace(/ *"(id": "bb22|metadata": \{\s*"10[^}]*\}).*\n/g, "")))) as { nbformat_minor: number; cells: Cell[] };
+    expect(odd).toMatchObject({ nbformat_minor: 5, cells: [{ id: "aa11" }, { id: expect.stringMatching(/^[0-9a-f]{8}$/) as string, metadata: {} }] });
   });
 
   it("that is none says why", () => {

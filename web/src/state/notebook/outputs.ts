@@ -72,8 +72,12 @@ export class Collected {
   }
 }
 
-const dataOf = (mime: string, value: unknown): unknown =>
-  typeof value !== "string" || JSON_FORM.test(mime) || BINARY.test(mime) ? value : linesOf(value);
+/** Only forms of JSON may be anything else than a text. */
+function dataOf(mime: string, value: unknown): unknown {
+  if (JSON_FORM.test(mime)) return value;
+  if (typeof value !== "string") return linesOf(JSON.stringify(value));
+  return BINARY.test(mime) ? value : linesOf(value);
+}
 
 function finished(output: Json, count: number | null, left: number): Json {
   if (output.output_type === "stream") return { ...output, text: linesOf(shortened(withoutOverwritten(String(output.text)), Math.min(MAX_STREAM, Math.max(left, 1000)))) };

@@ -1,19 +1,33 @@
 import java.io.BufferedReader;
+import java.io.File;
+import java.io.FileInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.lang.reflect.Array;
 import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HexFormat;
+import java.util.Iterator;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import jdk.jshell.DeclarationSnippet;
 import jdk.jshell.Diag;
 import jdk.jshell.EvalException;
@@ -23,7 +37,11 @@ import jdk.jshell.Snippet;
 import jdk.jshell.SnippetEvent;
 import jdk.jshell.SourceCodeAnalysis;
 import jdk.jshell.UnresolvedReferenceException;
-import jdk.jshell.execution.LocalExecutionControlProvider;
+import jdk.jshell.VarSnippet;
+import jdk.jshell.execution.LocalExecutionControl;
+import jdk.jshell.spi.ExecutionControl;
+import jdk.jshell.spi.ExecutionControlProvider;
+import jdk.jshell.spi.ExecutionEnv;
 import sun.misc.Signal;
 
 /**
@@ -37,12 +55,15 @@ final class Kernel {
     private static final Pattern PROGRAM = Pattern.compile(
             "(?s)\\b(?:class|record|enum|interface)\\s+(\\w+).*?\\bpublic\\s+static\\s+void\\s+main\\s*\\(\\s*String\\b");
 
+    private final CellInput input = new CellInput();
+    private final Engine engine = new Engine();
     private final JShell shell = JShell.builder().in(System.in).out(System.out).err(System.err)
-            .executionEngine(new LocalExecutionControlProvider(), Map.of()).build();
+            .executionEngine(engine, Map.of()).build();
     private Path folder; // of the current cell
     private boolean interrupted;
 
     private Kernel() {
+        System.setIn(input);
         for (String name : IMPORTS) {
             shell.eval("import " + name + ";");
         }
@@ -63,10 +84,16 @@ final class Kernel {
         });
         try (BufferedReader commands = Files.newBufferedReader(root.resolve("commands"))) {
             for (String number = commands.readLine(); number != null; number = commands.readLine()) {
+                if (number.startsWith("list-")) {
+                    kernel.list(root.resolve(number));
+                    continue;
+                }
                 kernel.folder = root.resolve(number);
+                kernel.input.begin(kernel.folder.resolve("stdin"));
                 Map<String, String> before = set(variables(kernel.folder.resolve("env")));
                 kernel.run(Files.readString(kernel.folder.resolve("code.java")));
                 set(before);
+                kernel.input.close();
                 System.out.flush();
                 System.err.flush();
                 Files.writeString(root.resolve("reports"), number + "\n", StandardOpenOption.WRITE);
@@ -240,5 +267,234 @@ final class Kernel {
 
     private void put(String name, String text) throws IOException {
         Files.writeString(folder.resolve(name), text);
+    }
+
+    /**
+     * Writes the variables for cloche.kernels.variable_report.  No method of the user's classes runs for that, so no
+     * `toString` either.
+     */
+    private void list(Path path) throws IOException {
+        List<String> request = Files.readAllLines(Path.of(path + ".request"));
+        String search = request.get(0).toLowerCase(Locale.ROOT);
+        String only = request.get(1);
+        List<VarSnippet> found = shell.variables()
+                .filter(one -> one.subKind() != Snippet.SubKind.TEMP_VAR_EXPRESSION_SUBKIND && one.name().length() <= 100)
+                .filter(one -> only.isEmpty() ? one.name().toLowerCase(Locale.ROOT).contains(search) : one.name().equals(only))
+                .sorted(Comparator.comparing(VarSnippet::name)).toList();
+        StringBuilder text = new StringBuilder().append(found.size()).append('\0');
+        Preview preview = new Preview(only.isEmpty() ? 120 : 8000);
+        engine.preview = preview;
+        for (VarSnippet one : found.subList(0, Math.min(found.size(), 1000))) {
+            String shown = "";
+            preview.shape = "";
+            try {
+                shown = shell.varValue(one);
+            } catch (RuntimeException | Error notThere) {
+                // not initialised, or a class of it is missing
+            }
+            for (String field : List.of(one.name(), plain(String.valueOf(one.typeName())), preview.shape, "0", plain(shown))) {
+                text.append(field.replace("\0", "\\0")).append('\0');
+            }
+        }
+        try {
+            Files.write(path, text.toString().getBytes(StandardCharsets.UTF_8));
+        } catch (IOException late) {
+            // the kernel waits no longer
+        }
+    }
+
+    /** Runs snippets in this JVM; JShell asks it for the value of a variable only when the variables are listed. */
+    private static final class Engine extends LocalExecutionControl implements ExecutionControlProvider {
+        private Preview preview;
+
+        @Override
+        public String name() {
+            return "cloche";
+        }
+
+        @Override
+        public ExecutionControl generate(ExecutionEnv environment, Map<String, String> parameters) {
+            return this;
+        }
+
+        @Override
+        public String varValue(String className, String name) throws InternalException {
+            try {
+                Class<?> holder = findClass(className);
+                Field field = holder.getDeclaredField(name);
+                field.setAccessible(true);
+                return preview.of(field.get(null), holder.getClassLoader());
+            } catch (ReflectiveOperationException | RuntimeException | LinkageError problem) {
+                throw new InternalException(problem.toString());
+            }
+        }
+    }
+
+    /** Writes the beginning of values: what the JDK's own classes contain, and the fields of others. */
+    private static final class Preview {
+        // Of exactly these classes, because a subclass or a view may call what a cell has defined.
+        private static final Set<String> COLLECTIONS = Set.of("ArrayList", "LinkedList", "ArrayDeque", "Vector", "Stack",
+                "HashSet", "LinkedHashSet", "PriorityQueue", "Arrays$ArrayList", "ImmutableCollections$ListN",
+                "ImmutableCollections$List12", "ImmutableCollections$SetN", "ImmutableCollections$Set12",
+                "concurrent.CopyOnWriteArrayList", "concurrent.ConcurrentLinkedQueue");
+        private static final Set<String> MAPS = Set.of("HashMap", "LinkedHashMap", "TreeMap", "Hashtable",
+                "ImmutableCollections$MapN", "ImmutableCollections$Map1", "concurrent.ConcurrentHashMap");
+        private static final Set<String> PLAIN = Set.of("java.lang.Boolean", "java.lang.Byte", "java.lang.Short",
+                "java.lang.Integer", "java.lang.Long", "java.lang.Float", "java.lang.Double", "java.util.UUID",
+                "java.util.concurrent.atomic.AtomicInteger", "java.util.concurrent.atomic.AtomicLong",
+                "java.util.concurrent.atomic.AtomicBoolean", "java.time.LocalDate", "java.time.LocalTime",
+                "java.time.LocalDateTime", "java.time.Instant", "java.time.Duration", "java.time.Period",
+                "sun.nio.fs.UnixPath");
+        private static final int BITS = 4000; // of a number that is written in digits
+
+        private final int room;
+        private final long end = System.nanoTime() + 1_000_000_000L;
+        private ClassLoader cells;
+        private String shape = "";
+
+        Preview(int room) {
+            this.room = room;
+        }
+
+        String of(Object value, ClassLoader loader) {
+            cells = loader;
+            if (System.nanoTime() > end) {
+                return "";
+            } else if (value instanceof String text) {
+                shape = String.valueOf(text.length());
+                return room > 120 ? cut(text, room) : quoted(text, room);
+            }
+            return text(value, 3, room);
+        }
+
+        private String text(Object value, int depth, int left) {
+            if (value == null) {
+                return "null";
+            }
+            Class<?> kind = value.getClass();
+            String name = kind.getName();
+            if (PLAIN.contains(name) && kind.getClassLoader() == null) {
+                return value.toString();
+            } else if (value instanceof String string) {
+                return quoted(string, left);
+            } else if (value instanceof Character sign) {
+                return "'" + sign + "'";
+            } else if (value instanceof StringBuilder builder) {
+                return quoted(builder.substring(0, Math.min(builder.length(), left + 1)), left);
+            } else if (kind == BigInteger.class || kind == BigDecimal.class) {
+                int bits = (value instanceof BigDecimal one ? one.unscaledValue() : (BigInteger) value).bitLength();
+                return bits > BITS ? "a number of " + bits + " bits" : value.toString();
+            } else if (value instanceof Class<?> type) {
+                return "class " + type.getName();
+            } else if (kind == File.class) {
+                return quoted(((File) value).getPath(), left);
+            } else if (value instanceof Optional<?> optional) {
+                return optional.isPresent() ? "Optional[" + text(optional.get(), depth - 1, left) + "]" : "Optional.empty";
+            } else if (value instanceof Enum<?> constant) {
+                return constant.name();
+            } else if (kind.isArray()) {
+                int length = Array.getLength(value);
+                return items(length, depth, left, IntStream.range(0, length).mapToObj(place -> Array.get(value, place)).iterator());
+            } else if (name.startsWith("java.util.") && COLLECTIONS.contains(name.substring(10))) {
+                Collection<?> collection = (Collection<?>) value;
+                return items(collection.size(), depth, left, collection.iterator());
+            } else if (name.startsWith("java.util.") && MAPS.contains(name.substring(10))) {
+                Map<?, ?> map = (Map<?, ?>) value;
+                return items(map.size(), depth, left, map.entrySet().iterator());
+            }
+            return name.contains("$$Lambda") ? "a lambda" : object(value, kind, depth, left);
+        }
+
+        private String items(int count, int depth, int left, Iterator<?> items) {
+            if (depth == 3) {
+                shape = String.valueOf(count);
+            }
+            if (depth <= 0) {
+                return count == 0 ? "[]" : "[…]";
+            }
+            StringBuilder text = new StringBuilder("[");
+            while (items.hasNext()) {
+                if (text.length() > left || System.nanoTime() > end) {
+                    text.append(", …");
+                    break;
+                }
+                Object item = items.next();
+                text.append(text.length() > 1 ? ", " : "");
+                if (item instanceof Map.Entry<?, ?> entry && item.getClass().getClassLoader() == null && isOfMap(item)) {
+                    text.append(text(entry.getKey(), depth - 1, left)).append("=").append(text(entry.getValue(), depth - 1, left));
+                } else {
+                    text.append(text(item, depth - 1, left));
+                }
+            }
+            return text.append("]").toString();
+        }
+
+        private static boolean isOfMap(Object entry) {
+            return entry.getClass().getName().matches("java\\.util\\.(HashMap|LinkedHashMap|TreeMap|Hashtable|KeyValueHolder|concurrent\\.ConcurrentHashMap)(\\$\\w+)?");
+        }
+
+        /** Reads the fields of an object whose class is a cell's; other classes are only named. */
+        private String object(Object value, Class<?> kind, int depth, int left) {
+            String name = plain(kind.getName());
+            if (kind.getClassLoader() != cells || depth <= 0) {
+                return "<" + name + ">";
+            }
+            StringBuilder text = new StringBuilder(name).append("[");
+            for (Field field : kind.getDeclaredFields()) {
+                if (Modifier.isStatic(field.getModifiers()) || field.isSynthetic() || text.length() > left) {
+                    continue;
+                }
+                text.append(text.length() > name.length() + 1 ? ", " : "").append(field.getName()).append("=");
+                try {
+                    field.setAccessible(true);
+                    text.append(text(field.get(value), depth - 1, left));
+                } catch (ReflectiveOperationException | RuntimeException refused) {
+                    text.append("?");
+                }
+            }
+            return text.append("]").toString();
+        }
+
+        private static String quoted(String text, int room) {
+            String beginning = cut(text, room).replace("\\", "\\\\").replace("\"", "\\\"");
+            return '"' + beginning.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r") + '"';
+        }
+
+        private static String cut(String text, int room) {
+            return text.length() > room ? text.substring(0, room) + "…" : text;
+        }
+    }
+
+    /**
+     * System.in: the input of the current cell, if it has one.  It stays the same object, so that a Scanner which an
+     * earlier cell has made reads on.
+     */
+    private static final class CellInput extends InputStream {
+        private InputStream source = InputStream.nullInputStream();
+
+        void begin(Path given) throws IOException {
+            source = Files.exists(given) ? new FileInputStream(Files.readString(given).strip()) : InputStream.nullInputStream();
+        }
+
+        @Override
+        public int read() throws IOException {
+            return source.read();
+        }
+
+        @Override
+        public int read(byte[] bytes, int start, int length) throws IOException {
+            return source.read(bytes, start, length);
+        }
+
+        @Override
+        public int available() throws IOException {
+            return source.available();
+        }
+
+        @Override
+        public void close() throws IOException {
+            source.close();
+            source = InputStream.nullInputStream();
+        }
     }
 }
