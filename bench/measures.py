@@ -18,6 +18,7 @@ from bench import languages, machine, neighbours, work
 from bench.clients import Clients
 from bench.engine import REPOSITORY, Engine
 from bench.load import Load
+from bench.network import Network
 from bench.server import Served
 from bench.sessions import Sessions
 
@@ -123,6 +124,7 @@ class Lab:
         self._served = Served(scratch)
         self._clients = Clients(self._served)
         self._load = Load(scratch)
+        self._network = Network()
         self._hellos = languages.Hellos(scratch)
 
     def close(self) -> None:
@@ -132,6 +134,7 @@ class Lab:
         self._clients.close()
         self._served.close()
         self._load.close()
+        self._network.close()
 
     def contests(self) -> list[Contest]:
         """List all contests in the order of the report."""
@@ -156,6 +159,7 @@ class Lab:
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._sessions.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._served.sides().items()),
             *(Contest(name, sides, every=_OFTEN.get(name, 4)) for name, sides in self._clients.sides().items()),
+            *(Contest(name, sides, every=4) for name, sides in self._network.sides().items()),
             *(Contest(name, sides, every=ONCE, warm_up=False) for name, sides in self._load.sides().items()),
             *(
                 Contest(languages.contest(name), self._hellos.sides(name), languages.every(name))

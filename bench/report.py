@@ -23,6 +23,11 @@ def best_tenth(values: list[float]) -> float:
     return statistics.mean(sorted(values)[: max(1, len(values) // 10)])
 
 
+def p99(values: list[float]) -> float:
+    """Return the 99th percentile."""
+    return sorted(values)[round(0.99 * (len(values) - 1))]
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the table: one side of a contest, compared with another, or with none (`other` is empty)."""
@@ -95,6 +100,12 @@ ROWS = (
     Row(f"upload of {UPLOAD_MB} MB", "served files", "upload", "", 300.0, at_least=True, unit="MB/s"),
     Row(f"download of {UPLOAD_MB} MB", "served files", "download", "", 300.0, at_least=True, unit="MB/s"),
     Row("memory that the server takes more for both", "served files", "memory", "", 16.0, unit="MB"),
+    Row("opening a sandbox with a network policy, over one without", "network open", "policy", "none", 2.0, over=True),
+    Row("an allowed connection, over the same from the host", "network connection", "cloche", "host", 0.5, over=True),
+    Row("a refused connection until the refusal (99th percentile)", "network refusal", "cloche", "", 10.0, pick=p99),
+    Row("throughput of one connection", "network transfer", "cloche", "", 1000.0, at_least=True, unit="MB/s"),
+    Row("the same, beside one from the host", "network transfer", "cloche", "host", unit="MB/s"),
+    Row("replacing a network policy", "network replace", "cloche", "", 50.0),
     Row("E2B's client: Sandbox.create() to its first result", "e2b first", "cloche", "", 60.0),
     Row("of that, the client's own share", "e2b first", "nothing"),
     Row("E2B's client: a turn", "e2b turn", "cloche", "", 8.0),

@@ -184,6 +184,18 @@ def test_the_engine_knows_nothing_of_the_client(module: str) -> None:
         assert not within(name, "cloche.client")
 
 
+@pytest.mark.parametrize("module", of("cloche.egress"))
+def test_the_egress_process_knows_policies_alone(module: str) -> None:
+    libraries = ("h11", "cryptography")
+    for name in imports(module):
+        assert is_standard(name) or within(name, "cloche.egress", "cloche.model", "cloche.errors", *libraries)
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if not within(name, "cloche.egress")])
+def test_nobody_imports_the_egress_process(module: str) -> None:
+    assert not any(within(name, "cloche.egress") for name in imports(module))
+
+
 @pytest.mark.parametrize("module", of("cloche.client"))
 def test_the_client_knows_nothing_of_the_engine(module: str) -> None:
     for name in imports(module):
@@ -257,7 +269,9 @@ def test_nobody_below_the_command_line_knows_it(module: str) -> None:
 
 USE_PACKAGES = (
     *("cloche.cli", "cloche.doctor", "cloche.kernels", "cloche.store", "cloche.doors", "cloche.client"),
+    "cloche.egress",
     "cloche.walls.e2b",  # E2B's client, when it is asked for
+    "cloche.egress",  # h11, and for secrets cryptography: a process of its own, which only a policy needs
     "cloche.json_text",  # the server's encoder
 )
 

@@ -12,6 +12,7 @@ A run passes through these packages, in this order:
     engine/       the backend for sandboxes on this host
     blocking/     the same three for callers without an event loop, generated from them
     languages/    turns source into a command, one folder per language
+    egress/       the process through which sandboxes reach the network, by policy
     walls/        the kinds of isolation: walls/jail makes a sandbox in milliseconds
     wire/         the frames between engine and agent
     agent/        runs inside a sandbox: programs, contexts, files, checkpoints
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from cloche.model.files import Change, Entry, Listing, Mount, Port
     from cloche.model.history import Best, Moment, Restored
     from cloche.model.limits import Limits
+    from cloche.model.network import Network, NetworkPolicy, Secret
+    from cloche.model.network_attempt import NetworkAttempt
     from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
     from cloche.sandbox.attempts import AsyncAttempt
     from cloche.sandbox.checkpoints import AsyncCheckpoint
@@ -101,6 +104,10 @@ _WHERE = {
     "Listing": "model.files",
     "Mount": "model.files",
     "Port": "model.files",
+    "Network": "model.network",
+    "NetworkAttempt": "model.network_attempt",
+    "NetworkPolicy": "model.network",
+    "Secret": "model.network",
     "ClocheError": "errors",
     "InvalidRun": "errors",
     "Refused": "errors",
@@ -141,6 +148,9 @@ __all__ = [
     "Misconfigured",
     "Moment",
     "Mount",
+    "Network",
+    "NetworkAttempt",
+    "NetworkPolicy",
     "Port",
     "Process",
     "Reading",
@@ -149,6 +159,7 @@ __all__ = [
     "Result",
     "Sandbox",
     "SandboxFailed",
+    "Secret",
     "ToolCall",
     "Usage",
     "Writing",

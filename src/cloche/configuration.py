@@ -159,6 +159,17 @@ class Configuration(Bounds):
     mounts: tuple[str, ...] = _setting(
         kinds.FOLDERS, (), "Folders of the host that callers may mount into sandboxes, including their subfolders."
     )
+    max_network: tuple[str, ...] = _setting(
+        kinds.NETWORK, ("public",), "What sandboxes may reach at most: none, public, packages, or network rules."
+    )
+    max_network_rate: int = _setting(
+        kinds.SIZE,
+        0,
+        "Bytes per second that each sandbox may exchange with the network; 0 is no limit.",
+        low=0,
+        high=1 << 40,
+        shown="no limit",
+    )
     sharing: str = _setting(
         kinds.TEXT,
         "local",
@@ -240,7 +251,7 @@ def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] = tuple(FIEL
             how["action"] = BooleanOptionalAction
         else:
             how["metavar"] = "|".join(FIELDS[name].metadata.get("choices", ())) or kind.placeholder
-        if kind in (kinds.HOSTS, kinds.ORIGINS, kinds.FOLDERS):
+        if kind in (kinds.HOSTS, kinds.ORIGINS, kinds.FOLDERS, kinds.NETWORK):
             how["action"] = "append"
             how["help"] += " Can be repeated."
         parser.add_argument(flag_of(name), **how)

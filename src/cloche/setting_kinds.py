@@ -10,6 +10,7 @@ from typing import Any
 
 from cloche.errors import InvalidRun
 from cloche.model.limits import size
+from cloche.model.network import Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,20 @@ def _currency(text: Any) -> str:
     return text
 
 
+def _network_rules(value: Any) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError
+    try:
+        return () if texts == ["none"] else Network(allow=texts).allow
+    except InvalidRun:
+        raise ValueError from None
+
+
+def _network_text(text: str) -> tuple[str, ...]:
+    return _network_rules([part.strip() for part in text.split(",") if part.strip()])
+
+
 TEXT = Kind("a text", "TEXT", str, _same(str))
 WHOLE = Kind("a whole number", "N", int, _same(int))
 SECONDS = Kind("a number of seconds", "SECONDS", float, _same(float, int))
@@ -122,6 +137,7 @@ DATABASE = Kind("a URL of sqlite:// or postgresql://", "URL", _database, _databa
 HOSTS = Kind("a list of host names like 'cloche.example.org'", "HOST", *_list_of(_host_name))
 ORIGINS = Kind("a list of origins like 'https://app.example.org', without a path", "ORIGIN", *_list_of(_origin))
 FOLDERS = Kind("a list of absolute paths", "FOLDER", *_list_of(_folder))
+NETWORK = Kind("'none', or a list of network rules like '*.example.org'", "RULE", _network_text, _network_rules)
 
 
 def masked(url: str) -> str:

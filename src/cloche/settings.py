@@ -43,6 +43,13 @@ class Settings(Plain):
     e2b_template: str | None = None
     """CLOCHE_E2B_TEMPLATE: the template of its sandboxes; it needs Python 3.11 or newer, and IPython for sessions."""
 
+    network_private: tuple[str, ...] = ()
+    """CLOCHE_NETWORK_PRIVATE: ranges of private addresses that network policies may reach: `10.20.0.0/16,fd00:20::/32`.
+    All others stay closed."""
+
+    network_hosts: tuple[tuple[str, str], ...] = ()
+    """CLOCHE_NETWORK_HOSTS: names for network policies that Cloche resolves itself: `db.internal=10.20.0.5,…`."""
+
     one_run: bool = False
     """Not from the environment: true for `cloche run`, which makes one run and keeps nothing ready for another."""
 
@@ -62,6 +69,8 @@ def load(one_run: bool = False) -> Settings:
         e2b_api_url=os.environ.get("CLOCHE_E2B_API_URL") or None,
         e2b_sandbox_url=os.environ.get("CLOCHE_E2B_SANDBOX_URL") or None,
         e2b_template=os.environ.get("CLOCHE_E2B_TEMPLATE") or None,
+        network_private=_ranges("CLOCHE_NETWORK_PRIVATE"),
+        network_hosts=_hosts("CLOCHE_NETWORK_HOSTS"),
         one_run=one_run,
         debug=_flag("CLOCHE_DEBUG", False),
     )
@@ -75,6 +84,11 @@ def server() -> str | None:
 def environment() -> str | None:
     """The setting `environment` alone."""
     return os.environ.get("CLOCHE_ENVIRONMENT") or None
+
+
+def variable(name: str) -> str:
+    """A variable that a caller names, for the value of a secret; empty if there is none."""
+    return os.environ.get(name, "")
 
 
 def data_home() -> str:
@@ -97,3 +111,32 @@ def _flag(name: str, default: bool) -> bool:
     if text in ("", "1", "0", "true", "false", "yes", "no", "on", "off"):
         return default if not text else text in ("1", "true", "yes", "on")
     raise Misconfigured(f"{name}={text!r} is neither yes nor no.")
+
+
+def _ranges(name: str) -> tuple[str, ...]:
+    text = os.environ.get(name, "")
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if found:
+        from ipaddress import ip_network
+
+        for part in found:
+            try:
+                ip_network(part, strict=False)
+            except ValueError:
+                raise Misconfigured(f"{name}: {part!r} is not a range of addresses such as 10.20.0.0/16.") from None
+    return found
+
+
+def _hosts(name: str) -> tuple[tuple[str, str], ...]:
+    text = os.environ.get(name, "")
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if pairs:
+        from ipaddress import ip_address
+
+        for host, _, address in pairs:
+            try:
+                ip_address(address.strip())
+            except ValueError:
+                part = f"{host}={address}"
+                raise Misconfigured(f"{name}: {part!r} is not a name and an address: db.internal=10.20.0.5.") from None
+    return tuple((host.strip().lower(), address.strip()) for host, _, address in pairs)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import cloche
 from cloche.blocking.walls import registry
 from cloche.blocking.walls.jail.wall import Jail
 from cloche.doctor.attacks import PROBES, files, limits, neighbours
@@ -20,6 +21,7 @@ from cloche.doctor.probe import HELD, NOT_HELD, NOT_TRIED, Probe, read_attempts
 from cloche.doctor.probes import attack, attack_separately, attempt
 from cloche.doctor.scene import Scene
 from cloche.doctor.survey import try_all
+from cloche.engine import egress_process
 from cloche.settings import Settings
 from cloche.walls.jail.nursery_client import Nurseries
 
@@ -88,6 +90,51 @@ def test_the_jail_holds(probe: Probe, scene, has_control_groups: bool):
 )
 def test_a_missing_wall_is_noticed(removed: str, words: str, gained: str, scene):
     finding = attempt(probe(words), scene(*removed.split()))
+    assert finding.verdict == NOT_HELD
+    assert gained in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "gained"),
+    [
+        ("nothing but its hosts", "{0.other}:{0.port}", "a name without a rule"),
+        ("nothing but its hosts", "{0.allowed}:{0.other_port}", "another port"),
+        ("nothing but its hosts", "{0.address}/32:{0.port}", "the address of an allowed name"),
+    ],
+)
+def test_a_policy_that_allows_more_is_noticed(words: str, more: str, gained: str, scene):
+    here = scene()
+    usual = probe(words)
+    assert usual.policy is not None
+    rules = [*usual.policy(here), more.format(here.outside)]
+    finding = attempt(usual.replace(policy=lambda _: rules), here)
+    assert finding.verdict == NOT_HELD
+    assert gained in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("words", "removed", "gained"),
+    [
+        ("notation leads", "cloche.egress.decision.Policy._is_open", "an allowed name with a closed address"),
+        ("TLS and HTTP", "cloche.egress.connection.Connection._check_name", "a foreign name in TLS"),
+    ],
+)
+def test_a_check_that_is_missing_is_noticed(words, removed, gained, scene, monkeypatch, tmp_path):
+    """In an egress process of its own, which is started without one of its checks."""
+    module, name, attribute = removed.rsplit(".", 2)
+    package = str(Path(cloche.__file__).parents[1])
+    program = tmp_path / "egress.py"
+    program.write_text(
+        f"import importlib, sys\nsys.path.insert(0, {package!r})\n"
+        f"setattr(importlib.import_module({module!r}).{name}, {attribute!r}, lambda *_: True)\n"
+        "from cloche.egress.process import main\nsys.exit(main())\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("_PROGRAM", str(program)), ("_control", None), ("_pid", 0)):
+            patch.setattr(egress_process, name, value)
+        finding = attempt(probe(words), scene())
+        assert egress_process.pid()
+        egress_process._give_up()
     assert finding.verdict == NOT_HELD
     assert gained in finding.detail
 
@@ -206,4 +253,4 @@ def test_a_scene_leaves_nothing_behind(jail):
 
 
 def test_every_row_about_the_jail_has_a_probe():
-    assert {probe.row for probe in PROBES} == {f"T{number}" for number in (*range(1, 16), 20)}
+    assert {probe.row for probe in PROBES} == {f"T{number}" for number in (*range(1, 16), 20, 35, 50)}

@@ -22,7 +22,7 @@ NewKey = Callable[..., httpx2.Client]
 _RESULT = {
     *("run_id", "stdout", "stderr", "exit_code", "duration", "cpu_time", "memory_peak", "error", "truncated", "wall"),
     *("results", "logs", "artifacts", "execution_count", "tool_calls", "restarted", "text", "context"),
-    *("diagnostics", "build_time"),
+    *("diagnostics", "build_time", "network"),
 }
 
 

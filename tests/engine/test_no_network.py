@@ -72,6 +72,18 @@ def test_package_managers_do_not_try_again_and_the_hint_says_why(shared, tool):
     assert "Retrying" not in done.stderr
 
 
+def test_what_maven_says_on_standard_output_counts_if_standard_error_says_nothing(shared):
+    # As Maven does, which takes many seconds; it also resets the colours of both streams.
+    end = r"\033[0m[ERROR] No plugin found for prefix 'dependency'\n\033[0m"
+    command = f'printf "{end}"; printf "\\033[0m" >&2; exit 1'
+    for done in (shared.commands.run(command), shared.run(command, language="bash")):
+        assert done.error is not None
+        assert "upload the .jar files" in done.error.hint
+    done = shared.commands.run(f'printf "{end}"; echo "another reason" >&2; exit 1')
+    assert done.error is not None
+    assert done.error.hint == "Its standard error says more."
+
+
 @pytest.mark.parametrize("what", CONNECTING)
 def test_a_connection_fails_and_the_hint_says_why(shared, what):
     language, code = CONNECTING[what]

@@ -8,14 +8,14 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 import cloche
 from cloche.blocking.io.streams import Stream
 from cloche.blocking.sandbox.files import Files
-from cloche.model.order import Spent
+from cloche.model.order import Listener, Spent
 from cloche.sandbox.requests import Command
 
 
@@ -152,6 +152,9 @@ class Forger:
 
     def set_lifetime(self, seconds: float | None) -> None:
         pass
+
+    def listen(self, ports: Sequence[int]) -> list[Listener]:
+        return []
 
     def pause(self) -> None:
         pass

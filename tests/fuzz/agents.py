@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cloche.io.streams import AsyncStream
-from cloche.model.order import Order, Spent
+from cloche.model.order import Listener, Order, Spent
 from cloche.wire import frames
 
 Frame = tuple[int, int, bytes]  # operation, kind, payload
@@ -52,6 +53,9 @@ class PlayedHold:
 
     async def set_lifetime(self, seconds: float | None) -> None:
         """A recording has no lifetime."""
+
+    async def listen(self, ports: Sequence[int]) -> list[Listener]:
+        return []
 
     async def pause(self) -> None:
         """A recording cannot be paused."""

@@ -5,13 +5,17 @@ Run as root these tests become somebody else; run by an ordinary user the others
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests.network import outside
+from tests.store import postgresql
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user runs the tests themselves")
 
@@ -60,6 +64,17 @@ def test_the_same_holds_for_an_ordinary_user_who_has_the_host_to_himself() -> No
         "limits/test_each_limit.py::test_a_limit_is_told_as_that_limit_and_soon",
         "host/test_sudden_death.py",
     )
+
+
+@pytest.mark.timeout(300)
+def test_clients_reach_what_a_policy_allows_an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside.clients()  # a user cannot install them here
+    with outside.started() as world:  # nor listen on port 443
+        address = json.loads(world)["address"]
+        with contextmanager(postgresql.running)(address) as database:
+            monkeypatch.setenv(outside.RUNNING, world)
+            monkeypatch.setenv(outside.DATABASE, str(database.port))
+            run_tests_as_user("network/test_clients.py")
 
 
 UNMAPPED = """

@@ -14,9 +14,11 @@ from cloche.client import shapes
 from cloche.doors import websocket
 from cloche.doors.http import answers
 from cloche.doors.http.containers import ExecAnswer
+from cloche.doors.http.network_fields import NetworkAttemptAnswer
 from cloche.doors.mcp.execution import CodeAnswer
 from cloche.json_text import to_json
 from cloche.model import files, history, result
+from cloche.model.network_attempt import NetworkAttempt
 from cloche.model.plain import Plain
 from cloche.model.result import (
     JSON_FIELDS,
@@ -54,6 +56,7 @@ WHOLE = Result(
     restarted=True,
     diagnostics=(Diagnostic("main.c", 1, 2, "no", "warning", "W1"),),
     build_time=0.75,
+    network=(NetworkAttempt("a.example.org", 443, "allowed", "*.example.org", "it ended", 1, 2, 0.5, 9.0, 1),),
 )
 
 
@@ -89,6 +92,7 @@ PAIRS: list[tuple[type[Plain], type[BaseModel], set[str]]] = [
     (result.StackFrame, answers.StackFrameAnswer, set()),
     (result.Diagnostic, answers.DiagnosticAnswer, set()),
     (result.Usage, answers.UsageAnswer, {"network"}),
+    (NetworkAttempt, NetworkAttemptAnswer, set()),
     (history.Moment, answers.MomentAnswer, set()),
     (history.Restored, answers.RestoredAnswer, {"note"}),
     (history.Variable, answers.VariableAnswer, set()),
@@ -118,10 +122,11 @@ def test_the_description_has_every_field_of_a_result_with_its_type():
 LEFT_OUT = {
     ExecAnswer: {
         *("cpu_time", "memory_peak", "truncated", "wall", "results", "logs", "artifacts", "execution_count"),
-        *("tool_calls", "restarted", "diagnostics", "build_time"),
+        *("tool_calls", "restarted", "diagnostics", "build_time", "network"),
     },
     CodeAnswer: {
         *("cpu_time", "memory_peak", "wall", "logs", "execution_count", "tool_calls", "diagnostics", "build_time"),
+        "network",  # `refused_hosts` has the refused ones
     },
 }
 

@@ -54,6 +54,12 @@ OTHER = {
     "max_runs_kept": ("5", "5", 5),
     "max_audit_kept": ("6", "6", 6),
     "mounts": ("/srv/a,/srv/b", '["/srv/a", "/srv/b"]', ("/srv/a", "/srv/b")),
+    "max_network": (
+        "Api.example.org:8443,packages",
+        '["Api.example.org:8443", "packages"]',
+        ("api.example.org:8443", "packages"),
+    ),
+    "max_network_rate": ("2M", '"2M"', 2 << 20),
     "sharing": ("off", '"off"', "off"),
     "rate_cpu_hour": ("0.25", "0.25", 0.25),
     "rate_memory_gb_hour": ("2", "2", 2.0),
@@ -89,6 +95,14 @@ def test_a_value_can_come_from_everywhere(name, tmp_path):
     sources = [f"file {path}", f"environment {variable}", f"flag {'--no-auth' if name == 'auth' else flag}"]
     assert [each.sources[name] for each in loaded] == sources
     assert all(source == "default" for key, source in loaded[0].sources.items() if key != name)
+
+
+def test_the_bound_on_the_network_may_be_none_or_one_preset(tmp_path):
+    assert load({}, {"CLOCHE_MAX_NETWORK": "none"}).value.max_network == ()
+    assert load({}, {}, toml(tmp_path, 'max_network = "packages"')).value.max_network == ("packages",)
+    for text in ("none,packages", "http://example.org/", "example.org:53"):
+        with pytest.raises(Misconfigured, match="max_network"):
+            load({}, {"CLOCHE_MAX_NETWORK": text})
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path):

@@ -23,6 +23,7 @@ READ = {
     *("sessions.contexts", "sessions.variables", "sessions.checkpoints", "sessions.history"),
     *("commands.list", "commands.follow"),
     *("files.stat", "files.describe", "files.list", "files.describe_all", "files.disk", "files.open", "files.watch"),
+    *("network.bound", "network.policy", "network.log", "network.moved"),
     *("ports.list", "ports.wait", "ports.watch", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
     "keys.current",
     *("shares.list", "snapshots.find", "snapshots.list", "workspaces.find", "workspaces.list"),

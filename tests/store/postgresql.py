@@ -41,10 +41,10 @@ def program(name: str) -> str | None:
 class PostgreSQL:
     """A server; it can be stopped and started again, and keeps its data and its address."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1") -> None:
         self._user = unprivileged_user()
         self.folder = Path(tempfile.mkdtemp(prefix="test-postgresql-"))
-        self.port = free_port()
+        self.address, self.port = address, free_port(address)
 
     def initialize(self) -> None:
         """Make its folder ready."""
@@ -61,7 +61,7 @@ class PostgreSQL:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = f"-h 127.0.0.1 -p {self.port} -k {self.folder} {SETTINGS}"
+        options = f"-h {self.address} -p {self.port} -k {self.folder} {SETTINGS}"
         self._call("pg_ctl", "-D", self._data, "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
@@ -84,7 +84,7 @@ class PostgreSQL:
 
     def url(self, database: str, password: str = PASSWORD) -> str:
         """Where one of its databases is."""
-        return f"postgresql://{USER}:{password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{USER}:{password}@{self.address}:{self.port}/{database}"
 
     def socket_url(self, database: str) -> str:
         """The same, by its Unix socket."""
@@ -130,9 +130,9 @@ class PostgreSQL:
             assert ended.returncode == 0, f"{name} failed: {output.read()}"
 
 
-def free_port() -> int:
+def free_port(address: str) -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         port: int = probe.getsockname()[1]
         return port
 
@@ -149,13 +149,13 @@ def unprivileged_user() -> str | None:
     pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
 
 
-def running() -> Iterator[PostgreSQL]:
+def running(address: str = "127.0.0.1") -> Iterator[PostgreSQL]:
     """A server for as long as a fixture lasts; on CI there has to be one."""
     missing = [name for name in ("initdb", "pg_ctl", "postgres") if program(name) is None]
     if missing:
         assert not os.environ.get("CI"), f"no PostgreSQL: {missing}"
         pytest.skip(f"no PostgreSQL on this host: {', '.join(missing)} not found")
-    server = PostgreSQL()
+    server = PostgreSQL(address)
     command = ["sh", "-c", AFTERWARDS, "afterwards", str(server.folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/", start_new_session=True):
         server.initialize()

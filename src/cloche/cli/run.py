@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cloche.blocking.sandbox.processes import Process
     from cloche.model.events import Event
+    from cloche.model.network import Network
     from cloche.model.result import Result
 
 _PLACEHOLDERS = {"seconds": "SECONDS", "bytes": "SIZE", "cores": "CORES", "processes": "N"}
@@ -35,6 +36,8 @@ OPTIONS: dict[str, tuple[Any, str, str]] = {
     "entry": ("", "FILE", "where the program begins, if FILE is a folder and it is not plain"),
     "check": ("report", "HOW", "types of a TypeScript program: report (default), block or off"),
     "env": ([], "K=V", "set an environment variable; can be repeated"),
+    "network": ([], "HOST", "let it reach a host, *.HOST, HOST:PORT, packages or public; can be repeated"),
+    "secret": ([], "NAME@HOST", "let it use your shell's variable NAME for a host, unseen; can be repeated"),
     "isolation": (AUTO, "ISOLATION", f"where it runs: {', '.join(ISOLATIONS)} (default {AUTO})"),
     "url": ("", "URL", "run it on the server at this address (default CLOCHE_URL, else on this host)"),
     "api-key": ("", "KEY", "the key for that server (default CLOCHE_API_KEY)"),
@@ -149,6 +152,7 @@ def main(arguments: Namespace | Arguments) -> int:
         other_files=copied,
         check=arguments.check_,
         mounts=mounts,
+        network=_network(arguments),
         is_interactive=takes_stdin,
         is_counted=arguments.json_ or arguments.stats_,  # asking the wall takes half a millisecond
         is_last=not arguments.out_,
@@ -208,7 +212,7 @@ def _run_notebook(arguments: Namespace | Arguments) -> int:
     env, mounts, copied = _given(arguments)
     where = {"url": arguments.url_ or None, "api_key": arguments.api_key_ or None, "isolation": arguments.isolation_}
     gc.enable()
-    with Sandbox(**_limits(arguments), env=env, mounts=mounts, **where) as box:
+    with Sandbox(**_limits(arguments), env=env, mounts=mounts, network=_network(arguments), **where) as box:
         notebooks.copy_in(box, copied)
         code = notebooks.run(notebook, box, output, arguments.save_)
         if output is not None:
@@ -220,6 +224,14 @@ def _run_notebook(arguments: Namespace | Arguments) -> int:
 
 def _limits(arguments: Namespace | Arguments) -> dict[str, Any]:
     return {row.name: getattr(arguments, _attribute(row.name)) for row in LIMITS}
+
+
+def _network(arguments: Namespace | Arguments) -> Network | None:
+    if not arguments.network_ and not arguments.secret_:
+        return None
+    from cloche.cli.network import policy  # a cold start without these options has no time for it
+
+    return policy(arguments.network_, arguments.secret_)
 
 
 def _given(arguments: Namespace | Arguments) -> tuple[dict[str, str], dict[str, str], dict[str, bytes]]:

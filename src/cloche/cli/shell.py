@@ -12,7 +12,7 @@ _SHELL = ("/bin/sh", "-c", "command -v bash > /dev/null && exec bash; exec sh")
 
 
 def add(commands: Any, shape: dict[str, Any]) -> None:
-    from cloche.cli import servers
+    from cloche.cli import network, servers
 
     parser = commands.add_parser(
         "shell",
@@ -25,6 +25,7 @@ def add(commands: Any, shape: dict[str, Any]) -> None:
     parser.add_argument("--keep", action="store_true", help="let the new sandbox live on, and print its id")
     parser.add_argument("--name", metavar="TEXT", help="name of the new sandbox")
     parser.add_argument("--lifetime", metavar="SECONDS", type=float, help="when the new sandbox ends at the latest")
+    network.add_options(parser)
     servers.add_options(parser)
 
 
@@ -32,17 +33,20 @@ def main(arguments: argparse.Namespace) -> int:
     import sys
 
     from cloche.cli import exec as command
-    from cloche.cli import servers
+    from cloche.cli import network, servers
     from cloche.errors import InvalidRun
 
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    has_policy = bool(arguments.network or arguments.secret)
     place = servers.sandboxes(arguments)
     if arguments.sandbox is not None:
-        if arguments.keep or arguments.name or arguments.lifetime is not None:
-            raise InvalidRun("--keep, --name and --lifetime are for new sandboxes.", "Leave them out, or SANDBOX.")
+        if arguments.keep or arguments.name or arguments.lifetime is not None or has_policy:
+            options = "--keep, --name, --lifetime, --network and --secret"
+            raise InvalidRun(f"{options} are for new sandboxes.", "Leave them out, or SANDBOX.")
         box = place.box(place.find(arguments.sandbox).id)
         return command.run(box, _SHELL, takes_input=True, has_terminal=has_terminal)
-    box = place.new({"name": arguments.name} if arguments.name else {}, arguments.lifetime)
+    policy = network.policy(arguments.network, arguments.secret) if has_policy else None
+    box = place.new({"name": arguments.name} if arguments.name else {}, arguments.lifetime, policy)
     box.open()
     try:
         return command.run(box, _SHELL, takes_input=True, has_terminal=has_terminal)

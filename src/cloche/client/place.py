@@ -30,7 +30,7 @@ class AsyncServerPlace:
 
     def one_shot(self, job: Job) -> AsyncServerSandbox:
         """Return a sandbox for one program, for callers that follow the program while it runs."""
-        request = SandboxRequest(job.limits, job.env, job.mounts)
+        request = SandboxRequest(job.limits, job.env, job.mounts, network=job.network)
         return AsyncServerSandbox(self._server, request, self._isolation)
 
     async def run(self, job: Job) -> Result:
@@ -45,6 +45,7 @@ class AsyncServerPlace:
             "env": job.env,
             "files": {path: shapes.file(contents) for path, contents in job.files},
             "mounts": shapes.mounts(job.mounts),
+            "network": shapes.network_fields(job.network),
             "isolation": self._isolation,
             **shapes.limits_fields(job.limits),
             **shapes.given("stdin", job.stdin),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.client.checkpoints import AsyncServerCheckpoints
+    from cloche.client.network import AsyncServerNetwork
     from cloche.client.ports import AsyncServerPorts
     from cloche.client.server import AsyncServer
     from cloche.client.sessions import AsyncServerSessions
@@ -43,6 +44,7 @@ class AsyncServerSandbox:
             **shapes.limits_fields(self.limits),
             "env": self.env,
             "mounts": shapes.mounts(request.mounts),
+            "network": shapes.network_fields(request.network),
             "ttl": request.lifetime,
             "idle_timeout": options.get("idle_timeout"),
             "metadata": self.metadata,
@@ -87,6 +89,13 @@ class AsyncServerSandbox:
         from cloche.client.ports import AsyncServerPorts  # imported late, because it imports a WebSocket library
 
         return AsyncServerPorts(self)
+
+    @property
+    def network(self) -> AsyncServerNetwork:
+        """What the sandbox may reach."""
+        from cloche.client.network import AsyncServerNetwork
+
+        return AsyncServerNetwork(self)
 
     # --- lifetime
 

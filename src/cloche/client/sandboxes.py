@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.model.network import Network
+
 PREFIX = "sbx_"
 _SHOWN = 5  # sandboxes that an error message names
 
@@ -89,9 +91,12 @@ class AsyncServerSandboxes:
         request = SandboxRequest(Limits(), {}, server_options={"id": identity})
         return AsyncServerSandbox(self.server, request, "auto")
 
-    def new(self, metadata: Mapping[str, str], lifetime: float | None = None) -> AsyncServerSandbox:
+    def new(
+        self, metadata: Mapping[str, str], lifetime: float | None = None, network: Network | None = None
+    ) -> AsyncServerSandbox:
         """Return a new sandbox with the usual limits; it is made when it is opened."""
-        request = SandboxRequest(Limits(), {}, lifetime=lifetime, server_options={"metadata": metadata})
+        options = {"metadata": metadata}
+        request = SandboxRequest(Limits(), {}, lifetime=lifetime, network=network, server_options=options)
         return AsyncServerSandbox(self.server, request, "auto")
 
     async def kill(self, identity: str) -> None:

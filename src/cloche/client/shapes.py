@@ -12,6 +12,7 @@ from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, 
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges, VariableList
 from cloche.model.limits import BY_NAME, Limits
+from cloche.model.network import Network, NetworkPolicy, Secret
 from cloche.model.plain import Plain
 from cloche.model.result import PARTS, Display, Error, Raised, Result, StackFrame, Usage
 from cloche.model.wording import worded
@@ -110,6 +111,17 @@ def usage(payload: dict[str, Any]) -> Usage:
     return Usage(**fields_of(Usage, payload))
 
 
+def network_policy(payload: dict[str, Any]) -> NetworkPolicy:
+    """Parse a sandbox's access to the network."""
+    return NetworkPolicy(*(_network(payload[name]) for name in NetworkPolicy._fields))
+
+
+def _network(payload: dict[str, Any]) -> Network:
+    fields = fields_of(Network, payload)
+    fields["secrets"] = {name: Secret.kept(one["hosts"]) for name, one in fields.get("secrets", {}).items()}
+    return Network(**fields)
+
+
 def moment(payload: dict[str, Any]) -> Moment:
     """Parse an entry of a session's history."""
     return Moment(**fields_of(Moment, payload))
@@ -195,6 +207,11 @@ def file(data: Data) -> str | dict[str, str]:
 def limits_fields(limits: Limits) -> dict[str, Any]:
     """Encode limits for the server."""
     return limits.by_name()
+
+
+def network_fields(network: Network | None) -> dict[str, Any] | None:
+    """Encode a policy with the values of its secrets."""
+    return None if network is None else network.with_values()
 
 
 def mounts(given: tuple[Mount, ...]) -> list[dict[str, Any]]:

@@ -53,6 +53,7 @@ class Probe(Plain):
     limits: Mapping[str, Any] = {}
     look: Callable[[Scene, Sandbox | None], list[str]] | None = None  # looks from outside; returns the gains
     when: str = "after"  # to look: "during" (the program is done, but waits), "after" it, or when all is "gone"
+    policy: Callable[[Scene], list[str]] | None = None  # the hosts that the sandbox may reach; default: none
 
 
 def judge_attempts(seen: ProbeRun) -> tuple[str, str]:

@@ -72,8 +72,17 @@ def attack(
 
 def attempt(probe: Probe, scene: Scene, env: dict[str, str] | None = None) -> Finding:
     """Run one probe in its own sandbox; a test uses `env` to put a canary where it does not belong."""
+    if probe.policy is None:
+        return _attempt(probe, scene, env)
+    with scene.outside.known():
+        return _attempt(probe, scene, env)
+
+
+def _attempt(probe: Probe, scene: Scene, env: dict[str, str] | None) -> Finding:
     source = TOOLS + probe.program + END
     options: dict[str, Any] = {"timeout": _TIMEOUT_S, **probe.limits, "env": env, "wall": scene.wall}
+    if probe.policy is not None:
+        options["network"] = probe.policy(scene)
     given = [dumps(scene.given())]
     begin = monotonic()
     try:

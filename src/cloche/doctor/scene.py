@@ -1,4 +1,4 @@
-"""The bait for an attacker that gets out: files, sockets and memory on the host, and a neighbour sandbox."""
+"""The bait for an attacker that gets out: files, sockets and memory on the host, a neighbour, and a world outside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import secrets
 import shutil
 import socket
 import tempfile
+
+from cloche.doctor.outside import Outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Scene:
         self._variable = "CLOCHE_PROBE_CANARY"
         self._sockets: list[socket.socket] = []
         self._shared_memory = -1
+        self.outside = Outside()
 
     def __enter__(self) -> Self:
         try:
@@ -71,8 +74,10 @@ class Scene:
         box: Sandbox | None = getattr(self, "neighbour", None)
         if box is not None:
             box.close()
+        self.outside.__exit__()
 
     def _set_up(self) -> None:
+        self.outside.__enter__()
         os.environ[self._variable] = self.canary  # set before the nursery starts
         self.folder = tempfile.mkdtemp(prefix="cloche-probe-")
         os.chmod(self.folder, 0o755)  # readable for the attacker, which is another user: only a wall may stop it
@@ -138,6 +143,7 @@ class Scene:
             "home": os.path.expanduser("~"),
             "neighbour_mark": self.neighbour_mark,
             "neighbour_port": self.neighbour_port,
+            "outside": self.outside.given(),
         }
 
 

@@ -69,6 +69,7 @@ async def serve(configuration: Configuration, ready: Callable[[str, Service], No
     try:
         port: int = listening.getsockname()[1]
         service = await Service.open(configuration)
+        service.networks.close_port(port)
         mcp = McpDoor(service)
         try:
             server = _Server(service, mcp, _visitors())

@@ -29,10 +29,12 @@ from cloche.doors.shapes import event_pieces, text_and_images, wrapped
 from cloche.doors.sockets import ClientLeft, Door, Socket
 from cloche.errors import ClocheError, Gone, InvalidRun, Refused
 from cloche.json_text import to_json
+from cloche.model.network import Network
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.refusals import Busy, TooMany
 from cloche.results.fields import in_words_of, plain
+from cloche.sandbox.checks import checked_network
 from cloche.service.event_log import LogReader
 from cloche.service.run import Run
 from cloche.service.sandboxes import NewSandbox
@@ -58,6 +60,7 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
         "context": (str, _NOTHING),
         "timeout": (*_NUMBER, _NOTHING),
         "memory": (int, str, _NOTHING),
+        "network": (str, list, dict, _NOTHING),
         "stdin": (str, _NOTHING),
         "interactive": (bool, _NOTHING),
         "stream": (bool, _NOTHING),
@@ -68,6 +71,9 @@ _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "input": {"data": (str, _NOTHING), "eof": (bool, _NOTHING)},
 }
 _NAMES = {str: "a text", bool: "true or false", int: "a number", float: "a number", _NOTHING: "null"}
+_NAMES |= {list: "a list", dict: "an object"}
+
+_CHANGE_NETWORK = "Change it with PUT /v1/sandboxes/{id}/network."
 
 Id = str | int | None
 
@@ -115,6 +121,7 @@ class _Client:
         self._in_order = asyncio.Lock()
         self._own = ""  # the id of the connection's own sandbox
         self._own_memory: int | str | None = None
+        self._own_network: Network | None = None
         self._creating = asyncio.Lock()
 
     async def serve(self) -> None:
@@ -260,6 +267,7 @@ class _Client:
             request["code"],
             language=request.get("language") or "python",
             stdin=data,
+            network=checked_network(request.get("network")),
             limits=options,
             interactive=interactive,
             listened=interactive or bool(request.get("stream")),
@@ -267,24 +275,28 @@ class _Client:
 
     async def _session(self, session: str | bool, request: dict[str, Any]) -> str:
         """Return the id of the requested sandbox; `true` is the connection's own, which the first use creates."""
-        memory = request.get("memory")
+        memory, network = request.get("memory"), checked_network(request.get("network"))
         if isinstance(session, str):
             if memory is not None:
                 raise InvalidRun("A sandbox has a fixed memory limit.", hint="Set it when you create the sandbox.")
+            if network is not None:
+                raise InvalidRun("A sandbox has a network policy already.", hint=_CHANGE_NETWORK)
             return session
         async with self._creating:
             if self._own:
                 if memory is not None and memory != self._own_memory:
                     raise InvalidRun("A session has a fixed memory limit.", hint="Set it with the session's first run.")
+                if network is not None and network != self._own_network:
+                    raise InvalidRun("The session has another network policy.", hint=_CHANGE_NETWORK)
                 try:
                     return (await self._service.sandboxes.view(self._caller, self._own)).id
                 except Gone:
-                    memory = self._own_memory  # the session was idle, or ran out of memory: start a new one
+                    # The session was idle, or ran out of memory: start a new one.
+                    memory, network = self._own_memory, self._own_network
             limits = {} if memory is None else {"memory": memory}
-            made = await self._service.sandboxes.create(
-                self._caller, NewSandbox(limits=limits, ttl=self._service.configuration.max_ttl)
-            )
-            self._own, self._own_memory = made.record.id, memory
+            wanted = NewSandbox(limits=limits, network=network, ttl=self._service.configuration.max_ttl)
+            made = await self._service.sandboxes.create(self._caller, wanted)
+            self._own, self._own_memory, self._own_network = made.record.id, memory, network
             return self._own
 
     async def _stream(self, turn: _Turn, run: Run, reader: LogReader) -> None:
@@ -457,6 +469,7 @@ def _result(run: Run, result: Result, request: dict[str, Any]) -> dict[str, Any]
         "error": plain(error),
         "hint": "" if error is None else in_words_of("http", error).hint,
         "artifacts": plain(result.artifacts),
+        "network": plain(result.network),
     }
     if run.record.sandbox is not None:
         fields.update(session=run.record.sandbox, context=run.record.context, restarted=result.restarted)

@@ -36,10 +36,12 @@ _WITHIN_A_LINE = rf'(?<=[^\n])({_TELLING}File "|  \+ Exception Group {_TELLING}\
 _MAX_HEADERS = 32  # headers that are tried: a program can print thousands, and other tasks wait meanwhile
 # The end of a traceback: the exception's class, with its module unless it is a builtin, and its message.
 _RAISED = r"^([^\W\d][\w.<>]*)(?:: (.*))?$"
+_COLOURS = r"\x1b\[[\d;]*m"  # a program that resets the colours of a stream has said nothing there
 _SIGINT = 2
 _SIGABRT = 6  # programs in C, C++ and others end with it after an error that their language explains
 _REPORT = 5  # lines at the end of standard error in which unittest sums up its findings
 TAIL = 256 << 10  # bytes of standard error that are searched for a traceback
+STDOUT_TAIL = 4096  # bytes of standard output that are searched for a reason
 
 
 class Facts(Plain):
@@ -47,6 +49,7 @@ class Facts(Plain):
 
     exit_code: int  # a negative number is the signal
     stderr_tail: str = ""
+    stdout_tail: str = ""  # of a program that failed; matters if standard error says nothing
     timed_out: bool = False
     output_cut: bool = False
     lost: bool = False
@@ -120,7 +123,7 @@ def judge(facts: Facts, limits: Limits) -> Error | None:
         return Error(
             "exit",
             f"The program ended with exit code {facts.exit_code}.",
-            exit_advice(facts.stderr_tail),
+            exit_advice(facts.stderr_tail, facts.stdout_tail),
             raised=last_complaint(facts.stderr_tail),
         )
     if facts.is_syntax or (trace.name in SYNTAX and trace is not facts.explained):
@@ -277,12 +280,14 @@ def last_complaint(stderr: str) -> tuple[Raised, ...]:
     return raised_in(Traceback("", last.partition(": line ")[2].partition(": ")[2], last))
 
 
-def exit_advice(stderr: str) -> str:
-    """Return advice about an exit code other than 0."""
-    if not stderr.strip():
-        return "Its output may say why; if not, check its logic."
+def exit_advice(stderr: str, stdout: str = "") -> str:
+    """Return advice about an exit code other than 0.  Some programs, such as Maven, report to standard output."""
+    from re import sub  # imported late: a cold `cloche run` that succeeds does not need it
+
     from cloche.engine import no_network  # only a failure needs it
 
+    if not sub(_COLOURS, "", stderr).strip():
+        return no_network.advice(stdout) or "Its output may say why; if not, check its logic."
     return no_network.advice(stderr) or "Its standard error says more."
 
 

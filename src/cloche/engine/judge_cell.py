@@ -40,6 +40,7 @@ class CellFacts(Plain):
     reason: str = ""  # why the wall ended the sandbox, if it did
     oom_kills: int = 0
     stderr_tail: str = ""
+    stdout_tail: str = ""
     disk_free: int | None = None
     inodes_free: int | None = None
     refused: tuple[str, ...] = ()
@@ -123,7 +124,7 @@ def _exit(facts: CellFacts) -> Error:
     return Error(
         "exit",
         f"The code ended with exit code {facts.code}.",
-        exit_advice(facts.stderr_tail),
+        exit_advice(facts.stderr_tail, facts.stdout_tail),
         raised=last_complaint(facts.stderr_tail),
     )
 

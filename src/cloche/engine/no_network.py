@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-_AT_THE_END = 4000  # characters of standard error in which the signs count
+_AT_THE_END = 4000  # characters of a stream in which the signs count
 
-_NONE = "The sandbox has no network access"
-_CONNECTIONS = f"{_NONE}: pass the data in as files."
+NONE = "The sandbox has no network access"
+_CONNECTIONS = f"{NONE}: pass the data in as files."
 # Signs of a package manager that wanted to download something, and the advice.
 _PACKAGES = (
     (
         ("No matching distribution found for", "network connectivity is disabled"),
-        f"{_NONE}: use a library that is installed (`pip list`), or upload a wheel and install that file with pip.",
+        f"{NONE}: use a library that is installed (`pip list`), or upload a wheel and install that file with pip.",
     ),
     (
         ("npm error request to ", "npm ERR! request to ", "npm error code ENOTCACHED"),
-        f"{_NONE}: do without the package, or upload it as a .tgz file and install that file with npm.",
+        f"{NONE}: do without the package, or upload it as a .tgz file and install that file with npm.",
     ),
     (
         ("module lookup disabled by GOPROXY=off", "no required module provides package"),
-        f"{_NONE}: use Go's standard library, or upload the modules in a folder `vendor` (`go mod vendor`).",
+        f"{NONE}: use Go's standard library, or upload the modules in a folder `vendor` (`go mod vendor`).",
     ),
     (
         ("failed to download from `", "you're using offline mode (--offline)", "no matching package named `"),
-        f"{_NONE}: use Rust's standard library, or upload the crates in a folder `vendor` (`cargo vendor`).",
+        f"{NONE}: use Rust's standard library, or upload the crates in a folder `vendor` (`cargo vendor`).",
+    ),
+    (
+        ("Could not transfer artifact ", "No plugin found for prefix ", "has not been downloaded from it before"),
+        f"{NONE}: use Java's standard library, or upload the .jar files and pass them with -cp.",
     ),
     (
         ("Could not find a valid gem ",),
-        f"{_NONE}: use a gem that is installed (`gem list`), or upload a .gem file and install that file.",
+        f"{NONE}: use a gem that is installed (`gem list`), or upload a .gem file and install that file.",
     ),
     (
         ("unable to install packages", "unable to access index for repository", "CRAN without setting a mirror"),
-        f"{_NONE}: use a package that is installed (`installed.packages()`).",
+        f"{NONE}: use a package that is installed (`installed.packages()`).",
     ),
     (
         ("/var/lib/dpkg/lock", "/var/lib/apt/lists", "E: Unable to locate package"),
-        f"{_NONE} and no root user, so it cannot install system packages: use a program that is installed.",
+        f"{NONE} and no root user, so it cannot install system packages: use a program that is installed.",
     ),
     (
         ("Read-only file system: '/opt/env/",),

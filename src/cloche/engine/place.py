@@ -36,7 +36,7 @@ class AsyncHostPlace:
             if value:
                 raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
         order = Order(request.limits, request.mounts, None, request.lifetime)
-        box = AsyncHostSandbox(order, request.env, self._wall)
+        box = AsyncHostSandbox(order, request.env, self._wall, request.network)
         box.sessions = AsyncHostSessions(box, request.tools)
         box.checkpoints = AsyncHostCheckpoints(box, session, request.checkpoints, request.undo)
         return box
@@ -51,7 +51,7 @@ class AsyncHostPlace:
             from cloche.engine.building import CHECK_S
 
             lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
-        return AsyncHostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall)
+        return AsyncHostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall, job.network)
 
     async def run(self, job: Job) -> Result:
         """Never called for this host: a sandbox here takes one round trip anyway."""

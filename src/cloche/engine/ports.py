@@ -26,7 +26,8 @@ class AsyncHostPorts:
 
     async def list(self) -> list[Port]:
         """List the ports on which servers listen, in order."""
-        return _ports((await self._box.files.call({"method": "ports"}, "ports")).get("ports"))
+        found = _ports((await self._box.files.call({"method": "ports"}, "ports")).get("ports"))
+        return [each for each in found if not self._box.has_own_port(each.port)]
 
     async def connect(self, port: int) -> AsyncHostTunnel:
         """Connect to a server inside, and return the connection, which the caller must close."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from time import monotonic
 
+from cloche.engine import network_refusals
 from cloche.engine.input_waits import InputWaits
-from cloche.engine.judge import TAIL, Facts, judge, unread
+from cloche.engine.judge import STDOUT_TAIL, TAIL, Facts, judge, unread
 from cloche.engine.link import NONSENSE, Lost
 from cloche.errors import ClocheError, Gone
 from cloche.io.tasks import off_loop
@@ -301,6 +302,9 @@ class AsyncHostProcess:
             self._box.see(spent)
         cpu, peak = self._used(end or {}, spent)
         error = self._judge(facts)
+        attempts = await self._box.attempts_since(self._begin)
+        if attempts and error is not None:
+            error = network_refusals.explained(error, attempts, facts.stderr_tail)
         self.result = Result(
             stdout=stdout,
             stderr=stderr,
@@ -317,6 +321,7 @@ class AsyncHostProcess:
             artifacts=left,
             diagnostics=self._diagnostics(error),
             build_time=self._time_to_build(now),
+            network=attempts,
         )
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}  # the result has it all
         self._forget()
@@ -342,6 +347,7 @@ class AsyncHostProcess:
         return Facts(
             exit_code=code,
             stderr_tail=tail,
+            stdout_tail=self._kept["stdout"][-STDOUT_TAIL:].decode(errors="replace") if code else "",
             timed_out=self._timed_out,
             output_cut=self.is_output_cut and self._stop_at_output_limit,
             lost=lost,

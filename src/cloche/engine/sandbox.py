@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from cloche.engine.checkpoints import AsyncHostCheckpoints
     from cloche.engine.files import AsyncHostFiles
+    from cloche.engine.network import AsyncHostNetwork
     from cloche.engine.ports import AsyncHostPorts
     from cloche.engine.programs import AsyncHostPrograms
     from cloche.engine.sessions import AsyncHostSessions
+    from cloche.model.network import Network
+    from cloche.model.network_attempt import NetworkAttempt
     from cloche.model.result import Usage
     from cloche.walls.wall import AsyncHold, AsyncWall
 
@@ -40,7 +43,7 @@ class AsyncHostSandbox:
     sessions: AsyncHostSessions  # only set for sandboxes with sessions: engine/place.py
     checkpoints: AsyncHostCheckpoints
 
-    def __init__(self, order: Order, env: dict[str, str], wall: AsyncWall) -> None:
+    def __init__(self, order: Order, env: dict[str, str], wall: AsyncWall, network: Network | None = None) -> None:
         self.limits = order.limits
         self._order, self.env, self._wall = order, env, wall
         self.wall = wall.name
@@ -58,6 +61,9 @@ class AsyncHostSandbox:
         self.is_watched = True  # whether the wall counts them at all, known after the first request
         self._files: AsyncHostFiles | None = None
         self._programs: AsyncHostPrograms | None = None
+        self._network: AsyncHostNetwork | None = None  # while nothing has asked for one
+        if network is not None and not network.is_none:
+            self._network = self._make_network(network)
 
     # --- parts
 
@@ -86,6 +92,33 @@ class AsyncHostSandbox:
 
         return AsyncHostPorts(self)
 
+    @property
+    def network(self) -> AsyncHostNetwork:
+        """The sandbox's access to the network."""
+        if self._network is None:
+            from cloche.model.network import Network
+
+            self._network = self._make_network(Network())
+        return self._network
+
+    def _make_network(self, network: Network) -> AsyncHostNetwork:
+        from cloche.engine.network import AsyncHostNetwork
+
+        return AsyncHostNetwork(self, network)
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        """The owner's environment variables, and those that the network policy adds."""
+        return self.env if self._network is None else {**self._network.variables, **self.env}
+
+    async def attempts_since(self, began: float) -> tuple[NetworkAttempt, ...]:
+        """Return the attempts to use the network since a run began, by the monotonic clock."""
+        return () if self._network is None else await self._network.attempts_of_run(began)
+
+    def has_own_port(self, port: int) -> bool:
+        """Return whether Cloche's own sockets listen on a port of the sandbox, and no program can."""
+        return self._network is not None and self._network.is_ours(port)
+
     # --- lifetime
 
     async def open(self) -> None:
@@ -93,22 +126,41 @@ class AsyncHostSandbox:
         await self.create(b"")
 
     async def create(self, first: bytes) -> bool:
-        """Create the sandbox, unless it exists already; return whether this call created it.
+        """Create the sandbox, unless it exists already; return whether this call created it and sent `first`.
 
-        The bytes in `first` travel with the claim, and the agent reads them first, so the first request takes no round
-        trip of its own.
+        Those bytes travel with the claim, and the agent reads them first, so the first request takes no round trip of
+        its own.  With a network policy they have to be sent afterwards.
         """
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
         if self._hold is None:
             async with self._opening:
                 if self._hold is None:
-                    hold = await self._wall.hold(self._order, first)
+                    hold = await self._wall.hold(self._order, first if self._network is None else b"")
+                    if self._network is not None:
+                        await self._begin_network(self._network, hold)
                     self.link.connect(hold.stream)
                     self._hold = hold
                     _holds[ref(self, _forgotten)] = hold
-                    return True
+                    if self._network is not None:
+                        await self._network.furnish()
+                    return self._network is None
+        elif self._network is not None:
+            await self._network.ensure()
         return False
+
+    async def _begin_network(self, network: AsyncHostNetwork, hold: AsyncHold) -> None:
+        """Put the network policy in force before any program can run."""
+        try:
+            await network.begin(hold)
+        except BaseException:
+            hold.abandon()
+            raise
+
+    def held(self) -> AsyncHold:
+        """Return the wall's hold on the sandbox, once it is created."""
+        assert self._hold is not None
+        return self._hold
 
     def expect(self, command: FirstCommand) -> None:
         """Request a sandbox in which this command waits already.  Has no effect once the sandbox is created."""
@@ -118,6 +170,8 @@ class AsyncHostSandbox:
     async def close(self) -> None:
         """End the sandbox with everything in it, and wait until it is removed."""
         self._ended = self.closed = True
+        if self._network is not None:
+            self._network.close()
         if self._hold is not None:
             try:
                 await self._hold.end()
@@ -133,6 +187,8 @@ class AsyncHostSandbox:
     async def let_go(self) -> None:
         """End the sandbox without waiting until it is removed."""
         self._ended = True
+        if self._network is not None:
+            self._network.close()
         if self._hold is not None:
             self._hold.abandon()
 

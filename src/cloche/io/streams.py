@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, SHUT_RDWR, socket
+from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, SCM_RIGHTS, SHUT_RDWR, SOL_SOCKET, socket
+from _struct import pack
 
 from cloche.io.tasks import AsyncLock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class AsyncStream:
@@ -69,6 +74,11 @@ class AsyncStream:
             async with asyncio.timeout(timeout):
                 await self._push_all()
 
+    def send_with(self, message: bytes, descriptors: Sequence[int]) -> None:
+        """Send a message with descriptors attached, on a socket that keeps messages apart; never wait."""
+        rights = (SOL_SOCKET, SCM_RIGHTS, pack(f"{len(descriptors)}i", *descriptors))
+        self._socket.sendmsg([message], [rights], MSG_NOSIGNAL | MSG_DONTWAIT)
+
     def post(self, data: bytes, _sending: AsyncLock) -> None:
         """Send the data without waiting: now, or before the next bytes."""
         self._queue(data)
@@ -113,6 +123,12 @@ class AsyncStream:
                 loop.remove_reader(fd)
                 _wake(future)
         self._socket.close()
+
+
+async def readable(fd: int, timeout: float | None = None) -> None:
+    """Wait until a socket has something to read; TimeoutError when nothing comes."""
+    async with asyncio.timeout(timeout):
+        await _readable(fd)
 
 
 async def _readable(fd: int) -> None:

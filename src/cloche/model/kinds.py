@@ -99,6 +99,13 @@ KINDS = {
             e2b="NotPermitted",
         ),
         ErrorKind(
+            "network",
+            "it failed after the network policy had refused a connection; the message names the host and the reason",
+            "how to allow the host",
+            is_silent=True,
+            e2b="NetworkRefused",
+        ),
+        ErrorKind(
             "unavailable",
             "the tools that run this language are not in the sandbox; nothing was run",
             "`cloche languages install …`",

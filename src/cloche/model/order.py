@@ -29,6 +29,14 @@ class Order(Plain):
     first_command: FirstCommand | None = None
 
 
+class Listener(Plain):
+    """A socket in a sandbox that accepts all connections to a port; its owner closes the descriptor."""
+
+    kind: str  # "tcp" or "udp"
+    port: int
+    descriptor: int
+
+
 class Spent(Plain):
     """The resources that a sandbox has used, measured from outside; None where the wall does not know."""
 

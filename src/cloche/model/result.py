@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cloche.model.network_attempt import NetworkAttempt
 from cloche.model.plain import Plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
 
 # Two MIME types of our own.
 CHART = "application/vnd.cloche.chart+json"  # the contents of a figure: kernels/charts/
@@ -171,6 +173,7 @@ class Result(Plain):
     # The following fields are for programs that are compiled or type-checked.
     diagnostics: tuple[Diagnostic, ...] = ()  # the messages of compiler and type checker, in their order
     build_time: float | None = None  # seconds before the program started, which `duration` does not include
+    network: tuple[NetworkAttempt, ...] = ()  # attempts to reach hosts, with a network policy
 
     @property
     def ok(self) -> bool:
@@ -209,6 +212,7 @@ PARTS: dict[str, type[Plain]] = {
     "artifacts": Artifact,
     "tool_calls": ToolCall,
     "diagnostics": Diagnostic,
+    "network": NetworkAttempt,
 }
 
 

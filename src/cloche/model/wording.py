@@ -78,10 +78,24 @@ SUBJECTS = (
 # fmt: on
 
 
+# The argument that allows a host: `network=["api.example.org"]`, in the words of Python or of HTTP.
+ALLOWED = re.compile(r"""(?:network=|"network": )\["([^"\]]+)"\]""")
+ALLOW = Subject(
+    r'network=["\1"]',
+    r'"network": ["\1"]',
+    r"--network \1",
+    "“Allow” in the panel Network",
+    r'`network` ["\1"]',
+    r'`network={"allow_out": ["\1"]}`',
+)
+
+
 def worded(text: str, place: str) -> str:
     """Return a text with every subject in the words of a place, whether they were those of Python or of HTTP."""
     if not text:
         return text
+    if "network" in text:
+        text = ALLOWED.sub(getattr(ALLOW, place), text)
     found, words = _table(place)
     return found.sub(lambda match: words[match[0]], text)
 

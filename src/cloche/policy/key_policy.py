@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cloche.errors import InvalidRun
+from cloche.model.network import MAX_CONNECTIONS, Network, network_of
 from cloche.nearest import did_you_mean
 from cloche.policy.meter import RATES
 
 _WHOLE = ("runs_at_once", "sandboxes")
+_BOUNDS = ("allow", "deny", "rate", "bytes", "connections")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPolicy:
-    """What a key may use.  A limit that is not in `limits` does not exist."""
+    """What a key may use.  A limit that is not in `limits` does not exist; `network` bounds what sandboxes reach."""
 
     limits: Mapping[str, float] = field(default_factory=dict)
+    network: Mapping[str, Any] = field(default_factory=dict)  # arguments of `Network`; empty: only the operator's bound
 
     def as_dict(self) -> dict[str, Any]:
         """The sections that say something, as JSON has them."""
@@ -38,7 +41,7 @@ def checked_policy(given: object) -> KeyPolicy:
             raise InvalidRun(
                 f"{shortened(name)} is not a section of a key's policy.", hint=_suggestion(name, _SECTIONS, _names())
             )
-    return KeyPolicy(**{name: check(given.get(name) or {}) for name, check in _SECTIONS.items()})
+    return KeyPolicy(**{name: check(given[name]) for name, check in _SECTIONS.items() if given.get(name) is not None})
 
 
 def _checked_limits(limits: object) -> dict[str, float]:
@@ -62,7 +65,30 @@ def _checked_limit(name: str, value: object) -> float:
     return value
 
 
-_SECTIONS: dict[str, Callable[[object], dict[str, Any]]] = {"limits": _checked_limits}
+def _checked_network(given: object) -> dict[str, Any]:
+    """A preset, a list of rules, or an object with `allow`, `deny`, `rate`, `bytes` and `connections`.
+
+    An object without `allow` bounds the rest alone.
+    """
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in _BOUNDS:
+                raise InvalidRun(
+                    f"{shortened(name)} does not bound the network of a key.",
+                    hint=_suggestion(name, dict.fromkeys(_BOUNDS), ", ".join(_BOUNDS)),
+                )
+        if not given:
+            return {}
+        given = {"allow": ["public"], "connections": MAX_CONNECTIONS, **given}
+        given["allow"] = network_of(given["allow"]).allow
+        bound = Network(**given)
+    else:
+        bound = network_of(given).replace(connections=MAX_CONNECTIONS)  # type: ignore[arg-type]  # it checks the type
+    fields = bound.as_dict()
+    return {name: fields[name] for name in _BOUNDS if fields[name] is not None}
+
+
+_SECTIONS: dict[str, Callable[[object], dict[str, Any]]] = {"limits": _checked_limits, "network": _checked_network}
 
 
 def _names() -> str:

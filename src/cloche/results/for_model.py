@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["estimate_tokens", "for_model"]
 
 LEAST = 50
+_REFUSED = 5  # hosts that a note names
 
 
 def for_model(result: Result, budget: int = 2000) -> str:
@@ -118,6 +119,11 @@ def _notes(result: Result) -> list[str]:
         notes.append("The kernel was restarted: variables are lost, files are not.")
     elif result.error is not None and result.error.kind == "timeout" and result.execution_count is not None:
         notes.append("The code was interrupted: variables are kept.")
+    refused = dict.fromkeys(f"{one.host}:{one.port}" for one in result.network if one.verdict == "refused")
+    if refused:
+        named = ", ".join(line(each, 120) for each in list(refused)[:_REFUSED])
+        more = f" and {len(refused) - _REFUSED} more" if len(refused) > _REFUSED else ""
+        notes.append(f"The network policy refused {named}{more}.")
     if result.truncated:
         notes.append("Output was cut at its limit.")
     return notes

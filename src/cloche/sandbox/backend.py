@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cloche.model.network import Network, NetworkPolicy
+    from cloche.model.network_attempt import NetworkAttempt
     from cloche.sandbox.checks import Data
     from cloche.sandbox.one_shot import Job
     from cloche.sandbox.requests import CellRequest, Command, Program, SandboxRequest
@@ -83,6 +85,10 @@ class AsyncBackend(Protocol):
     @property
     def ports(self) -> AsyncPortsBackend:
         """The servers inside the sandbox."""
+
+    @property
+    def network(self) -> AsyncNetworkBackend:
+        """The sandbox's access to the network."""
 
     @property
     def programs(self) -> AsyncProgramsBackend:
@@ -239,6 +245,19 @@ class AsyncTunnel(Protocol):
 
     async def close(self) -> None:
         """Close the connection in both directions."""
+
+
+class AsyncNetworkBackend(Protocol):
+    """The access of one sandbox to the network."""
+
+    async def policy(self) -> NetworkPolicy:
+        """The policy as it was requested, the bound on it, and the policy in force."""
+
+    async def replace(self, network: Network) -> NetworkPolicy:
+        """Put another policy in force."""
+
+    async def log(self, since: int) -> list[NetworkAttempt]:
+        """List the attempts with a number above this one, the oldest first."""
 
 
 class AsyncProgramsBackend(Protocol):

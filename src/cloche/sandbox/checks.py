@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.model.network import Network
+
 Data = bytes | bytearray | memoryview
 CHECKS = ("report", "block", "off")  # what to do with the types of a TypeScript program
 
@@ -36,6 +38,15 @@ def checked_args(args: Sequence[str]) -> list[str]:
         if not isinstance(text, str) or "\0" in text or not _is_text(text):
             raise InvalidRun(f"args is a list of texts without NUL characters, and {text!r:.100} is none.")
     return list(args)
+
+
+def checked_network(network: Any) -> Network | None:
+    """A network policy; None for a sandbox without a network."""
+    if network is None or network == "none":
+        return None
+    from cloche.model.network import network_of  # seldom needed, and not by a cold `cloche run`
+
+    return network_of(network)
 
 
 def checked_command(command: str | Sequence[str]) -> list[str]:

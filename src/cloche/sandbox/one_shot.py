@@ -6,7 +6,7 @@ result.
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Mapping, Sequence
+from _collections_abc import Callable, Iterable, Mapping, Sequence
 
 from cloche import languages
 from cloche.model.files import Mount
@@ -21,6 +21,7 @@ from cloche.sandbox.checks import (
     checked_env,
     checked_files,
     checked_mounts,
+    checked_network,
     checked_path,
 )
 from cloche.sandbox.places import place_for
@@ -31,6 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.model.network import Network
     from cloche.sandbox.backend import AsyncPlace
     from cloche.sandbox.checks import Data
     from cloche.walls.wall import AsyncWall
@@ -43,6 +45,7 @@ class Job(Plain):
     limits: Limits
     env: dict[str, str]
     mounts: tuple[Mount, ...] = ()
+    network: Network | None = None
     files: Sequence[tuple[str, Data]] = ()
     stdin: Data | None = None
     is_interactive: bool = False  # more input may come while it runs
@@ -66,6 +69,7 @@ async def run(
     processes: int = 64,
     output: int | str = "10M",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
+    network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
     isolation: str = "auto",
     wall: AsyncWall | None = None,
     url: str | None = None,
@@ -75,12 +79,13 @@ async def run(
 
     With `language=None`, the language is recognized from the code.  A project consists of `files`, one of which is the
     `entry`; leave it out where the choice is obvious.  `isolation` selects the kind of isolation: "auto", "jail", or
-    "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
+    "e2b" (docs/e2b.md); a `wall` of your own takes precedence.  `network` says what the program may reach: nothing by
+    default (docs/network.md).
     """
     limits = Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout)
     job = checked_job(
         code, limits, language=language, entry=entry, stdin=stdin, args=args, env=env, files=files, check=check,
-        mounts=mounts,
+        mounts=mounts, network=network,
     )  # fmt: skip
     return await execute(place_for(url, api_key, isolation, wall), job)
 
@@ -98,6 +103,7 @@ def checked_job(
     other_files: Mapping[str, bytes] | None = None,
     check: str = "report",
     mounts: Mapping[str, str] | Sequence[Mount] = (),
+    network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
     is_interactive: bool = False,
     is_counted: bool = True,
     is_last: bool = True,
@@ -126,7 +132,16 @@ def checked_job(
     )
     if other_files:
         written = checked_files(other_files) + written
-    return Job(program, limits, checked_env(env), checked_mounts(mounts), written, data, is_interactive)
+    return Job(
+        program,
+        limits,
+        checked_env(env),
+        checked_mounts(mounts),
+        checked_network(network),
+        written,
+        data,
+        is_interactive,
+    )
 
 
 async def execute(

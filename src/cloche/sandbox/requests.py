@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.model.files import Mount
+    from cloche.model.network import Network
     from cloche.sandbox.facts import ContextFacts
 
 
@@ -80,6 +81,7 @@ class SandboxRequest(Plain):
     limits: Limits
     env: dict[str, str]
     mounts: tuple[Mount, ...] = ()
+    network: Network | None = None
     lifetime: float | None = None
     tools: Any = None  # the owner's functions (tools.py)
     undo: bool = False

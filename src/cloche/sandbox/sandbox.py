@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Mapping, Sequence
+from _collections_abc import Callable, Iterable, Mapping, Sequence
 from collections import deque
 from time import time
 
@@ -15,7 +15,7 @@ from cloche.model.result import Result, Usage
 from cloche.sandbox.attempts import AsyncAttempt
 from cloche.sandbox.cells import AsyncCellEvents
 from cloche.sandbox.checkpoints import MAX_CHECKPOINTS, AsyncCheckpoint, AsyncCheckpoints
-from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts, checked_network
 from cloche.sandbox.commands import AsyncCommands, AsyncProgramEvents
 from cloche.sandbox.contexts import AsyncContext, AsyncContexts, AsyncQuiet
 from cloche.sandbox.files import AsyncFiles
@@ -29,8 +29,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
+    from cloche.model.network import Network
     from cloche.sandbox.backend import AsyncBackend, AsyncCell
     from cloche.sandbox.facts import ContextFacts
+    from cloche.sandbox.network import AsyncNetworkAccess
     from cloche.walls.wall import AsyncWall
 
 MAX_HISTORY = 1000
@@ -42,7 +44,8 @@ _LONGEST_S = 366 * 86400
 class AsyncSandbox:
     """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
-    `timeout` limits each run that has no timeout of its own; the other limits apply to the sandbox as a whole.  `tools`
+    `network` says what the sandbox may reach: nothing by default, a list of hosts, "packages", "public", or a `Network`
+    (docs/network.md).  `timeout` limits each run without one; other limits apply to the sandbox as a whole.  `tools`
     are functions of yours that code inside may call.  `undo` makes a checkpoint before every run.  `isolation` selects
     the kind of isolation: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
 
@@ -63,6 +66,7 @@ class AsyncSandbox:
         build_timeout: float | None = 60,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
+        network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
         lifetime: float | None = None,
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
@@ -82,6 +86,7 @@ class AsyncSandbox:
             limits=Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout),
             env=checked_env(env),
             mounts=checked_mounts(mounts),
+            network=checked_network(network),
             lifetime=None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds"),
             tools=AsyncTools(tools),
             undo=bool(undo),
@@ -101,6 +106,13 @@ class AsyncSandbox:
     def ports(self) -> AsyncPorts:
         """The ports of servers inside the sandbox, and connections to them."""
         return AsyncPorts(self.backend.ports)
+
+    @property
+    def network(self) -> AsyncNetworkAccess:
+        """The sandbox's access to the network, and the log of its attempts."""
+        from cloche.sandbox.network import AsyncNetworkAccess
+
+        return AsyncNetworkAccess(self.backend.network)
 
     @property
     def limits(self) -> Limits:

@@ -12,6 +12,7 @@ from typing import Any
 from cloche.engine.host_only import on_this_host
 from cloche.errors import ClocheError, Gone
 from cloche.model.limits import Limits
+from cloche.model.network import NetworkPolicy
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Result
 from cloche.sandbox.attempts import AsyncAttempt
@@ -33,10 +34,21 @@ class LiveSandbox:
     """A living sandbox with its record, its feed of events, its commands and its saved files."""
 
     def __init__(
-        self, box: AsyncSandbox, record: SandboxRecord, idle_timeout: float, account: Account, retention: Retention
+        self,
+        box: AsyncSandbox,
+        record: SandboxRecord,
+        idle_timeout: float,
+        account: Account,
+        retention: Retention,
+        network: NetworkPolicy,
     ) -> None:
         self.box, self.record, self.idle_timeout, self.account = box, record, idle_timeout, account
         self.retention = retention
+        self.network = network  # has the values of its secrets: only `as_dict` of it may be recorded or answered
+        self.changing_network = asyncio.Lock()
+        self.moved = (0, 0)  # bytes that its programs have sent and received, when they were last counted
+        self.moved_until = 0.0  # when to count them again
+        self.lost_secrets: tuple[str, ...] = ()  # names of secrets that its workspace could not keep
         self.id, self.owner = record.id, record.owner
         self.feed = EventLog(MAX_FEED, space=retention.live)
         self.commands = SandboxCommands(self)
@@ -241,6 +253,11 @@ class SandboxView:
     def pauses(self) -> bool:
         """Whether the sandbox pauses instead of ending when its time is up."""
         return self._live.pauses
+
+    @property
+    def network(self) -> NetworkPolicy:
+        """The sandbox's access to the network."""
+        return self._live.network
 
     @property
     def ended(self) -> bool:

@@ -11,11 +11,13 @@ from cloche.engine.sandbox import AsyncHostSandbox
 from cloche.io.tasks import off_loop
 from cloche.model.events import Event
 from cloche.model.files import Mount
+from cloche.model.network import Network
 from cloche.model.result import Result
 from cloche.policy.caller import Caller
 from cloche.policy.isolation import check_isolation
 from cloche.policy.limits import limits_for
 from cloche.policy.mounts import MountPolicy
+from cloche.policy.network import policy_for
 from cloche.sandbox.checks import checked_mounts
 from cloche.sandbox.one_shot import checked_job, execute
 from cloche.sandbox.processes import AsyncProcess
@@ -44,6 +46,7 @@ class Programs:
         files: Mapping[str, str | bytes] | None = None,
         entry: str | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
+        network: Network | None = None,
         limits: Mapping[str, Any] | None = None,
         check: str = "report",
         isolation: str = "auto",
@@ -57,6 +60,7 @@ class Programs:
         allowed = limits_for({} if limits is None else limits, self._configuration)
         check_isolation(isolation)
         folders = self._mounts.check(checked_mounts(mounts))
+        reachable = None if network is None else policy_for(network, caller, self._configuration).effective
         size = len(code or "") + sum(map(len, (files or {}).values()))
         # To choose the language and the entry takes long for a long text.
         job = await off_loop(
@@ -72,6 +76,7 @@ class Programs:
                 files=files,
                 check=check,
                 mounts=folders,
+                network=reachable,
                 is_interactive=interactive,
             ),
         )

@@ -13,6 +13,7 @@ from cloche.clock import steady
 from cloche.configuration import Configuration
 from cloche.errors import InvalidRun, Refused
 from cloche.model.files import Mount
+from cloche.model.network import Network
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Usage
 from cloche.policy import lifetimes, limits
@@ -21,6 +22,7 @@ from cloche.policy.caller import ANYBODY, Caller
 from cloche.policy.isolation import check_isolation
 from cloche.policy.keys import Keyring
 from cloche.policy.mounts import MountPolicy
+from cloche.policy.network import policy_for
 from cloche.sandbox.checkpoints import MAX_CHECKPOINTS
 from cloche.sandbox.checks import checked_mounts
 from cloche.sandbox.sandbox import AsyncSandbox
@@ -48,6 +50,7 @@ class NewSandbox:
     env: Mapping[str, str] = field(default_factory=dict)
     env_for: Callable[[str], Mapping[str, str]] | None = None  # further variables, made from the sandbox's id
     mounts: Mapping[str, str] | Sequence[Mount] = ()
+    network: Network | None = None  # None: none, or the one that the workspace had
     isolation: str = "auto"
     metadata: Mapping[str, str] | None = None
     ttl: float | None = None
@@ -137,7 +140,8 @@ class Sandboxes:
         idle_timeout = lifetimes.idle_timeout_for(request.idle_timeout, settings)
         metadata = _checked_metadata(request.metadata)
         identity = new_id("sbx", now)
-        box = self._box(request, identity)
+        network = policy_for(self._network(caller, request), caller, settings)
+        box = self._box(request, identity, network.effective)
         account = self._lifecycle.charges.account(caller)
         self._lifecycle.reserve(account.meter.sandboxes)
         record, saver, live, counted = None, None, None, False
@@ -159,15 +163,19 @@ class Sandboxes:
                 persistent=saver is not None,
                 workspace=None if saver is None else saver.workspace.id,
             )
-            live = LiveSandbox(box, record, idle_timeout, account, self._lifecycle.retention)
+            live = LiveSandbox(box, record, idle_timeout, account, self._lifecycle.retention, network)
             live.pauses = request.pauses
+            if saver is not None:
+                live.lost_secrets = saver.workspace.secrets if request.network is None else ()
+                saver.note_network(network.requested)
             self._journal.note(record)
             await box.open()
             if saver is not None:
                 await saver.fill([mount.target for mount in checked_mounts(request.mounts)])
             if request.snapshot is not None:
                 await self._snapshots.fill(caller, request.snapshot, box)
-            self._lifecycle.audit.note(caller, "sandbox.create", record.id, {"limits": record.limits})
+            details = {"limits": record.limits, "network": network.effective.as_dict()}
+            self._lifecycle.audit.note(caller, "sandbox.create", record.id, details)
         except BaseException:
             self._lifecycle.give_up()
             if counted:
@@ -186,13 +194,20 @@ class Sandboxes:
             live.saving_task = asyncio.create_task(saver.save_periodically(live.is_busy))
         return _info(live)
 
-    def _box(self, request: NewSandbox, identity: str) -> AsyncSandbox:
+    def _network(self, caller: Caller, request: NewSandbox) -> Network:
+        """The policy that the caller wants: a workspace's own, unless the request names one."""
+        if request.network is not None or request.workspace is None:
+            return request.network or Network()
+        return self._workspaces.find(caller, request.workspace).network
+
+    def _box(self, request: NewSandbox, identity: str, network: Network) -> AsyncSandbox:
         check_isolation(request.isolation)
         bounded = limits.limits_for(request.limits, self._configuration)
         return AsyncSandbox(
             **bounded.by_name(),
             env={**request.env, **({} if request.env_for is None else request.env_for(identity))},
             mounts=self._mounts.check(checked_mounts(request.mounts)),
+            network=None if network.is_none else network,
             tools={name: _remote_tool(name) for name in request.tools},
             undo=request.undo,
             checkpoints=request.checkpoints,

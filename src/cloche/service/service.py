@@ -30,6 +30,7 @@ from cloche.service.files import Files
 from cloche.service.keys import Keys
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.metering import Metering
+from cloche.service.network import Networks
 from cloche.service.ports import Ports
 from cloche.service.programs import Programs
 from cloche.service.retention import Retention
@@ -92,6 +93,7 @@ class Service:
         self.sandboxes = Sandboxes(
             configuration, mounts, store, self._journal, self.keyring, self._lifecycle, self.workspaces, self.snapshots
         )
+        self.networks = Networks(configuration, self._lifecycle)
         self.sessions = Sessions(configuration, self._lifecycle, self.runs)
         self.attempts = Attempts(configuration, self._lifecycle, self.runs)
         self.commands = Commands(configuration, self._lifecycle, self.runs)

@@ -9,6 +9,9 @@ Each message is one dictionary; its first key is its name.
     {"usage": True}                  {"usage": USAGE}
     {"lifetime_s": seconds or None}  nothing; it ends the sandbox after so many seconds, counted from now
     {"pause": True or False}         {"paused": True or False}, or {"refused": REASON, "hint": HINT}
+    {"listen": PORTS}                nothing here: the request carries a socket, and the warden answers on that socket
+                                     {"listeners": [[KIND, PORT] …], "taken": PORTS} with the listening sockets, or
+                                     {"failed": REASON}; a warden that cannot do it closes that socket
     {"end": True}                    {"ended": {"reason": "", **USAGE}}, and {"gone": True} when nothing is left
     the leash is closed              the same as {"end": True}, although nobody listens any more
 

@@ -72,9 +72,9 @@ def send(to: Socket, message: bytes, descriptors: Sequence[int] = (), flags: int
     to.sendmsg([message], rights, flags | MSG_NOSIGNAL)
 
 
-def receive(source: Socket, size: int, most: int) -> tuple[bytes, list[int]]:
+def receive(source: Socket, size: int, most: int, flags: int = 0) -> tuple[bytes, list[int]]:
     """Receive one message with at most `most` descriptors; empty when the other end is closed."""
-    message, ancillary, _, _ = source.recvmsg(size, CMSG_SPACE(most * calcsize("i")), MSG_CMSG_CLOEXEC)
+    message, ancillary, _, _ = source.recvmsg(size, CMSG_SPACE(most * calcsize("i")), flags | MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []
     for level, kind, data in ancillary:
         if level == SOL_SOCKET and kind == SCM_RIGHTS:

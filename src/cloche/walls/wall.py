@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from cloche.io.streams import AsyncStream
-from cloche.model.order import Order, Spent
+from cloche.model.order import Listener, Order, Spent
 
 
 class AsyncHold(Protocol):
@@ -24,6 +25,13 @@ class AsyncHold(Protocol):
 
     async def resume(self) -> None:
         """Let the processes of a paused sandbox go on."""
+
+    async def listen(self, ports: Sequence[int]) -> list[Listener]:
+        """Open sockets in the sandbox that accept all connections to these ports, whatever their address.
+
+        Raises InvalidRun when a program in the sandbox listens on one of the ports, and Refused where the wall has no
+        way to open them.
+        """
 
     async def ended(self) -> str:
         """Wait until the sandbox has ended, and return the reason: "timeout", "memory", "closed", "failed" or "lost".

@@ -25,7 +25,7 @@ def python() -> Path:
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
         subprocess.run([*pip, "--only-binary", ":all:", "-r", lock], check=True, timeout=300)
 
-    _ensure(folder, LOCKS / "clients.lock", make)
+    ensure(folder, LOCKS / "clients.lock", make)
     return folder / "bin" / "python"
 
 
@@ -41,7 +41,7 @@ def node() -> Path:
         npm = ["npm", "ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]
         subprocess.run(npm, check=True, timeout=300, cwd=folder)
 
-    _ensure(folder, LOCKS / "package-lock.json", make)
+    ensure(folder, LOCKS / "package-lock.json", make)
     return folder
 
 
@@ -51,10 +51,12 @@ def node_is_recent() -> bool:
     return tuple(map(int, told.strip().removeprefix("v").split(".")[:2])) >= (20, 18)
 
 
-def _ensure(folder: Path, lock: Path, make: Callable[[], None]) -> None:
+def ensure(folder: Path, lock: Path, make: Callable[[], None]) -> None:
     """Make a folder of packages unless it is there already, once, however many processes want it."""
     wanted = sha256(lock.read_bytes()).hexdigest()
     stamp = folder / ".made-of"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return  # also for a user who may not write here
     with open(folder.with_suffix(".lock"), "w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         if not stamp.exists() or stamp.read_text() != wanted:

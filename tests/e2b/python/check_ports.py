@@ -67,13 +67,3 @@ def test_without_public_traffic_a_token_is_wanted(http: httpx.Client) -> None:
         assert Sandbox.connect(sandbox.sandbox_id).traffic_access_token == sandbox.traffic_access_token
         execute = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49999"}
         assert http.post("/execute", json={"code": "1"}, headers=execute).status_code == 403
-
-
-def test_network_rules_can_only_forbid(sandbox: Sandbox) -> None:
-    sandbox.update_network({"deny_out": ["0.0.0.0/0"], "allow_internet_access": False})
-
-    info = sandbox.get_info()
-    assert info.allow_internet_access is False
-    assert info.network["deny_out"] == ["0.0.0.0/0"]
-    with pytest.raises(Exception, match="no way out"):
-        sandbox.update_network({"allow_out": ["example.org"]})

@@ -12,6 +12,9 @@ import type {
   LanguageAnswer,
   Listed,
   MomentAnswer,
+  NetworkAttemptAnswer,
+  NetworkBody,
+  NetworkPolicyAnswer,
   RestoredAnswer,
   ResultAnswer,
   RunAnswer,
@@ -55,6 +58,16 @@ export const killSandbox = (id: string): Promise<void> => sendJson("DELETE", of(
 export const usage = (id: string): Promise<UsageAnswer> => getJson(`${of(id)}/usage`);
 export const workspaces = async (): Promise<WorkspaceAnswer[]> =>
   (await getJson<Items<WorkspaceAnswer>>("/v1/workspaces")).items;
+export const workspace = (id: string): Promise<WorkspaceAnswer> => getJson(`/v1/workspaces/${encodeURIComponent(id)}`);
+
+// --- network
+
+export const network = (id: string): Promise<NetworkPolicyAnswer> => getJson(`${of(id)}/network`);
+export const replaceNetwork = (id: string, body: NetworkBody): Promise<NetworkPolicyAnswer> =>
+  sendJson("PUT", `${of(id)}/network`, body);
+/** The attempts with a higher number than `since`, at most a thousand, oldest first. */
+export const networkLog = async (id: string, since: number): Promise<NetworkAttemptAnswer[]> =>
+  (await getJson<{ items: NetworkAttemptAnswer[] }>(`${of(id)}/network/log?since=${since}`)).items;
 
 // --- runs
 

@@ -64,7 +64,7 @@ export async function getJson<T>(path: string, signal?: AbortSignal): Promise<T>
 }
 
 /** Sends and receives JSON; returns `undefined` if the answer has no body. */
-export async function sendJson<T>(method: "POST" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<T> {
+export async function sendJson<T>(method: "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<T> {
   const options: RequestInit = { method };
   if (body !== undefined) {
     options.body = JSON.stringify(body);

@@ -203,6 +203,7 @@ export interface CurrentKeyAnswer {
   scopes: string[];
   limits: Record<string, number>;
   in_use: Record<string, number>;
+  network: NetworkSettingsAnswer;
 }
 
 /** The use of one day (UTC). */
@@ -434,6 +435,55 @@ export interface NetworkAnswer {
   received: number;
 }
 
+/** An attempt to reach a host. */
+export interface NetworkAttemptAnswer {
+  host: string;
+  port: number;
+  verdict: "allowed" | "refused";
+  rule: string;
+  reason: string;
+  bytes_up: number;
+  bytes_down: number;
+  duration: number;
+  time: number;
+  number: number;
+}
+
+/** What a sandbox may reach. */
+export interface NetworkBody {
+  allow?: string[];
+  deny?: string[];
+  rate?: number | string | null;
+  bytes?: number | string | null;
+  connections?: number;
+  secrets?: Record<string, SecretBody>;
+  dns?: "fake" | "real";
+}
+
+/** Attempts, oldest first. */
+export interface NetworkLogAnswer {
+  items: NetworkAttemptAnswer[];
+}
+
+/** A sandbox's access to the network: as it was requested, what the caller may ask for, and what is in force. */
+export interface NetworkPolicyAnswer {
+  requested: NetworkSettingsAnswer;
+  bound: NetworkSettingsAnswer;
+  effective: NetworkSettingsAnswer;
+  lost_secrets: string[];
+}
+
+/** What a sandbox may reach. */
+export interface NetworkSettingsAnswer {
+  allow: string[];
+  deny: string[];
+  rate: number | null;
+  bytes: number | null;
+  connections: number;
+  secrets: Record<string, SecretAnswer>;
+  dns: "fake" | "real";
+}
+
 export interface PageOfAuditAnswer {
   items: AuditAnswer[];
   next: string | null;
@@ -603,6 +653,7 @@ export interface ResultAnswer {
   restarted: boolean;
   diagnostics: DiagnosticAnswer[];
   build_time: number | null;
+  network: NetworkAttemptAnswer[];
   text: string | null;
   context: string;
   stdout_base64?: string | null;
@@ -695,7 +746,7 @@ export interface RunBody {
   build_timeout?: number | null;
   env?: Record<string, string> | null;
   mounts?: Record<string, string> | MountBody[] | null;
-  network?: boolean;
+  network?: unknown;
   isolation?: "auto" | "jail" | "e2b";
   language?: string | null;
   code?: string | null;
@@ -736,7 +787,7 @@ export interface SandboxBody {
   build_timeout?: number | null;
   env?: Record<string, string> | null;
   mounts?: Record<string, string> | MountBody[] | null;
-  network?: boolean;
+  network?: unknown;
   isolation?: "auto" | "jail" | "e2b";
   metadata?: Record<string, string> | null;
   ttl?: number | null;
@@ -753,6 +804,17 @@ export interface SandboxChanges {
   ttl?: number | null;
   idle_timeout?: number | null;
   metadata?: Record<string, string> | null;
+}
+
+/** A secret, without its value. */
+export interface SecretAnswer {
+  hosts: string[];
+}
+
+/** A value that programs use and never see.  It is sent to its hosts only, in place of the placeholder. */
+export interface SecretBody {
+  value?: string | null;
+  hosts: string[];
 }
 
 /** A share; `path` is its link, relative to the server's address, for keys that may share. */

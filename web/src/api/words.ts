@@ -35,4 +35,5 @@ const WORDS: readonly (readonly [string, string])[] = [
 ];
 
 /** A text of the server in the words of the page: it names the fields of requests where the page has labels. */
-export const worded = (text: string): string => WORDS.reduce((now, [from, to]) => now.replaceAll(from, to), text);
+export const worded = (text: string): string =>
+  WORDS.reduce((now, [from, to]) => now.replaceAll(from, to), text).replace(/(?:network=|"network": )\["([^"\]]+)"\]/g, "“Allow” in the panel Network");

@@ -1,5 +1,5 @@
-import { Activity, Code2, Files, History, LayoutGrid, SquareTerminal, TextQuote, Variable } from "lucide-react";
-import { lazy, Suspense, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
+import { Activity, Code2, Files, Globe, History, LayoutGrid, SquareTerminal, TextQuote, Variable } from "lucide-react";
+import { Suspense, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { app, isDark, phone, setTheme, toggleSide, toggleTerminal, type SidePart, type View } from "../state/app";
 import { keysOf, offer } from "../state/commands";
@@ -7,7 +7,7 @@ import { canBecomeNotebook, exportAsNotebook } from "../state/conversions";
 import { active, closeFile, save } from "../state/documents";
 import { restart, run, stopRuns, isRunning } from "../state/running";
 import { clearRuns, lostRuns } from "../state/runs";
-import { nameOf, openAgain, sandbox } from "../state/sandbox";
+import { idInAddress, nameOf, open, openAgain, sandbox } from "../state/sandbox";
 import { openSharing } from "../state/sharing";
 import { useStore } from "../state/store";
 import { addTerminal } from "../state/terminals";
@@ -15,9 +15,11 @@ import { attempt, note } from "../state/toasts";
 import { Button, IconButton } from "../ui/Button";
 import { classes } from "../ui/classes";
 import { Empty, Failed, Loading } from "../ui/states";
+import { lazily } from "../ui/lazily";
 import { EditorPanel } from "../parts/editor/EditorPanel";
 import { useRunning } from "../parts/editor/RunBar";
 import { FilesPanel } from "../parts/files/FilesPanel";
+import { NetworkPanel } from "../parts/network/NetworkPanel";
 import { ResultsPanel } from "../parts/previews/ResultsPanel";
 import { SessionsPanel } from "../parts/sessions/SessionsPanel";
 import { ShareDialog } from "../parts/share/ShareDialog";
@@ -28,13 +30,14 @@ import { Limits } from "./Limits";
 import { Palette } from "./Palette";
 import { TopBar } from "./TopBar";
 
-const TerminalPanel = lazy(() => import("../parts/terminal/TerminalPanel"));
+const TerminalPanel = lazily(() => import("../parts/terminal/TerminalPanel"));
 
 const parts: { part: SidePart; label: string; icon: ReactNode; keys: string }[] = [
   { part: "files", label: "Files", icon: <Files size={17} />, keys: "mod+shift+e" },
   { part: "variables", label: "Variables", icon: <Variable size={17} />, keys: "alt+v" },
   { part: "timeline", label: "Timeline", icon: <History size={17} />, keys: "mod+shift+h" },
   { part: "watch", label: "Watch", icon: <Activity size={17} />, keys: "mod+shift+u" },
+  { part: "network", label: "Network", icon: <Globe size={17} />, keys: "alt+r" },
   { part: "sessions", label: "Sessions", icon: <LayoutGrid size={17} />, keys: "mod+shift+o" },
 ];
 
@@ -68,7 +71,7 @@ export function Workbench() {
         <Loading label="Opening the sandbox" />
       ) : phase === "failed" ? (
         <Empty title="">
-          <Failed problem={problem} />
+          <Failed problem={problem} {...retrying()} />
           <Button className="mt-3" onClick={() => (location.hash = "")}>
             To the beginning
           </Button>
@@ -86,6 +89,12 @@ export function Workbench() {
   );
 }
 
+/** What could not be opened is tried again by its address; a new sandbox has none yet. */
+function retrying(): { retry?: () => void } {
+  const id = idInAddress();
+  return id ? { retry: () => void open(id) } : {};
+}
+
 function Side() {
   const side = useStore(app, (state) => state.side) ?? "files";
   switch (side) {
@@ -97,6 +106,8 @@ function Side() {
       return <TimelinePanel />;
     case "watch":
       return <WatchPanel />;
+    case "network":
+      return <NetworkPanel />;
     case "sessions":
       return <SessionsPanel />;
   }

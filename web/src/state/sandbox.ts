@@ -26,6 +26,8 @@ export const left = new Signal<void>();
 
 const TTL_S = 4 * 3600;
 const IDLE_S = 3600;
+const LOOK_MS = 250;
+const MOST_LOOKS = 20;
 
 /** The open sandbox's id; throws if none is open. */
 export function theSandbox(): string {
@@ -80,13 +82,34 @@ export async function open(id: string): Promise<void> {
   }
 }
 
-/** A sandbox with the files of the one that has ended. */
+/** Opens a sandbox with the files of the one that has ended: a new one, or the one in which another tab has them. */
 export async function openAgain(): Promise<void> {
   const { record } = sandbox.get();
   if (!record) return;
-  const wish: SandboxBody = record.workspace ? { workspace: record.workspace } : {};
   close();
-  await createAndOpen(nameOf(record), wish);
+  sandbox.set({ phase: "opening" });
+  try {
+    if (!(await openElsewhere(record))) await createAndOpen(nameOf(record), record.workspace ? { workspace: record.workspace } : {});
+  } catch (problem) {
+    // Another tab may have been quicker.
+    if (await openElsewhere(record).catch(() => false)) return;
+    sandbox.set({ ...nothing, phase: "ended", record });
+    throw problem;
+  }
+}
+
+/** Goes to the living sandbox that has the files of an ended one, if there is one. */
+async function openElsewhere({ id, workspace }: SandboxAnswer): Promise<boolean> {
+  for (let tries = 0; workspace && tries < MOST_LOOKS; tries++) {
+    const found = await api.workspace(workspace);
+    if (!found.open) return false;
+    if (found.sandbox !== id) {
+      location.hash = `#/s/${found.sandbox}`;
+      return true;
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS)); // the old sandbox is still saving them
+  }
+  return false;
 }
 
 /** Moves the files to a sandbox with other limits. The old one ends, with its variables. */
@@ -131,10 +154,13 @@ function end(reason: string): void {
 
 /** Leave it as it is. */
 export function close(): void {
-  const { live, phase } = sandbox.get();
+  const { live, phase, record } = sandbox.get();
   live?.close();
+  if (phase === "open") {
+    sandbox.set({ ...nothing, record }); // the drafts that are stored now belong to it
+    left.emit();
+  }
   sandbox.set(nothing);
-  if (phase === "open") left.emit();
 }
 
 /** Changes its name or remaining time. */

@@ -31,7 +31,7 @@ class ServerPlace:
 
     def one_shot(self, job: Job) -> ServerSandbox:
         """Return a sandbox for one program, for callers that follow the program while it runs."""
-        request = SandboxRequest(job.limits, job.env, job.mounts)
+        request = SandboxRequest(job.limits, job.env, job.mounts, network=job.network)
         return ServerSandbox(self._server, request, self._isolation)
 
     def run(self, job: Job) -> Result:
@@ -46,6 +46,7 @@ class ServerPlace:
             "env": job.env,
             "files": {path: shapes.file(contents) for path, contents in job.files},
             "mounts": shapes.mounts(job.mounts),
+            "network": shapes.network_fields(job.network),
             "isolation": self._isolation,
             **shapes.limits_fields(job.limits),
             **shapes.given("stdin", job.stdin),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cloche.blocking.client.checkpoints import ServerCheckpoints
+    from cloche.blocking.client.network import ServerNetwork
     from cloche.blocking.client.ports import ServerPorts
     from cloche.blocking.client.server import Server
     from cloche.blocking.client.sessions import ServerSessions
@@ -42,6 +43,7 @@ class ServerSandbox:
             **shapes.limits_fields(self.limits),
             "env": self.env,
             "mounts": shapes.mounts(request.mounts),
+            "network": shapes.network_fields(request.network),
             "ttl": request.lifetime,
             "idle_timeout": options.get("idle_timeout"),
             "metadata": self.metadata,
@@ -86,6 +88,13 @@ class ServerSandbox:
         from cloche.blocking.client.ports import ServerPorts  # imported late, because it imports a WebSocket library
 
         return ServerPorts(self)
+
+    @property
+    def network(self) -> ServerNetwork:
+        """What the sandbox may reach."""
+        from cloche.blocking.client.network import ServerNetwork
+
+        return ServerNetwork(self)
 
     # --- lifetime
 

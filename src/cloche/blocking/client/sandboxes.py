@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cloche.model.network import Network
+
 PREFIX = "sbx_"
 _SHOWN = 5  # sandboxes that an error message names
 
@@ -90,9 +92,12 @@ class ServerSandboxes:
         request = SandboxRequest(Limits(), {}, server_options={"id": identity})
         return ServerSandbox(self.server, request, "auto")
 
-    def new(self, metadata: Mapping[str, str], lifetime: float | None = None) -> ServerSandbox:
+    def new(
+        self, metadata: Mapping[str, str], lifetime: float | None = None, network: Network | None = None
+    ) -> ServerSandbox:
         """Return a new sandbox with the usual limits; it is made when it is opened."""
-        request = SandboxRequest(Limits(), {}, lifetime=lifetime, server_options={"metadata": metadata})
+        options = {"metadata": metadata}
+        request = SandboxRequest(Limits(), {}, lifetime=lifetime, network=network, server_options=options)
         return ServerSandbox(self.server, request, "auto")
 
     def kill(self, identity: str) -> None:

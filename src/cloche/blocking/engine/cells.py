@@ -11,9 +11,11 @@ from cloche.blocking.engine.link import NONSENSE, Lost
 from cloche.blocking.engine.processes import GRACE_S
 from cloche.blocking.io.tasks import Tasks, off_loop
 from cloche.blocking.sandbox.tools import calling, refusal
+from cloche.engine import network_refusals
 from cloche.engine.cell_displays import CellDisplays, read_message
 from cloche.engine.cell_output import CellOutput
 from cloche.engine.input_waits import InputWaits
+from cloche.engine.judge import STDOUT_TAIL
 from cloche.engine.judge_cell import CellFacts, judge_cell
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone, InvalidRun
 from cloche.model.events import CellEvent, End, Failed, Output, Started
@@ -320,6 +322,7 @@ class HostCell:
             reason="closed" if self._box.closed else spent.reason if spent is not None else "",
             oom_kills=spent.oom_kills - self._box.oom_kills_seen if spent is not None else 0,
             stderr_tail=self._output.tail("stderr", 4096),
+            stdout_tail=self._output.tail("stdout", STDOUT_TAIL),
             disk_free=disk.get("free"),
             inodes_free=disk.get("inodes_free"),
             refused=tuple(str(name)[:40] for name in (end or {}).get("refused") or ())[:16],
@@ -328,7 +331,10 @@ class HostCell:
             self._box.see(spent)
         else:
             self._box.see_later()  # asking the wall here would make every turn of a session slower
+        attempts = self._box.attempts_since(self._begin)
         error = judge_cell(facts, self._limits)
+        if attempts and error is not None:
+            error = network_refusals.explained(error, attempts, facts.stderr_tail)
         self.result = Result(
             stdout=stdout,
             stderr=stderr,
@@ -348,6 +354,7 @@ class HostCell:
             execution_count=int(_claimed(kernel, "count", _MAX_CLAIM)) or None,
             tool_calls=tuple(self._calls),
             restarted=died or self.lost_before,
+            network=attempts,
         )
         self._close()
         return End(self.result) if error is None else Failed(error)

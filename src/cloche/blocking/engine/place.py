@@ -37,7 +37,7 @@ class HostPlace:
             if value:
                 raise InvalidRun(f"{name}= needs a server.", hint="Say where it is, with url= or CLOCHE_URL; no wall=.")
         order = Order(request.limits, request.mounts, None, request.lifetime)
-        box = HostSandbox(order, request.env, self._wall)
+        box = HostSandbox(order, request.env, self._wall, request.network)
         box.sessions = HostSessions(box, request.tools)
         box.checkpoints = HostCheckpoints(box, session, request.checkpoints, request.undo)
         return box
@@ -52,7 +52,7 @@ class HostPlace:
             from cloche.engine.building import CHECK_S
 
             lifetime = None if limits.build_timeout_s is None else lifetime + limits.build_timeout_s + CHECK_S
-        return HostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall)
+        return HostSandbox(Order(limits, job.mounts, imports, lifetime), job.env, self._wall, job.network)
 
     def run(self, job: Job) -> Result:
         """Never called for this host: a sandbox here takes one round trip anyway."""

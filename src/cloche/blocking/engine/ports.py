@@ -27,7 +27,8 @@ class HostPorts:
 
     def list(self) -> list[Port]:
         """List the ports on which servers listen, in order."""
-        return _ports((self._box.files.call({"method": "ports"}, "ports")).get("ports"))
+        found = _ports((self._box.files.call({"method": "ports"}, "ports")).get("ports"))
+        return [each for each in found if not self._box.has_own_port(each.port)]
 
     def connect(self, port: int) -> HostTunnel:
         """Connect to a server inside, and return the connection, which the caller must close."""

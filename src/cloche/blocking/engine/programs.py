@@ -125,7 +125,7 @@ class HostPrograms:
         if not plan.run:  # the language is not installed: the agent will report that this program cannot be started
             argv = [f"{chosen.name} (not installed)"]
         request.update(argv=argv, language=chosen.name, **building.request())
-        request["env"] = {**plan.env, **self._box.env, **program.env}
+        request["env"] = {**plan.env, **self._box.whole_env, **program.env}
         written = list(plan.files)
         if program.code is not None and source not in (path for path, _ in written):
             written.append((project.entry, program.code))
@@ -158,7 +158,7 @@ class HostPrograms:
         return source
 
     def _with_env(self, request: dict[str, Any]) -> dict[str, Any]:
-        request["env"] = {**self._box.env, **request["env"]}
+        request["env"] = {**self._box.whole_env, **request["env"]}
         return request
 
 

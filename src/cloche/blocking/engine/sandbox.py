@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from cloche.blocking.engine.checkpoints import HostCheckpoints
     from cloche.blocking.engine.files import HostFiles
+    from cloche.blocking.engine.network import HostNetwork
     from cloche.blocking.engine.ports import HostPorts
     from cloche.blocking.engine.programs import HostPrograms
     from cloche.blocking.engine.sessions import HostSessions
     from cloche.blocking.walls.wall import Hold, Wall
+    from cloche.model.network import Network
+    from cloche.model.network_attempt import NetworkAttempt
     from cloche.model.result import Usage
 
 MAX_FIRST = 64 << 10  # bytes that can be sent to an agent before it reads
@@ -41,7 +44,7 @@ class HostSandbox:
     sessions: HostSessions  # only set for sandboxes with sessions: engine/place.py
     checkpoints: HostCheckpoints
 
-    def __init__(self, order: Order, env: dict[str, str], wall: Wall) -> None:
+    def __init__(self, order: Order, env: dict[str, str], wall: Wall, network: Network | None = None) -> None:
         self.limits = order.limits
         self._order, self.env, self._wall = order, env, wall
         self.wall = wall.name
@@ -59,6 +62,9 @@ class HostSandbox:
         self.is_watched = True  # whether the wall counts them at all, known after the first request
         self._files: HostFiles | None = None
         self._programs: HostPrograms | None = None
+        self._network: HostNetwork | None = None  # while nothing has asked for one
+        if network is not None and not network.is_none:
+            self._network = self._make_network(network)
 
     # --- parts
 
@@ -87,6 +93,33 @@ class HostSandbox:
 
         return HostPorts(self)
 
+    @property
+    def network(self) -> HostNetwork:
+        """The sandbox's access to the network."""
+        if self._network is None:
+            from cloche.model.network import Network
+
+            self._network = self._make_network(Network())
+        return self._network
+
+    def _make_network(self, network: Network) -> HostNetwork:
+        from cloche.blocking.engine.network import HostNetwork
+
+        return HostNetwork(self, network)
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        """The owner's environment variables, and those that the network policy adds."""
+        return self.env if self._network is None else {**self._network.variables, **self.env}
+
+    def attempts_since(self, began: float) -> tuple[NetworkAttempt, ...]:
+        """Return the attempts to use the network since a run began, by the monotonic clock."""
+        return () if self._network is None else self._network.attempts_of_run(began)
+
+    def has_own_port(self, port: int) -> bool:
+        """Return whether Cloche's own sockets listen on a port of the sandbox, and no program can."""
+        return self._network is not None and self._network.is_ours(port)
+
     # --- lifetime
 
     def open(self) -> None:
@@ -94,22 +127,41 @@ class HostSandbox:
         self.create(b"")
 
     def create(self, first: bytes) -> bool:
-        """Create the sandbox, unless it exists already; return whether this call created it.
+        """Create the sandbox, unless it exists already; return whether this call created it and sent `first`.
 
-        The bytes in `first` travel with the claim, and the agent reads them first, so the first request takes no round
-        trip of its own.
+        Those bytes travel with the claim, and the agent reads them first, so the first request takes no round trip of
+        its own.  With a network policy they have to be sent afterwards.
         """
         if self._ended:
             raise Gone("This sandbox has ended.", hint="Make a new one.")
         if self._hold is None:
             with self._opening:
                 if self._hold is None:
-                    hold = self._wall.hold(self._order, first)
+                    hold = self._wall.hold(self._order, first if self._network is None else b"")
+                    if self._network is not None:
+                        self._begin_network(self._network, hold)
                     self.link.connect(hold.stream)
                     self._hold = hold
                     _holds[ref(self, _forgotten)] = hold
-                    return True
+                    if self._network is not None:
+                        self._network.furnish()
+                    return self._network is None
+        elif self._network is not None:
+            self._network.ensure()
         return False
+
+    def _begin_network(self, network: HostNetwork, hold: Hold) -> None:
+        """Put the network policy in force before any program can run."""
+        try:
+            network.begin(hold)
+        except BaseException:
+            hold.abandon()
+            raise
+
+    def held(self) -> Hold:
+        """Return the wall's hold on the sandbox, once it is created."""
+        assert self._hold is not None
+        return self._hold
 
     def expect(self, command: FirstCommand) -> None:
         """Request a sandbox in which this command waits already.  Has no effect once the sandbox is created."""
@@ -119,6 +171,8 @@ class HostSandbox:
     def close(self) -> None:
         """End the sandbox with everything in it, and wait until it is removed."""
         self._ended = self.closed = True
+        if self._network is not None:
+            self._network.close()
         if self._hold is not None:
             try:
                 self._hold.end()
@@ -134,6 +188,8 @@ class HostSandbox:
     def let_go(self) -> None:
         """End the sandbox without waiting until it is removed."""
         self._ended = True
+        if self._network is not None:
+            self._network.close()
         if self._hold is not None:
             self._hold.abandon()
 

@@ -145,7 +145,7 @@ class HostSessions:
             "language": context.language,
             "how": languages.find(context.language).kernel,
             "cwd": context.cwd,
-            "env": {**self._box.env, **context.env},
+            "env": {**self._box.whole_env, **context.env},
             "tools": self._tools.names(),
         }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, SHUT_RDWR, socket
+from _socket import MSG_DONTWAIT, MSG_NOSIGNAL, SCM_RIGHTS, SHUT_RDWR, SOL_SOCKET, socket
+from _struct import pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from collections.abc import Sequence
 
 
 class Stream:
@@ -60,6 +62,11 @@ class Stream:
                 if not waiting.poll(None if deadline is None else max(deadline - monotonic(), 0) * 1000):
                     raise TimeoutError from None
 
+    def send_with(self, message: bytes, descriptors: Sequence[int]) -> None:
+        """Send a message with descriptors attached, on a socket that keeps messages apart; never wait."""
+        rights = (SOL_SOCKET, SCM_RIGHTS, pack(f"{len(descriptors)}i", *descriptors))
+        self._socket.sendmsg([message], [rights], MSG_NOSIGNAL | MSG_DONTWAIT)
+
     def post(self, data: bytes, sending: LockType) -> None:
         """Send it now if nobody else is sending and there is room: never wait."""
         if sending.acquire(False):
@@ -80,6 +87,16 @@ class Stream:
     def close(self) -> None:
         """Close it; nobody may wait on it any more."""
         self._socket.close()
+
+
+def readable(fd: int, timeout: float | None = None) -> None:
+    """Wait until a socket has something to read; TimeoutError when nothing comes."""
+    from select import POLLIN, poll
+
+    waiting = poll()
+    waiting.register(fd, POLLIN)
+    if not waiting.poll(None if timeout is None else max(timeout, 0) * 1000):
+        raise TimeoutError
 
 
 def writable(fd: int) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cloche.blocking.sandbox.one_shot import Job
+    from cloche.model.network import Network, NetworkPolicy
+    from cloche.model.network_attempt import NetworkAttempt
     from cloche.sandbox.checks import Data
     from cloche.sandbox.requests import CellRequest, Command, Program, SandboxRequest
 
@@ -84,6 +86,10 @@ class Backend(Protocol):
     @property
     def ports(self) -> PortsBackend:
         """The servers inside the sandbox."""
+
+    @property
+    def network(self) -> NetworkBackend:
+        """The sandbox's access to the network."""
 
     @property
     def programs(self) -> ProgramsBackend:
@@ -240,6 +246,19 @@ class Tunnel(Protocol):
 
     def close(self) -> None:
         """Close the connection in both directions."""
+
+
+class NetworkBackend(Protocol):
+    """The access of one sandbox to the network."""
+
+    def policy(self) -> NetworkPolicy:
+        """The policy as it was requested, the bound on it, and the policy in force."""
+
+    def replace(self, network: Network) -> NetworkPolicy:
+        """Put another policy in force."""
+
+    def log(self, since: int) -> list[NetworkAttempt]:
+        """List the attempts with a number above this one, the oldest first."""
 
 
 class ProgramsBackend(Protocol):

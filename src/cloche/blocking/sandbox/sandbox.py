@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from _collections_abc import Callable, Mapping, Sequence
+from _collections_abc import Callable, Iterable, Mapping, Sequence
 from collections import deque
 from time import time
 
@@ -23,7 +23,7 @@ from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored, VariableList
 from cloche.model.limits import Limits, within
 from cloche.model.result import Result, Usage
-from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts
+from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts, checked_network
 from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_program, checked_timeout
 
 TYPE_CHECKING = False
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from cloche.blocking.sandbox.backend import Backend, Cell
+    from cloche.blocking.sandbox.network import NetworkAccess
     from cloche.blocking.walls.wall import Wall
+    from cloche.model.network import Network
     from cloche.sandbox.facts import ContextFacts
 
 MAX_HISTORY = 1000
@@ -43,7 +45,8 @@ _LONGEST_S = 366 * 86400
 class Sandbox:
     """A sandbox: sessions, files, programs, limits.  Use it in a `with` block, or `close` it.
 
-    `timeout` limits each run that has no timeout of its own; the other limits apply to the sandbox as a whole.  `tools`
+    `network` says what the sandbox may reach: nothing by default, a list of hosts, "packages", "public", or a `Network`
+    (docs/network.md).  `timeout` limits each run without one; other limits apply to the sandbox as a whole.  `tools`
     are functions of yours that code inside may call.  `undo` makes a checkpoint before every run.  `isolation` selects
     the kind of isolation: "auto", "jail", or "e2b" (docs/e2b.md); a `wall` of your own takes precedence.
 
@@ -64,6 +67,7 @@ class Sandbox:
         build_timeout: float | None = 60,
         env: Mapping[str, str] | None = None,
         mounts: Mapping[str, str] | Sequence[Mount] = (),
+        network: str | Iterable[str] | Mapping[str, Any] | Network | None = None,
         lifetime: float | None = None,
         tools: Mapping[str, Callable[..., Any]] | None = None,
         undo: bool = False,
@@ -83,6 +87,7 @@ class Sandbox:
             limits=Limits.of(timeout, memory, cpu, disk, processes, output, build_timeout),
             env=checked_env(env),
             mounts=checked_mounts(mounts),
+            network=checked_network(network),
             lifetime=None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds"),
             tools=Tools(tools),
             undo=bool(undo),
@@ -102,6 +107,13 @@ class Sandbox:
     def ports(self) -> Ports:
         """The ports of servers inside the sandbox, and connections to them."""
         return Ports(self.backend.ports)
+
+    @property
+    def network(self) -> NetworkAccess:
+        """The sandbox's access to the network, and the log of its attempts."""
+        from cloche.blocking.sandbox.network import NetworkAccess
+
+        return NetworkAccess(self.backend.network)
 
     @property
     def limits(self) -> Limits:

@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 from time import monotonic
 
-from cloche.blocking.io.streams import Stream
+from cloche.blocking.io.streams import Stream, readable
 from cloche.blocking.io.tasks import Lock
-from cloche.errors import Refused, SandboxFailed
-from cloche.model.order import Spent
+from cloche.errors import InvalidRun, Refused, SandboxFailed
+from cloche.model.order import Listener, Spent
 from cloche.walls import leash_messages, sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Protocol
 
     class Warden(Protocol):
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _ANSWER_S = 20.0  # a warden that says nothing for so long is broken
+_MOST_LISTENERS = 250  # the kernel sends 253 descriptors at a time
 _ANSWERS = ("usage", "paused", "refused")  # to one request each; "ended" is the end of all
 
 
@@ -80,6 +83,25 @@ class LeashHold:
         with self._asking:
             if self._spent is None:
                 self._ask(pause=False)
+
+    def listen(self, ports: Sequence[int]) -> list[Listener]:
+        """See `Hold`."""
+        ours, theirs = sockets.pair()
+        try:
+            with self._asking:
+                if self._spent is not None:
+                    raise SandboxFailed("The sandbox has ended.", hint="Make a new one.")
+                request = leash_messages.encode(listen=list(ports))
+                try:
+                    self._leash.send_with(request, (theirs.fileno(),))
+                except OSError as problem:
+                    raise SandboxFailed("The sandbox has ended.", hint="Make a new one.") from problem
+            theirs.close()
+            readable(ours.fileno(), _ANSWER_S)
+            return _listeners(ours)
+        finally:
+            theirs.close()
+            ours.close()
 
     def ended(self) -> str:
         """See `Hold`."""
@@ -177,6 +199,27 @@ class LeashHold:
         elif name == "gone":
             self._gone = True
         return name
+
+
+def _listeners(source: sockets.Socket) -> list[Listener]:
+    """Read a warden's answer to a request for listening sockets."""
+    try:
+        message, descriptors = sockets.receive(source, leash_messages.MAX_MESSAGE, _MOST_LISTENERS, sockets.DONTWAIT)
+    except OSError:
+        message, descriptors = b"", []
+    answer = marshal.loads(message) if message else {"failed": "the sandbox has ended, or its wall cannot do it"}
+    if "failed" not in answer and not answer["taken"]:
+        found = zip(answer["listeners"], descriptors, strict=True)
+        return [Listener(kind, port, descriptor) for (kind, port), descriptor in found]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    if answer.get("taken"):
+        port = answer["taken"][0]
+        raise InvalidRun(
+            f"A program in the sandbox listens on port {port}, so the sandbox cannot connect to that port elsewhere.",
+            hint=f"End the program, or leave port {port} out of the network policy.",
+        )
+    raise Refused(f"The sandbox cannot have access to the network: {answer['failed']}.", hint="Use isolation='jail'.")
 
 
 def _spent(usage: dict[str, Any]) -> Spent:

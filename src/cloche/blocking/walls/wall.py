@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from cloche.blocking.io.streams import Stream
-from cloche.model.order import Order, Spent
+from cloche.model.order import Listener, Order, Spent
 
 
 class Hold(Protocol):
@@ -25,6 +26,13 @@ class Hold(Protocol):
 
     def resume(self) -> None:
         """Let the processes of a paused sandbox go on."""
+
+    def listen(self, ports: Sequence[int]) -> list[Listener]:
+        """Open sockets in the sandbox that accept all connections to these ports, whatever their address.
+
+        Raises InvalidRun when a program in the sandbox listens on one of the ports, and Refused where the wall has no
+        way to open them.
+        """
 
     def ended(self) -> str:
         """Wait until the sandbox has ended, and return the reason: "timeout", "memory", "closed", "failed" or "lost".

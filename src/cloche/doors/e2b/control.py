@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from cloche.clock import steady
 from cloche.doors.e2b.answers import Refusal, answer
 from cloche.doors.e2b.metrics import Measures
-from cloche.doors.e2b.network import checked_network
+from cloche.doors.e2b.network import INWARD, checked_network, checked_settings, policy_of
 from cloche.doors.e2b.requests import (
     ControlOperation,
     ControlOperations,
@@ -31,6 +31,7 @@ from cloche.doors.e2b.times import moment, read_time
 from cloche.doors.http.dependencies import digest_of
 from cloche.doors.routing.access import Access
 from cloche.errors import Gone, Refused
+from cloche.model.network import Network
 from cloche.policy.amounts import check_amount
 from cloche.policy.caller import Caller
 from cloche.service.sandboxes import NewSandbox, Repetition
@@ -131,8 +132,10 @@ class Control:
             mask_host=str(network.get("maskRequestHost") or ""),
             forgets=body.get("autoPauseMemory") is False,
             network=network,
+            internet=body.get("allow_internet_access"),
         )
         wanted = NewSandbox(
+            network=self._policy(request, traits.internet, network),
             env=texts(body, "envVars"),
             metadata=texts(body, "metadata"),
             ttl=ttl,
@@ -167,6 +170,7 @@ class Control:
         self, request: ControlRequest, source: E2bSandbox, snapshot: Snapshot, ttl: float
     ) -> dict[str, Any]:
         wanted = NewSandbox(
+            network=source.view.network.requested,
             env=source.view.env,
             metadata=source.view.record.metadata,
             ttl=ttl,
@@ -175,6 +179,9 @@ class Control:
         )
         traits = replace(source.traits, timeout_s=ttl, is_from_e2b=True)
         return self._made(request, await self._make(request, wanted, traits))
+
+    def _policy(self, request: ControlRequest, internet: Any, network: dict[str, Any]) -> Network:
+        return policy_of(internet, network, self._service.networks.bound(request.caller))
 
     def _time_left(self, body: dict[str, Any]) -> float:
         ttl, most = seconds(body, "timeout", TIMEOUT_S), self._service.configuration.max_ttl
@@ -246,7 +253,7 @@ class Control:
                 # The token lets its holder run code, so a key that may only read does not get it.
                 **({"envdAccessToken": sandbox.token} if request.caller.may("run") else {}),
                 "domain": self._domain(request),
-                "allowInternetAccess": False,  # also if the client asked for it, as it does unless told otherwise
+                "allowInternetAccess": traits.internet is not False and not sandbox.view.network.effective.is_none,
                 "network": traits.network,
                 "lifecycle": {
                     "autoResume": traits.auto_resume,
@@ -315,8 +322,13 @@ class Control:
 
     async def _set_network(self, request: ControlRequest) -> Reply:
         sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
-        kept = {name: value for name, value in sandbox.traits.network.items() if name in _INWARD}
-        sandbox.traits.network = {**checked_network({"network": body}), **kept}
+        network, internet = checked_settings(body), body.get("allow_internet_access")
+        network.pop("allow_internet_access", None)
+        # E2B replaces all settings; secrets are not E2B's.
+        wanted = self._policy(request, internet, network).replace(secrets=sandbox.view.network.requested.secrets)
+        await self._service.networks.replace(request.caller, sandbox.view.id, wanted)
+        kept = {name: value for name, value in sandbox.traits.network.items() if name in INWARD}
+        sandbox.traits.network, sandbox.traits.internet = {**network, **kept}, internet
         return Reply()
 
 
@@ -339,6 +351,3 @@ def _unsupported(family: str, request: str) -> Refusal:
     if family in _MISSING:
         return Refusal(400, _MISSING[family])
     return Refusal(404, f"{request} is not supported by this server.")
-
-
-_INWARD = ("allowPublicTraffic", "maskRequestHost", "httpsPorts")

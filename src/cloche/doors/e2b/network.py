@@ -1,22 +1,114 @@
-"""Checks the network settings of E2B's clients: a sandbox has only a loopback network."""
+"""Translates the network settings of E2B's clients into a policy.
+
+At E2B a sandbox reaches the internet unless its client forbids that, and an allowed address beats a denied one.  Here
+the internet is all that the operator and the key allow, and a denied rule beats an allowed one, so denied ranges lose
+the parts that are allowed.
+"""
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from cloche.doors.e2b.answers import Refusal
+from cloche.model.network import Network
+from cloche.model.network_rules import PUBLIC_PORTS
+from cloche.policy.network import everything
 
-_OUTWARD = ("allowOut", "rules", "egressProxy")
+Range = IPv4Network | IPv6Network
+
+INWARD = ("allowPublicTraffic", "maskRequestHost")  # an update of the outgoing traffic keeps these
+_MOST = 1000
+_SECRETS = "Cloche's own interface takes secrets, which are sent to their hosts alone."
+_UNSUPPORTED = {
+    "rules": f"network.rules is not supported: a server cannot add headers to a sandbox's requests. {_SECRETS}",
+    "egressProxy": "network.egressProxy is not supported: sandboxes of this server connect directly.",
+    "httpsPorts": "network.httpsPorts is not supported: servers in sandboxes are reached by plain HTTP.",
+}
 
 
 def checked_network(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the network settings of a request; settings for outgoing traffic are refused, since there is none."""
-    network = body.get("network") or {}
+    """Return the network settings of a request to create a sandbox."""
+    return checked_settings(body.get("network") or {})
+
+
+def checked_settings(network: Any) -> dict[str, Any]:
+    """Return network settings that this server supports."""
     if not isinstance(network, dict):
         raise Refusal(400, "network is an object.")
-    for name in _OUTWARD:
+    for name, why in _UNSUPPORTED.items():
         if network.get(name):
-            raise Refusal(400, f"network.{name} is not supported: sandboxes of this server have no way out.")
-    if network.get("httpsPorts"):
-        raise Refusal(400, "network.httpsPorts is not supported: servers in sandboxes are reached by plain HTTP.")
+            raise Refusal(400, why)
     return {name: value for name, value in network.items() if value is not None}
+
+
+def policy_of(internet: Any, network: dict[str, Any], bound: Network) -> Network:
+    """Return the policy that settings mean; `internet` is E2B's `allow_internet_access`."""
+    allowed, denied = _texts(network, "allowOut"), _texts(network, "denyOut")
+    allowed_ranges = [found for text in allowed if (found := _range(text)) is not None]
+    denied_ranges = [_denied(text) for text in denied]
+    is_all_allowed = "*" in allowed or any(not each.prefixlen for each in allowed_ranges)
+    is_all_denied = internet is False or any(not each.prefixlen for each in denied_ranges)
+    if is_all_denied and not is_all_allowed:
+        return Network(allow=_rules(allowed), rate=bound.rate)
+    whole = everything(bound)
+    if is_all_allowed:
+        denied_ranges = []  # the allowed ones win
+    more = () if "public" in whole.allow else _rules(text for text in allowed if text != "*" and not _is_all(text))
+    denials = (str(part) for each in denied_ranges for part in _without(each, allowed_ranges))
+    return whole.replace(allow=(*whole.allow, *more), deny=(*whole.deny, *denials))
+
+
+def _texts(network: dict[str, Any], name: str) -> list[str]:
+    value = network.get(name) or []
+    if not isinstance(value, list) or len(value) > _MOST or not all(isinstance(each, str) for each in value):
+        raise Refusal(400, f"network.{name} is a list of at most {_MOST} texts.")
+    return value
+
+
+def _range(text: str) -> Range | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _is_all(text: str) -> bool:
+    found = _range(text)
+    return found is not None and not found.prefixlen
+
+
+def _denied(text: str) -> Range:
+    found = _range(text)
+    if found is None:
+        raise Refusal(400, f"network.denyOut takes addresses and ranges, not {text!r:.100}.")
+    return found
+
+
+def _rules(texts: Any) -> tuple[str, ...]:
+    """Rules for the web ports of names, and for all ports that `public` has of ranges: at E2B these have every port."""
+    found: list[str] = []
+    for text in texts:
+        known = _range(text)
+        if known is None:
+            found.append(text)
+        else:
+            shown = f"[{known.network_address}]/{known.prefixlen}" if known.version == 6 else str(known)
+            found += (f"{shown}:{port}" for port in PUBLIC_PORTS)
+    return tuple(found)
+
+
+def _without(whole: Range, parts: list[Range]) -> list[Range]:
+    """Return what is left of a range without others."""
+    left = [whole]
+    for part in parts:
+        left = [piece for each in left for piece in _less(each, part)]
+    return left
+
+
+def _less(whole: Range, part: Range) -> list[Range]:
+    if whole.version != part.version or not whole.overlaps(part):
+        return [whole]
+    if whole.subnet_of(part):  # type: ignore[arg-type]  # of one version
+        return []
+    return list(whole.address_exclude(part))  # type: ignore[arg-type]

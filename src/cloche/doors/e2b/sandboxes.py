@@ -46,6 +46,7 @@ class Traits:
     is_public: bool = False  # everyone who knows its name may use its ports
     mask_host: str = ""  # the Host header that a server inside sees
     network: dict[str, Any] = field(default_factory=dict)
+    internet: Any = None  # `allow_internet_access`
     user: str = "user"  # the user of requests that name none
 
 

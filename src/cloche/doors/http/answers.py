@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 
+from cloche.doors.http.network_fields import NetworkAnswer, NetworkAttemptAnswer, NetworkSettingsAnswer
 from cloche.model.limits import LIMITS
 
 T = TypeVar("T")
@@ -127,6 +128,7 @@ class ResultAnswer(BaseModel):
     restarted: bool
     diagnostics: list[DiagnosticAnswer]
     build_time: float | None
+    network: list[NetworkAttemptAnswer]
     text: str | None
     context: str
     stdout_base64: str | None = None
@@ -312,13 +314,6 @@ class EntryAnswer(BaseModel):
     target: str | None
 
 
-class NetworkAnswer(BaseModel):
-    """The bytes that a sandbox sent and received."""
-
-    sent: int
-    received: int
-
-
 class UsageAnswer(BaseModel):
     """The resources that a sandbox uses."""
 
@@ -401,6 +396,7 @@ class CurrentKeyAnswer(BaseModel):
     scopes: list[str]
     limits: dict[str, float]
     in_use: dict[str, float] = Field(description="by the limits' names: at once now, and of today (UTC)")
+    network: NetworkSettingsAnswer = Field(description="the most that its sandboxes may reach")
 
 
 class AuditAnswer(BaseModel):

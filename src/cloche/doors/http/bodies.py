@@ -18,12 +18,14 @@ from pydantic import (
     create_model,
 )
 
+from cloche.doors.http.network_fields import NetworkField, network_in
 from cloche.doors.json_input import read_json
 from cloche.errors import InvalidRun
 from cloche.io.tasks import off_loop
 from cloche.model.files import Mount
 from cloche.model.isolation import ISOLATIONS
 from cloche.model.limits import BY_NAME, LIMITS
+from cloche.model.network import Network
 
 Size = Annotated[int | str, Field(description="bytes, or a text like 512M", examples=["512M"])]
 
@@ -121,7 +123,7 @@ class WhereBody(LimitsBody):
 
     env: Texts | None = None
     mounts: dict[str, str] | list[MountBody] | None = None
-    network: bool = Field(False, description="only false for now: a sandbox has its own loopback and nothing else")
+    network: NetworkField = None
     isolation: Isolation = Field("auto", description="`e2b`: on a service that the operator has configured")
 
     def checked_mounts(self) -> dict[str, str] | list[Mount]:
@@ -130,12 +132,9 @@ class WhereBody(LimitsBody):
             return [Mount(mount.source, mount.target, mount.writable) for mount in self.mounts]
         return self.mounts or {}
 
-    def check_network(self) -> None:
-        """Refuse a sandbox with a network."""
-        if self.network:
-            raise InvalidRun(
-                "Sandboxes have no network yet.", hint="Leave `network` out, and pass what the code needs as files."
-            )
+    def checked_network(self) -> Network | None:
+        """Return the policy as the service takes it."""
+        return network_in(self.network)
 
 
 class ViewBody(Body):
@@ -320,7 +319,7 @@ class KeyBody(Body):
     owner: str
     name: str
     scopes: Annotated[list[str], FailFast()] = ["run"]
-    policy: dict[str, Any] | None = Field(None, description="what the key may use, by section: `limits`")
+    policy: dict[str, Any] | None = Field(None, description="what the key may use, by section: `limits`, `network`")
     limits: dict[str, float] | None = Field(None, description="short for the section `limits` of the policy")
 
 

@@ -11,6 +11,7 @@ _BODIES: dict[str, Any] = {
     "programs_run": {"code": "print(6 * 7)"},
     "sandboxes_create": {"undo": True, "metadata": {"name": "my first"}},
     "sandboxes_update": {"ttl": 3600},
+    "network_replace": {"allow": ["api.example.org"]},
     "commands_start": {"command": "ls -l", "wait": True},
     "commands_write_input": {"data": "yes\n"},
     "runs_write_input": {"data": "yes\n"},

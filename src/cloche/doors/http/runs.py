@@ -52,7 +52,6 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
     """Run a program in a new sandbox.  A client that accepts server-sent events receives the run's events."""
     # Not by FastAPI's dependencies: they take longer than the rest of this function.
     service, caller = service_and_caller(request)
-    body.check_network()
     events = wants_events(request)
     files = {path: await _contents(path, data) for path, data in (body.files or {}).items()}
     starting = service.programs.run(
@@ -65,6 +64,7 @@ async def run(request: Request, body: RunBody, view: View = None) -> Response:
         files=files,
         entry=body.entry,
         mounts=body.checked_mounts(),
+        network=body.checked_network(),
         limits=body.limits(),
         check=body.check,
         isolation=body.isolation,

@@ -19,9 +19,10 @@ from cloche.doors.http.streams import JSON_OR_STREAMED, EventStream, event, of_l
 from cloche.doors.routing.routes import Operations
 from cloche.errors import ClocheError
 from cloche.model.limits import Limits
-from cloche.model.result import Usage
+from cloche.policy.caller import Caller
 from cloche.results.fields import plain
 from cloche.service.sandboxes import NewSandbox, Repetition, SandboxInfo
+from cloche.service.service import Service
 
 operations = Operations("/v1/sandboxes", responses=ERROR_RESPONSES, tag="sandboxes")
 
@@ -37,11 +38,11 @@ async def create(
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
 ) -> Response:
     """Create a sandbox.  The same request with the same Idempotency-Key returns the same sandbox."""
-    body.check_network()
     request = NewSandbox(
         limits=body.limits(),
         env=body.env or {},
         mounts=body.checked_mounts(),
+        network=body.checked_network(),
         isolation=body.isolation,
         metadata=body.metadata,
         ttl=body.ttl,
@@ -123,7 +124,7 @@ async def usage(
     interval: Annotated[float, Query(ge=0.1, le=3600, description="seconds between two events")] = 1.0,
 ) -> Response:
     """Get the resources that a sandbox uses now, or stream them as server-sent events every `interval` seconds."""
-    first = _usage(await service.sandboxes.usage(caller, sandbox_id))
+    first = await _usage(service, caller, sandbox_id)
     if not wants_events(request):
         return Json(first)
 
@@ -134,7 +135,7 @@ async def usage(
             await asyncio.sleep(interval)
             number += 1
             try:
-                now = _usage(await service.sandboxes.usage(caller, sandbox_id))
+                now = await _usage(service, caller, sandbox_id)
             except ClocheError:
                 return  # the sandbox has ended
 
@@ -162,9 +163,10 @@ async def events(
     return of_log(feed, start, leave)
 
 
-def _usage(used: Usage) -> dict[str, Any]:
-    answer: dict[str, Any] = plain(used)
-    answer["network"] = {"sent": 0, "received": 0}  # a sandbox has no network yet
+async def _usage(service: Service, caller: Caller, sandbox: str) -> dict[str, Any]:
+    answer: dict[str, Any] = plain(await service.sandboxes.usage(caller, sandbox))
+    sent, received = await service.networks.moved(caller, sandbox)
+    answer["network"] = {"sent": sent, "received": received}
     return answer
 
 

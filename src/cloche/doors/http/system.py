@@ -154,7 +154,8 @@ async def current_key(service: TheService, caller: TheCaller) -> Response:
     scopes = [scope for scope in SCOPES if scope in caller.scopes]
     name = current.record.name if current.record is not None else ""
     answer = {"id": caller.key_id, "owner": caller.owner, "name": name, "scopes": scopes}
-    return Json({**answer, "limits": dict(caller.policy.limits), "in_use": dict(current.in_use)})
+    network = service.networks.bound(caller).as_dict()
+    return Json({**answer, "limits": dict(caller.policy.limits), "in_use": dict(current.in_use), "network": network})
 
 
 @operations.post(

@@ -14,7 +14,7 @@ from pydantic import Field
 from cloche import environment, languages, settings
 from cloche.doors.mcp.conversation import Progress, Visit
 from cloche.doors.mcp.file_uris import uri_of
-from cloche.doors.mcp.sessions import Session
+from cloche.doors.mcp.sessions import Hosts, Session
 from cloche.doors.mcp.tool import Answer, Tool, ToolAnswer, ToolArguments, text_block
 from cloche.doors.pictures import note_about, shown_pictures, work_for_model
 from cloche.errors import InvalidRun
@@ -22,6 +22,7 @@ from cloche.io.tasks import off_loop
 from cloche.languages.availability import installed
 from cloche.languages.language import Language
 from cloche.model.kinds import KINDS
+from cloche.model.network_rules import rule_for
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
 from cloche.results.fields import result_in_words_of
@@ -52,6 +53,9 @@ class CodeArguments(ToolArguments):
     session: Session = None
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds after which the code is interrupted (default 60). Variables survive the interruption."""
+    network: Hosts = None
+    """Hosts to allow in this session from now on, such as 'api.example.org' or '*.example.org:8443'; or 'packages' (the
+    indexes of pip and npm), or 'public'. Allow only what the task needs."""
 
 
 class CodeProblem(Answer):
@@ -75,6 +79,16 @@ class CodeArtifact(Answer):
     """The URI of the file as a resource."""
 
 
+class RefusedHost(Answer):
+    """A host that the code tried to reach, and was not allowed to."""
+
+    host: str
+    port: int
+    reason: str
+    allow: str
+    """To allow it, call again with this text in `network`, if the user agrees."""
+
+
 class CodeAnswer(ToolAnswer):
     """The outcome of an execution."""
 
@@ -91,6 +105,8 @@ class CodeAnswer(ToolAnswer):
     images: int
     """The number of pictures in this answer."""
     artifacts: list[CodeArtifact]
+    refused_hosts: list[RefusedHost] | None = None
+    """Only when the network policy has refused a connection."""
     duration: float
     """Seconds."""
     truncated: bool
@@ -104,6 +120,8 @@ async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResul
     visit.service.sessions.check_timeout(arguments.timeout)
     language = _language(arguments.language)
     session = await visit.sandbox(arguments.session, makes=True)
+    if arguments.network:
+        await _allow(visit, session, arguments.network)
     run = await visit.service.sessions.run(
         visit.caller, session, arguments.code, language=language, timeout=arguments.timeout
     )
@@ -116,6 +134,15 @@ async def execute(visit: Visit, arguments: CodeArguments) -> types.CallToolResul
             await run.cancel()  # no client waits for the run any more
         raise
     return await off_loop(work_for_model(result), lambda: _answer(result, run.id, session))
+
+
+async def _allow(visit: Visit, session: str, rules: Sequence[str]) -> None:
+    """Let a session reach more."""
+    networks = visit.service.networks
+    before = (await networks.policy(visit.caller, session)).policy.requested
+    wanted = before.replace(allow=(*before.allow, *rules))
+    if wanted != before:
+        await networks.replace(visit.caller, session, wanted)
 
 
 async def _follow(run: Run, progress: Progress) -> None:
@@ -167,6 +194,7 @@ def _answer(result: Result, run_id: str, session: str) -> types.CallToolResult:
             CodeArtifact(path=clean(one.path), size=one.size, mime=clean(one.mime), uri=uri_of(session, one.path))
             for one in result.artifacts[:200]
         ],
+        refused_hosts=_refused(result) or None,
         duration=result.duration,
         truncated=result.truncated or len(stdout) > MAX_TEXT or len(stderr) > MAX_TEXT,
         restarted=result.restarted,
@@ -176,6 +204,15 @@ def _answer(result: Result, run_id: str, session: str) -> types.CallToolResult:
         structured_content=answer.as_json(),
         is_error=error is not None,
     )
+
+
+def _refused(result: Result) -> list[RefusedHost]:
+    """The refused hosts, each once."""
+    found = {(one.host, one.port): one for one in result.network if one.verdict == "refused"}
+    return [
+        RefusedHost(host=clean(host), port=port, reason=clean(one.reason), allow=clean(rule_for(host, port)))
+        for (host, port), one in list(found.items())[:50]
+    ]
 
 
 def _middle_out(text: str) -> str:
@@ -199,7 +236,8 @@ image; plt.show() is enough. !command runs a shell command.
 each call is a program of its own. All share the files.
 - The working directory is /sandbox. Save files for the user in /sandbox/output: they are listed in the result and \
 can be read as resources or with files_read.
-- There is no network: nothing can be downloaded, and no service can be reached. pip installs only uploaded files.
+- There is no network until `network` allows something: name the hosts that the task needs, or "packages" to install \
+with pip or npm. A connection that is refused is reported, with the host to allow. The server may allow less.
 - Code that fails returns the error, the line and a hint; correct the code and call again. Code that takes too long \
 is interrupted and keeps its variables: raise `timeout` for long work. Code that uses too much memory restarts the \
 interpreter: variables are lost, files remain."""
@@ -245,4 +283,8 @@ def _joined(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-TOOLS = (CodeTool("code_execution", "Run code", _DESCRIPTION, CodeArguments, CodeAnswer, execute, destroys=True),)
+TOOLS = (
+    CodeTool(
+        "code_execution", "Run code", _DESCRIPTION, CodeArguments, CodeAnswer, execute, destroys=True, connects=True
+    ),
+)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from cloche.doors.mcp.conversation import Visit, duration, time_text
 from cloche.doors.mcp.tool import Answer, Tool, ToolAnswer, ToolArguments, success
+from cloche.model.network import network_of
 from cloche.results.cleaning import clean
 from cloche.service.live import SandboxView
 from cloche.service.sandboxes import NewSandbox
@@ -21,6 +22,9 @@ _WHICH = (
     "id in all further calls."
 )
 Session = Annotated[str | None, Field(description=_WHICH)]
+
+
+Hosts = Annotated[list[Annotated[str, Field(max_length=300)]] | None, Field(max_length=100)]
 
 
 class NoArguments(ToolArguments):
@@ -40,6 +44,9 @@ class CreateArguments(ToolArguments):
     """The memory limit, for example '512M' or '2G'."""
     idle_timeout: Annotated[float, Field(gt=0)] | None = None
     """The session ends after this many seconds without work."""
+    network: Hosts = None
+    """What the session may reach: hosts such as 'api.example.org' or '*.example.org:8443', or 'packages' (the
+    indexes of pip and npm), or 'public'. By default nothing."""
     undo: bool = False
     """Save the state before every execution, so that `undo` can go back."""
 
@@ -73,7 +80,8 @@ class DoneAnswer(ToolAnswer):
 async def make(visit: Visit, arguments: CreateArguments) -> types.CallToolResult:
     """Create a session in addition to the conversation's own."""
     limits = {name: value for name in ("timeout", "memory") if (value := getattr(arguments, name)) is not None}
-    request = NewSandbox(limits=limits, idle_timeout=arguments.idle_timeout, undo=arguments.undo)
+    network = None if arguments.network is None else network_of(arguments.network)
+    request = NewSandbox(limits=limits, network=network, idle_timeout=arguments.idle_timeout, undo=arguments.undo)
     session = await visit.kept.create(visit.caller, request, visit.client, arguments.name)
     made = await visit.service.sandboxes.view(visit.caller, session)
     text = (

@@ -68,6 +68,7 @@ class Tool:
     reads: bool = False  # changes nothing
     destroys: bool = False  # may delete or replace data
     idempotent: bool = False
+    connects: bool = False  # may reach the network
 
     def described(self) -> types.Tool:
         """Return the description that clients receive."""
@@ -82,7 +83,7 @@ class Tool:
                 read_only_hint=self.reads,
                 destructive_hint=self.destroys,
                 idempotent_hint=self.idempotent or self.reads,
-                open_world_hint=False,  # a sandbox has no network
+                open_world_hint=self.connects,
             ),
         )
 

@@ -28,6 +28,7 @@ SUBJECTS = {
     "files": "Read, write, list and watch the files of a sandbox.",
     "tables": "Read rows of tables that a session displayed, and of tables in files.",
     "commands": "Run shell commands and background programs in a sandbox.",
+    "network": "Decide what a sandbox may reach, and see what it tried to reach.",
     "ports": "Reach servers that programs start in a sandbox.",
     "workspaces": "The files of persistent sandboxes, which remain when the sandbox ends.",
     "shares": "Links that show code and its output to people without a key.",

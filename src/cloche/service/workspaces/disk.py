@@ -11,12 +11,12 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from json import dumps, loads
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cloche.errors import ClocheError, FileProblem, SandboxFailed
 
@@ -53,6 +53,7 @@ class About:
     sandbox: str  # the last one that had the workspace open
     bytes: int = 0
     files: int = 0
+    network: Mapping[str, Any] = field(default_factory=dict)  # the policy of that sandbox, without values of secrets
 
 
 class Damaged(Exception):

@@ -16,6 +16,7 @@ from typing import Any
 
 from cloche.engine.workspace import contents
 from cloche.errors import ClocheError, FileMissing, FileProblem, Gone
+from cloche.model.network import Network
 from cloche.sandbox.sandbox import AsyncSandbox
 from cloche.service.workspaces import disk
 from cloche.service.workspaces.disk import Draft, SavedEntry
@@ -45,6 +46,7 @@ class WorkspaceSaver:
         self._requested = self._done = 0
         self._problem = ""  # the last one that was reported
         self._closed = False
+        self._saved_network = workspace.about.network
         self._saved, self._took_s = time.monotonic(), 0.0  # when the last save ended, and how long it took
 
     async def save(self) -> None:
@@ -52,6 +54,10 @@ class WorkspaceSaver:
         self._requested += 1
         # In a task of its own: a thread that writes goes on even when the caller stops waiting.
         await asyncio.shield(asyncio.create_task(self._save_in_turn(self._requested)))
+
+    def note_network(self, network: Network) -> None:
+        """Let the next save keep the sandbox's policy, without the values of its secrets."""
+        self.workspace.about = replace(self.workspace.about, network=network.as_dict())
 
     async def save_if_possible(self) -> None:
         """Save where no request waits for it.  Problems are reported to the sandbox's feed."""
@@ -125,7 +131,7 @@ class WorkspaceSaver:
         new: set[str] = set()
         try:
             await in_parallel(changed, lambda each: self._save_file(each, since, tree, known, new))
-            if tree != self._tree:
+            if tree != self._tree or self._saved_network != self.workspace.about.network:
                 await self._commit(tree, new)
         except BaseException:
             await asyncio.to_thread(disk.forget, self.workspace.folder, new)
@@ -141,11 +147,13 @@ class WorkspaceSaver:
                 errno.EDQUOT,
             )
         folder = self.workspace.folder
+        network = self.workspace.about.network
         about = replace(self.workspace.about, saved=time.time(), bytes=size, files=files)
         await asyncio.to_thread(disk.write, folder, about, tree, new)
         needed = disk.contents_of(tree)
         unneeded = disk.contents_of(self._tree) - needed | new - needed
-        self.workspace.about, self._tree = about, tree
+        about = replace(about, network=self.workspace.about.network)  # it may have changed meanwhile
+        self.workspace.about, self._tree, self._saved_network = about, tree, network
         new.clear()
         await asyncio.to_thread(disk.forget, folder, unneeded)
 

@@ -13,6 +13,7 @@ from time import time
 
 from cloche.clock import earlier
 from cloche.errors import Gone, Refused, SandboxFailed
+from cloche.model.network import Network
 from cloche.policy.caller import Caller
 from cloche.service.identity import new_id
 from cloche.service.verbs import verb
@@ -29,6 +30,16 @@ class Workspace:
         self.folder, self.about = folder, about
         self.id, self.owner = about.id, about.owner
         self.sandbox: str | None = None  # the one that has it open
+
+    @property
+    def network(self) -> Network:
+        """The policy of the sandbox that used it last, without its secrets: their values are not on this disk."""
+        return Network(**{name: value for name, value in self.about.network.items() if name != "secrets"})
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets of that policy."""
+        return tuple(self.about.network.get("secrets", ()))
 
 
 class Workspaces:

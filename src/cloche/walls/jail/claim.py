@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 
 MAX_CLAIM = 64 << 10  # bytes of a claim's message
+_MAX_REQUEST = 4096  # bytes of a message on the leash
 MAX_MOUNTS = 64 << 10  # bytes of the description of all mounts
 
 
@@ -76,6 +77,16 @@ class Claim:
 
     def tell(self, **message: Any) -> None:
         leash_messages.tell(self.leash, **message)
+
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        """The next request on the leash with its descriptors, if there is one; a closed leash reads as `end`."""
+        try:
+            message, descriptors = sockets.receive(self.leash, _MAX_REQUEST, 1, sockets.DONTWAIT)
+        except BlockingIOError:
+            return {}, []
+        except OSError:
+            message, descriptors = b"", []
+        return leash_messages.decode(message), descriptors
 
     def close_mounts(self) -> None:
         """Close the descriptor of the mounts, once a sandbox has it."""

@@ -12,6 +12,7 @@ import os
 import stat
 from _struct import pack
 
+from cloche.agent import libc
 from cloche.walls.jail import linux
 
 TYPE_CHECKING = False
@@ -67,6 +68,7 @@ def restrict(readable: list[str], writable: list[str | int], devices: Sequence[s
 
 
 _SYS_create_ruleset, _SYS_add_rule, _SYS_restrict_self = 444, 445, 446
+_add_rule = libc.function("syscall", "lllzl")
 _CREATE_RULESET_VERSION, _RULE_PATH_BENEATH = 1, 1
 _SCOPE_ABSTRACT_UNIX_SOCKET, _SCOPE_SIGNAL = 1, 2
 
@@ -97,7 +99,8 @@ def _allow(ruleset: int, path: str | int, rights: int) -> None:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             rights &= _OF_A_FILE  # the kernel refuses a rule that grants a file rights that only directories have
         rule = pack("=Qi", rights, fd)
-        linux.syscall(_SYS_add_rule, ruleset, _RULE_PATH_BENEATH, rule, 0, call="landlock_add_rule")
+        if _add_rule(_SYS_add_rule, ruleset, _RULE_PATH_BENEATH, rule, 0):
+            raise libc.failure("landlock_add_rule")
     finally:
         if fd != path:
             os.close(fd)

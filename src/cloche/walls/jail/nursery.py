@@ -17,11 +17,12 @@ import select
 import time
 
 from cloche.agent import signals
-from cloche.walls import leash_messages, sockets
+from cloche.walls import sockets
 from cloche.walls.jail import cgroups, linux, memory_shortage, networks, plan, recycling, shown_limits
 from cloche.walls.jail.claim import MAX_CLAIM, Claim
 from cloche.walls.jail.descriptors import DescriptorBudget
 from cloche.walls.jail.enter import look_around
+from cloche.walls.jail.listeners import Listeners
 from cloche.walls.jail.newborn import Newborn
 from cloche.walls.jail.pool import Pool, as_started
 from cloche.walls.jail.recycling import Recycler
@@ -67,6 +68,7 @@ class Nursery:
         self._unused_network = b""  # the state of a network namespace that nobody has used
         self._recycler = Recycler(plan.group_limits(configuration["usual_order"]))
         self._budget = DescriptorBudget()
+        self._listeners = Listeners(self._disarm)
         self._pool = Pool(int(configuration["pool"] or 0))
         self._last_claim = 0.0
         self._rush = False  # claims come one right after the other
@@ -129,14 +131,11 @@ class Nursery:
         """The engine wants the sandbox of a standing claim that has none yet; or it has closed the leash."""
         self._standing.remove(claim)
         self._unwatch(claim.leash.fileno())
-        try:
-            message = claim.leash.recv(4096, sockets.DONTWAIT)
-        except OSError:
-            message = b""
-        if not message:
+        request, _ = claim.receive()
+        if "begin" not in request:
             claim.drop()
             return
-        claim.order["lifetime_s"] = leash_messages.decode(message)["begin"]
+        claim.order["lifetime_s"] = request["begin"]
         claim.order["standing"] = False
         self._queue.append(claim)
         self._serve_queue()
@@ -305,6 +304,7 @@ class Nursery:
                 owner, proc = self._configuration["root_uid"], self._configuration["host_proc"]
                 plan.map_users(int(host_pid), int(uid), owner, proc)
                 self._note_network(sandbox)
+                self._listeners.namespace_known(sandbox)
                 sandbox.parking.send(b"M")
             except (OSError, IndexError) as problem:  # it was killed, and `_bury` follows; or it must not go on
                 sandbox.reason = f"no user map: {problem}"
@@ -324,13 +324,9 @@ class Nursery:
         """Read a request of the engine from a sandbox's leash (walls/leash_messages.py) and answer it."""
         claim = sandbox.claim
         assert claim is not None
-        try:
-            message = claim.leash.recv(4096, sockets.DONTWAIT)
-        except BlockingIOError:
-            return
-        except OSError:
-            message = b""
-        request = leash_messages.decode(message)
+        request, descriptors = claim.receive()
+        if "listen" in request:
+            self._listeners.open(sandbox, request["listen"], *descriptors)
         if "begin" in request:
             self._note_use(claim, request["begin"])
             self._begin(sandbox)
@@ -395,6 +391,7 @@ class Nursery:
             claim.tell(gone=True)
             self._unwatch(claim.leash.fileno())
             claim.drop()
+        self._listeners.forget(sandbox)
         self._unwatch(sandbox.parking.fileno())
         sandbox.parking.close()
         if sandbox.workspace >= 0:

@@ -32,7 +32,9 @@ class Recycler:
 
     def take(self, sandbox: SandboxProcess) -> None:
         """Take the control group and the network namespace of a dead sandbox."""
-        if sandbox.network >= 0:
+        if sandbox.is_open:
+            os.close(sandbox.network)  # the look at a used namespace does not see its routes
+        elif sandbox.network >= 0:
             self._networks.append(sandbox.network)
             if len(self._networks) > _NETWORKS:
                 os.close(self._networks.pop(0))

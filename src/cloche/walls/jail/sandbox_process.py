@@ -28,6 +28,7 @@ class SandboxProcess:
         self.first_command = ""  # the command that has been started in it, if one has
         self.workspace = -1  # a descriptor of its file system, to ask how full it is
         self.network = -1  # a descriptor of its network namespace, for the next sandbox
+        self.is_open = False  # that namespace has routes and listeners (listeners.py)
         self.ready = False
         self.claim: Claim | None = None
         self.begun = False  # somebody uses it

@@ -29,6 +29,10 @@ LINKS = {
     "fs/cgroup/memory.max": "memory",
     "fs/cgroup/memory/memory.limit_in_bytes": "memory",
 }
+_SYS_FOLDERS = (
+    *("sys", "sys/devices", "sys/devices/system", "sys/devices/system/cpu"),
+    *("sys/fs", "sys/fs/cgroup", "sys/fs/cgroup/memory"),
+)
 _PERIOD_US = 100_000
 
 _writev = libc.function("process_vm_writev", "llllll")
@@ -38,8 +42,9 @@ _asked_words = _cpus[-1] // 64 + 1  # 64-bit words of a mask
 
 def make_links(top: str) -> None:
     """Make the links in the root file system that all sandboxes share."""
+    for path in _SYS_FOLDERS:
+        os.mkdir(f"{top}/{path}")
     for path, target in LINKS.items():
-        os.makedirs(os.path.dirname(f"{top}/sys/{path}"), exist_ok=True)
         os.symlink(f"{_FOLDER}/{target}", f"{top}/sys/{path}")
 
 

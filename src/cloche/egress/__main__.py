@@ -1,0 +1,12 @@
+"""`python -I …/egress/__main__.py`: be the egress process (process.py)."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if __name__ == "__main__":
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    from cloche.egress.process import main
+
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""The decision about names and addresses, where a whole sandbox would show no more."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from cloche.egress import addresses
+from cloche.egress.addresses import Address, is_local, parse
+from cloche.egress.decision import NotAllowed, Policy
+from cloche.egress.http_heads import MAX_LINE, begins_request
+from cloche.model.network import Network
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Address]:
+    """An address of this host, which counts as public."""
+    monkeypatch.setattr(addresses, "is_public", lambda _: True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.connect(("198.51.100.1", 9))  # nothing is sent
+            address = trial.getsockname()[0]
+        except OSError:
+            address = "127.0.0.1"
+        yield parse(address)
+
+
+def test_public_addresses_of_the_host_itself_are_closed(own: Address) -> None:
+    policy = Policy(Network(["public"]))
+    assert not policy.of_address(own, 22).is_allowed
+    with pytest.raises(NotAllowed, match="own host"):
+        policy.usable("me.test", 22, [own])
+    there = parse("198.51.100.1")
+    assert policy.of_address(there, 22).is_allowed
+    assert policy.usable("me.test", 22, [own, there]) == [there]
+    assert Policy(Network(["public"]), private=[str(own)]).of_address(own, 22).is_allowed
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("192.0.2.77", False)]
+)
+def test_the_kernel_says_which_addresses_are_here(address: str, expected: bool) -> None:
+    assert is_local(parse(address)) is expected
+
+
+def test_denied_packages_are_denied() -> None:
+    indexes = [("index.test", 443)]
+    assert Policy(Network(["index.test", "packages"]), indexes=indexes).of_name("index.test", 443).is_allowed
+    for allowed in ("index.test", "packages", "public"):
+        denied = Policy(Network([allowed], deny=["packages"]), indexes=indexes)
+        assert denied.of_name("index.test", 443).rule == "deny packages"
+
+
+def test_a_mapped_range_is_the_range_itself() -> None:
+    assert Network(["::ffff:203.0.113.0/120:25"]).allow == ("203.0.113.0/24:25",)
+    assert Network(["2001:db8::/32"]).allow == ("2001:db8::/32",)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"GET / HTTP/1.1\r\n", True),
+        (b"\r\n\r\n get\t/ http/9\n", True),
+        (b"FIND / HTTP/1.1\r", True),
+        (b"GET /\n", True),
+        (b"", None),
+        (b"G", None),
+        (b"GET / HTTP/1.1", None),
+        (b"GET /" + b"a" * MAX_LINE, True),
+        (b"PING\r\n", False),
+        (b"SET a b\r\n", False),
+        (b"*1\r\n$4\r\nPING\r\n", False),
+        (b"\0\0\0\x08\x04\xd2\x16\x2f", False),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", False),
+        (b"0032git-upload-pack /a\0host=b", False),
+        (b"x" * 300, False),
+    ],
+)
+def test_a_conversation_in_http_is_recognised(data: bytes, expected: bool | None) -> None:
+    assert begins_request(data) is expected
