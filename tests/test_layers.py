@@ -269,10 +269,10 @@ def test_nobody_below_the_command_line_knows_it(module: str) -> None:
 
 USE_PACKAGES = (
     *("cloche.cli", "cloche.doctor", "cloche.kernels", "cloche.store", "cloche.doors", "cloche.client"),
-    "cloche.egress",
     "cloche.walls.e2b",  # E2B's client, when it is asked for
     "cloche.egress",  # h11, and for secrets cryptography: a process of its own, which only a policy needs
     "cloche.json_text",  # the server's encoder
+    "cloche.service.seal",  # cryptography, for stored secrets
 )
 
 

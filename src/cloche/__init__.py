@@ -56,9 +56,10 @@ if TYPE_CHECKING:
     from cloche.model.files import Change, Entry, Listing, Mount, Port
     from cloche.model.history import Best, Moment, Restored
     from cloche.model.limits import Limits
-    from cloche.model.network import Network, NetworkPolicy, Secret
+    from cloche.model.network import Network, NetworkPolicy
     from cloche.model.network_attempt import NetworkAttempt
     from cloche.model.result import Artifact, Display, Error, Log, Result, ToolCall, Usage
+    from cloche.model.secret import Secret
     from cloche.sandbox.attempts import AsyncAttempt
     from cloche.sandbox.checkpoints import AsyncCheckpoint
     from cloche.sandbox.contexts import AsyncContext
@@ -107,7 +108,7 @@ _WHERE = {
     "Network": "model.network",
     "NetworkAttempt": "model.network_attempt",
     "NetworkPolicy": "model.network",
-    "Secret": "model.network",
+    "Secret": "model.secret",
     "ClocheError": "errors",
     "InvalidRun": "errors",
     "Refused": "errors",

@@ -12,7 +12,8 @@ from tests.cli.command import run
 
 from cloche.cli.network import policy
 from cloche.errors import InvalidRun
-from cloche.model.network import Network, Secret
+from cloche.model.network import Network
+from cloche.model.secret import Secret
 
 LOOPBACK = {
     "CLOCHE_NETWORK_PRIVATE": "127.0.0.0/8",

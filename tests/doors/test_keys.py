@@ -173,9 +173,12 @@ def test_too_many_sandboxes(new_key: NewKey) -> None:
     ada.delete(f"/v1/sandboxes/{again.json()['id']}")
 
 
+BUSY = "import time\nwhile time.process_time() < 0.3: pass"
+
+
 def test_too_much_in_a_day(new_key: NewKey) -> None:
     worker = new_key("worker", limits={"cpu_seconds_per_day": 0.2})
-    assert worker.post("/v1/run", json={"code": "for _ in range(10**7): pass"}).status_code == 200
+    assert worker.post("/v1/run", json={"code": BUSY}).status_code == 200
     assert 1 <= refused(worker.post("/v1/run", json={"code": "1"})) <= 86400
     mover = new_key("mover", limits={"bytes_per_day": 100_000})
     sandbox = f"/v1/sandboxes/{mover.post('/v1/sandboxes', json={}).json()['id']}"
@@ -237,7 +240,8 @@ def test_nobody_sees_anothers_things(http: httpx2.Client, new_key: NewKey) -> No
                 body = bodies.get(template.rpartition("/")[2], {})
                 if method == "patch":
                     body = {"new_path": "x"} if "files" in template else {}
-                answer = bob.request(method, address, json=body if method not in ("get", "put") else None)
+                is_json = method != "get" and not (method == "put" and "files" in template)
+                answer = bob.request(method, address, json=body if is_json else None)
                 answers.append((answer.status_code, answer.content, {*answer.headers} - {"date"}))
             assert answers[0] == answers[1], (method, template)
             assert answers[0][0] == 404, (method, template, answers[0])
@@ -266,7 +270,7 @@ def test_keys_of_one_owner_share_what_is_theirs(new_key: NewKey) -> None:
 
 def test_the_audit_log_tells_who_ran_what(http: httpx2.Client, new_key: NewKey) -> None:
     ada = new_key("audited")
-    code = "print('a secret of ada')"
+    code = "print('a word of ada')"
     run = ada.post("/v1/run", json={"code": code}).json()["run_id"]
     sandbox = ada.post("/v1/sandboxes", json={}).json()["id"]
     ada.delete(f"/v1/sandboxes/{sandbox}")
@@ -288,7 +292,7 @@ def test_the_audit_log_tells_who_ran_what(http: httpx2.Client, new_key: NewKey) 
     assert told["code_sha256"] == sha256(code.encode()).hexdigest()
     assert (told["outcome"], told["exit_code"]) == ("done", 0)
     assert found[-1]["key"] == ada.headers["x-test-key-id"]
-    assert "secret" not in http.get("/v1/audit").text
+    assert "word of ada" not in http.get("/v1/audit").text
     made = http.get("/v1/audit", params={"owner": "admin"}).json()["items"]
     assert "key.create" in [one["action"] for one in made]
 

@@ -159,7 +159,7 @@ def test_a_key_has_a_bound_of_its_own(http: httpx2.Client, reaching: Server, rul
         assert narrow.put(f"/sandboxes/{box}/network", json={"allow_internet_access": False}).status_code == 204
         assert narrow.get(path).json()["effective"]["allow"] == []
         assert narrow.get(f"/sandboxes/{box}").json()["allowInternetAccess"] is False
-        assert narrow.put(f"/sandboxes/{box}/network", json={"rules": {HOST: [{}]}}).status_code == 400
+        assert narrow.put(f"/sandboxes/{box}/network", json={"rules": [HOST]}).status_code == 400
         narrow.delete(f"/sandboxes/{box}")
 
 
@@ -191,7 +191,7 @@ def test_a_secret_is_kept_and_never_answered_or_written(
 ) -> None:
     secret = {"TOKEN": {"value": CANARY, "hosts": [rule]}}
     box = new_sandbox(network={"allow": [rule], "secrets": secret}, persistent=True)
-    kept = {"TOKEN": {"hosts": [rule]}}
+    kept = {"TOKEN": {"hosts": [rule], "variable": True, "stored": ""}}
     shown = http.get(f"{box}/network")
     assert shown.json()["requested"]["secrets"] == shown.json()["effective"]["secrets"] == kept
     changed = http.put(f"{box}/network", json=shown.json()["requested"])  # as it was shown, without the value

@@ -54,7 +54,7 @@ def test_denied_packages_are_denied() -> None:
 
 
 def test_a_mapped_range_is_the_range_itself() -> None:
-    assert Network(["::ffff:203.0.113.0/120:25"]).allow == ("203.0.113.0/24:25",)
+    assert Network(["[::ffff:203.0.113.0]/120:25"]).allow == ("203.0.113.0/24:25",)
     assert Network(["2001:db8::/32"]).allow == ("2001:db8::/32",)
 
 

@@ -13,7 +13,8 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from cloche.egress.http_heads import Refusal
-from cloche.egress.secrets import Exchange, Held, new_placeholder
+from cloche.egress.secrets import Exchange, Held
+from cloche.model.secret import new_placeholder
 
 VALUE = "ca/na+ry&<\"k'e y\\%=_0123456789"
 PLACEHOLDER = new_placeholder("TOKEN")
@@ -35,6 +36,29 @@ def test_placeholders_differ_and_name_their_secret() -> None:
     assert new_placeholder("TOKEN") != PLACEHOLDER
     assert PLACEHOLDER.startswith("cloche_secret_TOKEN_")
     assert len(PLACEHOLDER) == len("cloche_secret_TOKEN_") + 32
+
+
+def test_the_headers_of_a_policy_take_the_place_of_a_programs_own() -> None:
+    held = Held("TOKEN", VALUE, PLACEHOLDER, is_in_programs=False)
+    sent = Exchange([held], [(b"X-Key", VALUE.encode()), (b"X-Plain", b"yes")]).request(
+        [(b"x-key", b"mine"), (b"X-Kept", PLACEHOLDER.encode()), (b"Accept", b"*/*")]
+    )
+    assert sent == [
+        (b"X-Kept", PLACEHOLDER.encode()),  # programs have no use for this placeholder
+        (b"Accept", b"*/*"),
+        (b"X-Key", VALUE.encode()),
+        (b"X-Plain", b"yes"),
+        (b"Accept-Encoding", b"identity"),
+    ]
+
+
+def test_headers_without_a_secret_leave_the_answer_as_it_is() -> None:
+    plain = Exchange([], [(b"X-Plain", b"yes")])
+    assert plain.request([(b"Accept-Encoding", b"br")]) == [(b"Accept-Encoding", b"br"), (b"X-Plain", b"yes")]
+    packed = gzip.compress(b"yes")
+    headers = [(b"Content-Encoding", b"gzip"), (b"X-Echo", b"yes")]
+    assert plain.response_head(headers) == headers
+    assert answer(plain, packed, headers=headers) == packed
 
 
 def test_values_are_put_into_headers_and_basic_authentication() -> None:

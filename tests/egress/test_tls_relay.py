@@ -16,9 +16,10 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from cloche.egress.authority import Authority
 from cloche.egress.meter import Meter
-from cloche.egress.secrets import Exchange, Held, new_placeholder
+from cloche.egress.secrets import Exchange, Held
 from cloche.egress.splicing import Count
 from cloche.egress.tls_relay import host_trust, relay_tls
+from cloche.model.secret import new_placeholder
 
 NAME = "api.example.org"
 VALUE = "canary-8dZ/1+kQ=="

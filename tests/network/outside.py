@@ -29,6 +29,7 @@ class World:
         self.settings: dict[str, str] = known["settings"]
         self.ca = Path(known["ca"])
         self.log = Path(known["log"])
+        self.pid: int = known["pid"]
 
     def events(self, since: int = 0) -> list[dict[str, Any]]:
         """The TLS handshakes and requests that arrived; `since` leaves out the first ones."""

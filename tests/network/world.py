@@ -7,6 +7,7 @@
     ca       the certificate of the authority that signed those of `names`
     folder   has all files; only its owner may read keys
     log      a file with a line of JSON for each TLS handshake and each request that arrived
+    pid      of the process
     names    the names on the certificate, for `network_hosts`; `closed.test` is at `closed`
     settings environment variables that make Cloche find the names
 
@@ -164,6 +165,7 @@ async def serve(folder: Path) -> None:
         "folder": str(folder),
         "log": str(folder / "log"),
         "names": list(NAMES),
+        "pid": os.getpid(),
         "settings": {
             "CLOCHE_NETWORK_PRIVATE": f"{address}/32",
             "CLOCHE_NETWORK_HOSTS": ",".join(f"{name}={at}" for name, at in where.items()),

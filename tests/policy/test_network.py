@@ -8,7 +8,8 @@ import pytest
 
 from cloche.configuration import Configuration, load
 from cloche.errors import InvalidRun, Refused
-from cloche.model.network import MAX_CONNECTIONS, Network, Secret, network_of
+from cloche.model.network import CONNECTIONS, MAX_CONNECTIONS, Network, network_of
+from cloche.model.secret import Secret
 from cloche.policy.caller import Caller
 from cloche.policy.key_policy import checked_policy
 from cloche.policy.network import bound_for, bounded, everything, narrowed, policy_for, with_kept_secrets
@@ -87,7 +88,7 @@ def test_two_bounds_leave_what_both_cover() -> None:
     second = Network(allow=["api.example.org", "*:443", "203.0.113.128/25:443", "db.example.org:8443"], rate="1M")
     both = narrowed(first, second)
     assert set(both.allow) == {"api.example.org", "*.example.org:443", "203.0.113.128/25:443", "db.example.org:8443"}
-    assert (both.rate, both.connections) == (1 << 20, 64)
+    assert (both.rate, both.connections) == (1 << 20, CONNECTIONS)
 
 
 def test_all_that_a_bound_allows_includes_the_package_indexes() -> None:

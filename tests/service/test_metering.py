@@ -40,7 +40,7 @@ QUIET = {
     *("sandboxes.change", "sandboxes.create", "sandboxes.kill", "sandboxes.pause", "sandboxes.pause_if_possible"),
     *("sandboxes.resume", "sessions.default_context", "sessions.interrupt", "sessions.remove_checkpoint"),
     *("sessions.remove_context", "shares.create", "shares.revoke", "snapshots.remove", "snapshots.take"),
-    "tables.rows",
+    *("network.replace", "secrets.create", "secrets.remove", "secrets.update", "tables.rows"),
 }
 
 

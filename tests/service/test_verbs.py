@@ -25,7 +25,7 @@ READ = {
     *("files.stat", "files.describe", "files.list", "files.describe_all", "files.disk", "files.open", "files.watch"),
     *("network.bound", "network.policy", "network.log", "network.moved"),
     *("ports.list", "ports.wait", "ports.watch", "runs.list", "runs.record", "runs.follow", "usage.of_owner"),
-    "keys.current",
+    *("keys.current", "secrets.find", "secrets.list"),
     *("shares.list", "snapshots.find", "snapshots.list", "workspaces.find", "workspaces.list"),
 }
 

@@ -25,7 +25,7 @@ _REST = ("...", argparse.PARSER)
 # The placeholders of values that nobody can list.
 _FREE = (
     *("CODE", "K=V", "URL", "KEY", "SECONDS", "SIZE", "CORES", "N", "NUMBER", "TEXT", "NAME", "ADDRESS"),
-    *("HOST", "DOMAIN", "ORIGIN", "-- COMMAND", "[--] COMMAND"),
+    *("HOST", "DOMAIN", "ORIGIN", "NAME@HOST", "-- COMMAND", "[--] COMMAND"),
 )
 
 
@@ -171,6 +171,10 @@ def values_of(placeholder: str, current: str, given: dict[str, str]) -> Offer | 
             from cloche.sandbox.checks import CHECKS
 
             return _named(CHECKS)
+        case "RULE":
+            from cloche.model.network_rules import PRESETS
+
+            return _named(("none", *PRESETS))
         case choices if "|" in choices:  # of a setting
             return _named(choices.split("|"))
     return NOTHING if placeholder in _FREE else None

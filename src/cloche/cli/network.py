@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cloche import settings
 from cloche.errors import InvalidRun
-from cloche.model.network import Network, Secret, network_of
+from cloche.model.network import Network, network_of
+from cloche.model.secret import Secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from cloche.model.events import Building, CellEvent, Cleared, End, Event, Exit, 
 from cloche.model.files import Entry
 from cloche.model.history import Best, Candidate, FileChanges, Moment, Restored, Variable, VariableChanges, VariableList
 from cloche.model.limits import BY_NAME, Limits
-from cloche.model.network import Network, NetworkPolicy, Secret
+from cloche.model.network import Network, NetworkPolicy
 from cloche.model.plain import Plain
 from cloche.model.result import PARTS, Display, Error, Raised, Result, StackFrame, Usage
+from cloche.model.secret import Secret
 from cloche.model.wording import worded
 
 TYPE_CHECKING = False
@@ -118,8 +119,13 @@ def network_policy(payload: dict[str, Any]) -> NetworkPolicy:
 
 def _network(payload: dict[str, Any]) -> Network:
     fields = fields_of(Network, payload)
-    fields["secrets"] = {name: Secret.kept(one["hosts"]) for name, one in fields.get("secrets", {}).items()}
+    fields["secrets"] = {name: _secret(one) for name, one in fields.get("secrets", {}).items()}
     return Network(**fields)
+
+
+def _secret(payload: dict[str, Any]) -> Secret:
+    hosts, variable, stored = payload["hosts"], payload.get("variable", True), payload.get("stored", "")
+    return Secret("", hosts, variable, stored) if stored else Secret.kept(hosts, variable)
 
 
 def moment(payload: dict[str, Any]) -> Moment:

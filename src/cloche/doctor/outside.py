@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 GREETING = b"cloche-probe-answer"
 _LONGEST = 4096
+_PATIENCE_S = 10.0
+_TLS = b"\x16"
 
 
 class Outside:
-    """Two services, which answer to the first bytes that they get, whatever these are.
+    """Two services, which answer to the first line that they get, or the first bytes of TLS.
 
     `allowed` and `other` are names of an address that is open, `closed` of one that is not.
     """
@@ -80,10 +82,16 @@ def _answer_all(listening: socket.socket) -> None:
             connection, _ = listening.accept()
         except OSError:
             return  # it was closed
-        with connection:
-            connection.settimeout(2)
-            try:
-                connection.recv(_LONGEST)
-                connection.sendall(GREETING)
-            except OSError:
-                pass
+        Thread(target=_answer, args=(connection,), daemon=True).start()  # a silent one keeps no other waiting
+
+
+def _answer(connection: socket.socket) -> None:
+    with connection:
+        connection.settimeout(_PATIENCE_S)
+        try:
+            said = connection.recv(_LONGEST)
+            while b"\n" not in said and said[:1] != _TLS and (more := connection.recv(_LONGEST)):
+                said += more
+            connection.sendall(GREETING)
+        except OSError:
+            pass

@@ -1,4 +1,4 @@
-"""The secrets of one sandbox: which host may get which, and the authority that its programs trust."""
+"""What one sandbox puts into requests: which host gets which secrets and headers, and the authority for that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from cryptography.x509 import load_pem_x509_certificates
 
 from cloche.egress.authority import Authority
 from cloche.egress.secrets import Exchange, Held
-from cloche.model.network import Secret
+from cloche.model.network import Network
+from cloche.model.network_headers import filled
 from cloche.model.network_rules import Rule, rule
 
 JAVA_PASSWORD = "changeit"  # as in every Java: the file has no keys, and so no secrets
@@ -24,20 +25,26 @@ class HostSecrets:
     def __init__(self) -> None:
         self.authority = Authority()
         self._held: list[tuple[Held, tuple[Rule, ...]]] = []
+        self._headers: list[tuple[Rule, Mapping[str, str]]] = []
 
-    def replace(self, secrets: Mapping[str, Secret], placeholders: Mapping[str, str]) -> None:
-        """Put other secrets in place; connections that are open keep theirs."""
+    def replace(self, network: Network, placeholders: Mapping[str, str]) -> None:
+        """Put the secrets and headers of another policy in place; connections that are open keep theirs."""
         self._held = [
-            (Held(name, secret.value, placeholders[name]), tuple(map(rule, secret.hosts)))
-            for name, secret in secrets.items()
+            (Held(name, secret.value, placeholders[name], secret.variable), tuple(map(rule, secret.hosts)))
+            for name, secret in network.secrets.items()
         ]
+        self._headers = [(rule(host), headers) for host, headers in network.headers.items()]
 
     def exchange(self, host: str, port: int) -> Exchange | None:
-        """The exchange of the secrets for this host; None if there are none."""
-        found = [
-            held for held, rules in self._held if any(each.covers_name(host) and port in each.ports() for each in rules)
-        ]
-        return Exchange(found) if found else None
+        """The exchange of the secrets and headers for this host; None if there are none."""
+        found = [held for held, rules in self._held if any(_covers(each, host, port) for each in rules)]
+        values = {held.name: held.value.decode() for held in found}
+        headers: dict[str, tuple[bytes, bytes]] = {}
+        for each, texts in self._headers:
+            if _covers(each, host, port):
+                for name, text in texts.items():
+                    headers[name.lower()] = name.encode(), filled(text, values.__getitem__).encode()
+        return Exchange(found, headers.values()) if found or headers else None
 
     def trust(self, bundle: bytes) -> dict[str, str]:
         """The host's certificates with the authority's own: as PEM, and as a file for Java."""
@@ -47,3 +54,7 @@ class HostSecrets:
         certificates = [PKCS12Certificate(each, b"certificate %d" % number) for number, each in enumerate(trusted)]
         java = serialize_java_truststore(certificates, BestAvailableEncryption(JAVA_PASSWORD.encode()))
         return {"pem": pem.decode("utf-8", "replace"), "java": b64encode(java).decode()}
+
+
+def _covers(each: Rule, host: str, port: int) -> bool:
+    return each.covers_name(host) and port in each.ports()

@@ -56,11 +56,11 @@ class SandboxEgress:
     ) -> None:
         """Put a policy in force, with further listening sockets; only those on `ports` stay open."""
         self.policy = self.name_server.policy = policy
-        if policy.network.secrets or self.secrets is not None:
+        if policy.network.changes_requests or self.secrets is not None:
             from cloche.egress.host_secrets import HostSecrets  # imports cryptography, which takes a while
 
             self.secrets = self.secrets or HostSecrets()
-            self.secrets.replace(policy.network.secrets, placeholders)
+            self.secrets.replace(policy.network, placeholders)
         self.meter.change(policy.network.rate, policy.network.bytes)
         for port, sockets in opened.items():
             for each in sockets:
@@ -89,7 +89,7 @@ class SandboxEgress:
         return _WORDS.get(ended, ended)
 
     def exchange(self, host: str, port: int) -> Exchange | None:
-        """The exchange of the secrets that this host may get; None if it may get none."""
+        """The exchange of the secrets and headers for this host; None if there are none."""
         return None if self.secrets is None else self.secrets.exchange(host, port)
 
     def close(self) -> None:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -40,16 +39,11 @@ _LEAST_IN_BASE64 = 8
 _NOT_SENT = frozenset((b"accept-encoding", b"range", b"if-range", b"sec-websocket-extensions"))
 
 
-def new_placeholder(name: str) -> str:
-    """What a program holds in place of a secret: nobody can guess it, and no other sandbox has the same."""
-    return f"cloche_secret_{name}_{os.urandom(16).hex()}"
-
-
 class Held:
-    """A secret's value, with the placeholder that a program has for it."""
+    """A secret's value, with the placeholder that a program has for it, or sees in its place."""
 
-    def __init__(self, name: str, value: str, placeholder: str) -> None:
-        self.name = name
+    def __init__(self, name: str, value: str, placeholder: str, is_in_programs: bool = True) -> None:
+        self.name, self.is_in_programs = name, is_in_programs
         self.value = value.encode("ascii")
         self.placeholder = placeholder.encode("ascii")
         self.forms = _forms(value)
@@ -59,10 +53,11 @@ class Held:
 
 
 class Exchange:
-    """The secrets that a host may get, for one connection to it."""
+    """The secrets that a host may get, and the headers that it gets, for one connection to it."""
 
-    def __init__(self, secrets: Iterable[Held]) -> None:
-        self._secrets = tuple(secrets)
+    def __init__(self, secrets: Iterable[Held], headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self._secrets, self._headers = tuple(secrets), tuple(headers)
+        self._replaced_names = {name.lower() for name, _ in self._headers}
         self._stand_ins = {form: each.placeholder for each in reversed(self._secrets) for form in each.forms}
         self._body = _Cleaning(self._stand_ins)
         self._raw = _Cleaning({form: b"*" * len(form) for form in self._stand_ins})
@@ -72,11 +67,13 @@ class Exchange:
         return f"Exchange({list(self._secrets)})"
 
     def request(self, headers: Headers) -> Headers:
-        """The headers with the values in them."""
-        found = [(name, self._filled(name, value)) for name, value in headers if name.lower() not in _NOT_SENT]
+        """The headers with the values in them, and with those that the policy sets."""
+        dropped = self._replaced_names | (_NOT_SENT if self._secrets else set())
+        found = [(name, self._filled(name, value)) for name, value in headers if name.lower() not in dropped]
+        found += self._headers
         if sum(len(value) for _, value in found) > _MOST_HEADERS:
             raise Refusal(400, "With its secrets, the head of the request is too large.")
-        return [*found, (b"Accept-Encoding", b"identity")]
+        return [*found, (b"Accept-Encoding", b"identity")] if self._secrets else found
 
     def response_headers(self, headers: Headers) -> Headers:
         """The headers without the values."""
@@ -84,6 +81,8 @@ class Exchange:
 
     def response_head(self, headers: Headers) -> Headers:
         """The same for those of an answer with a body, which begins."""
+        if not self._secrets:
+            return headers
         self._body = _Cleaning(self._stand_ins)
         encodings = b",".join(value for name, value in headers if name.lower() == b"content-encoding").lower()
         named = [each.strip() for each in encodings.split(b",") if each.strip() not in (b"", b"identity")]
@@ -127,7 +126,8 @@ class Exchange:
     def _replaced(self, value: bytes) -> bytes:
         if b"cloche_secret_" in value:
             for each in self._secrets:
-                value = value.replace(each.placeholder, each.value)
+                if each.is_in_programs:
+                    value = value.replace(each.placeholder, each.value)
         return value
 
 

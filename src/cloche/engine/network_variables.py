@@ -46,15 +46,16 @@ def host_bundle() -> str:
 
 
 def variables(network: Network, indexes: PackageIndexes | None, placeholders: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a policy adds to the environment of programs; each secret is one, with its placeholder."""
+    """The variables that a policy adds to the environment of programs; secrets are among them, as placeholders."""
     if network.is_none:
         return {}
     found = {"CLOCHE_NETWORK": "policy"}
-    if placeholders:
+    if network.changes_requests:
         found.update(dict.fromkeys(_NAMES_OF_BUNDLE, BUNDLE_WITH_OURS))
         store = {"": JAVA_STORE, "Password": "changeit", "Type": "PKCS12"}
         java = " ".join(f"-Djavax.net.ssl.trustStore{name}={value}" for name, value in store.items())
-        found.update(placeholders, WGETRC=WGET_SETTINGS, JAVA_TOOL_OPTIONS=java)
+        found.update({name: placeholders[name] for name, secret in network.secrets.items() if secret.variable})
+        found.update(WGETRC=WGET_SETTINGS, JAVA_TOOL_OPTIONS=java)
     elif exists(BUNDLE):
         found.update(dict.fromkeys(_NAMES_OF_BUNDLE, BUNDLE))
     found.update(_PACKAGES)

@@ -8,54 +8,17 @@ from cloche.errors import InvalidRun
 from cloche.model.limits import size
 from cloche.model.network_rules import Rule, rule, rules
 from cloche.model.plain import Plain
+from cloche.model.secret import Secret, secrets_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 MAX_RULES = 1000
-MAX_SECRETS = 100
-MAX_SECRET = 16 << 10  # characters
 CONNECTIONS, MAX_CONNECTIONS = 256, 4096  # at once: by default, and at most
 PORTS = 64  # different ports that a policy may name
-_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _LEAST_RATE = 1 << 10
 _MOST = 1 << 50
-_HOSTS_OF_SECRETS = ("name", "below")
-
-
-class Secret(Plain):
-    """A value that a program can use and never sees: it is sent to these hosts, in place of its placeholder."""
-
-    value: str
-    hosts: tuple[str, ...]
-
-    def __init__(self, value: str, hosts: Iterable[str]) -> None:
-        if not isinstance(value, str) or not value or len(value) > MAX_SECRET or not _is_header_text(value):
-            raise InvalidRun(f"A secret is a text of at most {MAX_SECRET} printable ASCII characters.")
-        found = rules([hosts] if isinstance(hosts, str) else hosts)
-        if not found or any(each.kind not in _HOSTS_OF_SECRETS for each in found):
-            raise InvalidRun("A secret needs the hosts that it is for.", hint='Write hosts=["api.example.org"].')
-        super().__init__(value, tuple(map(str, found)))
-
-    @classmethod
-    def kept(cls, hosts: Iterable[str]) -> Secret:
-        """A secret whose value only its sandbox has: as a server describes it, and as a request to keep it."""
-        found = cls("?", hosts)
-        Plain.__init__(found, "", found.hosts)
-        return found
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether its value is known to the sandbox alone."""
-        return not self.value
-
-    def __repr__(self) -> str:
-        return f"Secret('…', hosts={list(self.hosts)})"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the hosts; never the value."""
-        return {"hosts": list(self.hosts)}
 
 
 class Network(Plain):
@@ -63,8 +26,9 @@ class Network(Plain):
 
     `allow` and `deny` are lists of names, `*.names`, `name:port`, ranges of public addresses, and the presets `public`
     and `packages`; a rule in `deny` always wins.  `rate` bounds bytes per second, `bytes` all bytes together, both
-    directions counted, and `connections` those that are open at once.  With `dns="real"`, programs get the true
-    addresses of allowed names instead of stand-ins.
+    directions counted, and `connections` those that are open at once.  `headers` are set in requests to hosts, and may
+    use the secrets: `{"api.example.org": {"Authorization": "Bearer ${TOKEN}"}}`.  With `dns="real"`, programs get the
+    true addresses of allowed names instead of stand-ins.
     """
 
     allow: tuple[str, ...] = ()
@@ -73,6 +37,7 @@ class Network(Plain):
     bytes: int | None = None
     connections: int = CONNECTIONS
     secrets: Mapping[str, Secret] = {}
+    headers: Mapping[str, Mapping[str, str]] = {}
     dns: str = "fake"
 
     def __init__(
@@ -83,6 +48,7 @@ class Network(Plain):
         bytes: int | str | None = None,
         connections: int = CONNECTIONS,
         secrets: Mapping[str, Any] | None = None,
+        headers: Mapping[str, Mapping[str, str]] | None = None,
         dns: str = "fake",
     ) -> None:
         if dns not in ("fake", "real"):
@@ -92,13 +58,15 @@ class Network(Plain):
         allowed = _rules("allow", allow)
         if len({port for each in allowed for port in each.ports()}) > PORTS:
             raise InvalidRun(f"A network policy can name at most {PORTS} different ports.")
+        known = secrets_of(secrets)
         super().__init__(
             allow=tuple(map(str, allowed)),
             deny=tuple(map(str, _rules("deny", deny))),
             rate=_amount("rate", rate, _LEAST_RATE),
             bytes=_amount("bytes", bytes, 0),
             connections=connections,
-            secrets=_secrets(secrets),
+            secrets=known,
+            headers=_headers(headers, known),
             dns=dns,
         )
 
@@ -106,6 +74,11 @@ class Network(Plain):
     def is_none(self) -> bool:
         """Whether it allows nothing."""
         return not self.allow
+
+    @property
+    def changes_requests(self) -> bool:
+        """Whether something is put into requests on their way, so that TLS ends at Cloche for some hosts."""
+        return bool(self.secrets or self.headers)
 
     def allowed(self) -> tuple[Rule, ...]:
         """The rules of `allow`."""
@@ -122,15 +95,12 @@ class Network(Plain):
 
     def with_values(self) -> dict[str, Any]:
         """Return the policy as JSON with the values of its secrets: for the request that carries it, and no record."""
-        secrets = {
-            name: each.as_dict() if each.is_kept else {"value": each.value, **each.as_dict()}
-            for name, each in self.secrets.items()
-        }
-        return {**self._plain(), "secrets": secrets}
+        return {**self._plain(), "secrets": {name: each.with_value() for name, each in self.secrets.items()}}
 
     def _plain(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self._fields}
-        return {**fields, "allow": list(self.allow), "deny": list(self.deny)}
+        headers = {host: dict(each) for host, each in self.headers.items()}
+        return {**fields, "allow": list(self.allow), "deny": list(self.deny), "headers": headers}
 
 
 class NetworkPolicy(Plain):
@@ -183,29 +153,9 @@ def _amount(name: str, value: int | str | None, least: int) -> int | None:
     return amount
 
 
-def _secrets(given: Mapping[str, Any] | None) -> dict[str, Secret]:
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidRun("secrets is a mapping of names to secrets.")  # without the value: it may be one
-    if given and len(given) > MAX_SECRETS:
-        raise InvalidRun(f"A sandbox can have at most {MAX_SECRETS} secrets.")
-    return {_secret_name(name): _secret(name, secret) for name, secret in (given or {}).items()}
+def _headers(given: Mapping[str, Any] | None, secrets: Mapping[str, Secret]) -> dict[str, dict[str, str]]:
+    if not given:
+        return {}
+    from cloche.model.network_headers import headers_of
 
-
-def _secret_name(name: Any) -> str:
-    if not isinstance(name, str) or not 0 < len(name) <= 100 or not _LETTERS.issuperset(name) or name[0].isdecimal():
-        raise InvalidRun(
-            "The name of a secret becomes an environment variable: letters, digits and _ are possible in it."
-        )
-    return name
-
-
-def _secret(name: str, secret: Any) -> Secret:
-    if isinstance(secret, Secret):
-        return secret
-    if isinstance(secret, Mapping) and set(secret) == {"value", "hosts"}:
-        return Secret(secret["value"], secret["hosts"])
-    raise InvalidRun(f"The secret {name} needs a value and hosts.", hint='Write {"value": "…", "hosts": ["…"]}.')
-
-
-def _is_header_text(value: str) -> bool:
-    return value.isascii() and value.isprintable()
+    return headers_of(given, secrets)

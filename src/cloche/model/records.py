@@ -31,6 +31,20 @@ class BrowserSession:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredSecret:
+    """A secret that the server keeps for an owner.  Its value is encrypted, and no door returns it."""
+
+    id: str
+    owner: str
+    name: str
+    sealed: str  # the encrypted value, in base64
+    version: int  # counts the values from 1
+    metadata: dict[str, str]
+    created: float
+    updated: float
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxRecord:
     """A sandbox; its state is "alive", "ended", or "lost" if its server crashed."""
 

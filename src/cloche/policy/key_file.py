@@ -1,4 +1,4 @@
-"""The file with the admin's key.  At no moment can any user except its owner read it."""
+"""Files with a key: the admin's, and the one for secrets.  At no moment can any user except its owner read them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def looks_like_a_secret(text: str) -> bool:
     return _SECRET.fullmatch(text) is not None
 
 
-def read(path: Path, *, of_anybody: bool = False) -> str | None:
+def read(path: Path, *, of_anybody: bool = False, what: str = "The admin's key") -> str | None:
     """Read the key in a file; None if there is no such file.  A server trusts only a file that its own user made."""
     try:
         # Not through a symbolic link, and without waiting for the other end of a pipe.
@@ -34,10 +34,10 @@ def read(path: Path, *, of_anybody: bool = False) -> str | None:
     except OSError as problem:
         reason = "it is a symbolic link" if problem.errno == errno.ELOOP else problem.strerror
         raise Misconfigured(
-            f"The admin's key in {path} cannot be read: {reason}.", hint="Be the user who runs the server."
+            f"{what} in {path} cannot be read: {reason}.", hint="Be the user who runs the server."
         ) from None
     try:
-        _check(path, os.fstat(fd), of_anybody)
+        _check(path, os.fstat(fd), of_anybody, what)
         text = os.read(fd, 1024).decode("ascii", "replace").strip()
     finally:
         os.close(fd)
@@ -46,13 +46,13 @@ def read(path: Path, *, of_anybody: bool = False) -> str | None:
     return text
 
 
-def make(path: Path, secret: str, *, replace: bool = False) -> bool:
+def make(path: Path, secret: str, *, replace: bool = False, what: str = "The admin's key") -> bool:
     """Write a key into a file; return False if the file exists already, unless `replace` is set."""
     try:
         return _make(path, secret, replace)
     except OSError as problem:
         raise Misconfigured(
-            f"The admin's key cannot be written to {path}: {problem.strerror}.",
+            f"{what} cannot be written to {path}: {problem.strerror}.",
             hint="Let the server's user write there, or choose another folder: --data-dir or CLOCHE_DATA_DIR.",
         ) from None
 
@@ -78,17 +78,17 @@ def _make(path: Path, secret: str, replace: bool) -> bool:
     return True
 
 
-def _check(path: Path, found: os.stat_result, of_anybody: bool) -> None:
+def _check(path: Path, found: os.stat_result, of_anybody: bool, what: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise Misconfigured(f"{path} is not a file.", hint="Remove it: the next start makes a new key there.")
     if found.st_mode & 0o077:
         raise Misconfigured(
-            f"The admin's key in {path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}).",
+            f"{what} in {path} can be read by others (mode {stat.S_IMODE(found.st_mode):04o}).",
             hint=f"Run `chmod 600 {path}`; if others may have read it, remove the file and the next start makes a new "
             "key, then revoke the old one.",
         )
     if found.st_uid != os.geteuid() and not of_anybody:
         raise Misconfigured(
-            f"The admin's key in {path} belongs to another user (uid {found.st_uid}), who can read it.",
+            f"{what} in {path} belongs to another user (uid {found.st_uid}), who can read it.",
             hint="Remove the file, or start the server as that user.",
         )

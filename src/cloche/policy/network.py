@@ -11,8 +11,9 @@ from itertools import product
 
 from cloche.configuration import Configuration
 from cloche.errors import InvalidRun, Refused
-from cloche.model.network import CONNECTIONS, MAX_CONNECTIONS, Network, NetworkPolicy, Secret
+from cloche.model.network import CONNECTIONS, MAX_CONNECTIONS, Network, NetworkPolicy
 from cloche.model.network_rules import Rule, rule
+from cloche.model.secret import Secret
 from cloche.policy.caller import Caller
 
 _BY_OPERATOR = "The operator can allow more with `max_network` in the server's configuration."
@@ -87,7 +88,7 @@ def _kept(name: str, secret: Secret, before: Network) -> Secret:
     if not set(secret.hosts) <= set(known.hosts):
         # Who may change a policy need not be who knows the value: a new host could be one that shows it.
         raise InvalidRun(f"The secret {name} was given for other hosts.", hint="Send its value with the new hosts.")
-    return known.replace(hosts=secret.hosts)
+    return known.with_hosts(secret.hosts)
 
 
 def _operators(configuration: Configuration) -> Network:

@@ -13,7 +13,17 @@ from cloche.errors import Misconfigured, Unavailable
 MIN_FREE = 16 << 20  # bytes, or a twentieth of a small disk
 _PROBE_BYTES = 64 << 10
 _FRESH_S = 2.0  # for which an answer holds: strangers may ask for it as often as they like
-_CONTENTS = ("key", "cloche.db", "cloche.db-wal", "cloche.db-shm", "journal", "workspaces", "snapshots", "shares")
+_CONTENTS = (
+    "key",
+    "secrets-key",
+    "cloche.db",
+    "cloche.db-wal",
+    "cloche.db-shm",
+    "journal",
+    "workspaces",
+    "snapshots",
+    "shares",
+)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -18,6 +19,9 @@ from cloche.service.verbs import verb
 
 if TYPE_CHECKING:
     from cloche.service.lifecycle import Lifecycle
+    from cloche.service.secrets import Secrets
+
+logger = logging.getLogger("cloche.network")
 
 _LOOK_S = 0.002  # pause for each attempt in a log, before the log is read again for its sums
 
@@ -36,8 +40,9 @@ class NetworkInfo:
 class Networks:
     """Reads and changes the policies of living sandboxes."""
 
-    def __init__(self, configuration: Configuration, lifecycle: Lifecycle) -> None:
-        self._configuration, self._lifecycle = configuration, lifecycle
+    def __init__(self, configuration: Configuration, lifecycle: Lifecycle, secrets: Secrets) -> None:
+        self._configuration, self._lifecycle, self._secrets = configuration, lifecycle, secrets
+        secrets.when_changed.append(self._secret_changed)
 
     def close_port(self, port: int) -> None:
         """Keep sandboxes from the port that this server listens on."""
@@ -61,6 +66,7 @@ class Networks:
         async with live.changing_network:
             complete = with_kept_secrets(requested, live.network.requested)
             policy = policy_for(complete, caller, self._configuration)
+            policy = policy.replace(effective=await self._secrets.filled(live.owner, policy.effective))
             await live.box.network.replace(policy.effective)
             live.network, live.lost_secrets = policy, ()
             self._lifecycle.audit.note(caller, "network.replace", sandbox, {"network": policy.effective.as_dict()})
@@ -70,6 +76,21 @@ class Networks:
             if not live.box.paused:
                 await live.save()
         return NetworkInfo(policy, ())
+
+    async def _secret_changed(self, owner: str, name: str) -> None:
+        """Put a stored secret's new value in force wherever it is used, or take the secret away."""
+        for live in self._lifecycle.owned_by(owner):
+            if not any(each.stored.lower() == name for each in live.network.requested.secrets.values()):
+                continue
+            try:
+                async with live.changing_network:
+                    wanted = live.network.requested
+                    policy = live.network.effective.replace(secrets=wanted.secrets, headers=wanted.headers)
+                    policy = await self._secrets.filled(owner, policy, drops_missing=True)
+                    await live.box.network.replace(policy)
+                    live.network = live.network.replace(effective=policy)
+            except ClocheError as problem:
+                logger.warning("a secret that has changed is not in force in %s: %s", live.id, problem)
 
     @verb("read")
     async def log(self, caller: Caller, sandbox: str, since: int = 0) -> Sequence[NetworkAttempt]:

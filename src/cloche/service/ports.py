@@ -166,7 +166,7 @@ class Ports:
 async def _changes(live: LiveSandbox, interval_s: float) -> AsyncGenerator[Sequence[Port], None]:
     known: Sequence[Port] | None = None
     while not _has_ended(live):
-        if not live.box.paused and (found := await live.box.ports.list()) != known:
+        if not live.box.paused and (found := await live.look_at_ports()) != known:
             yield (known := found)
         await asyncio.sleep(interval_s)
 

@@ -23,6 +23,7 @@ from cloche.sandbox.one_shot import checked_job, execute
 from cloche.sandbox.processes import AsyncProcess
 from cloche.service.run import Run
 from cloche.service.runs import Runs
+from cloche.service.secrets import Secrets
 from cloche.service.verbs import verb
 from cloche.walls import registry
 
@@ -30,8 +31,8 @@ from cloche.walls import registry
 class Programs:
     """Runs programs in fresh sandboxes."""
 
-    def __init__(self, configuration: Configuration, mounts: MountPolicy, runs: Runs) -> None:
-        self._configuration, self._mounts, self._runs = configuration, mounts, runs
+    def __init__(self, configuration: Configuration, mounts: MountPolicy, runs: Runs, secrets: Secrets) -> None:
+        self._configuration, self._mounts, self._runs, self._secrets = configuration, mounts, runs, secrets
 
     @verb("run", starts="program")
     async def run(
@@ -60,7 +61,10 @@ class Programs:
         allowed = limits_for({} if limits is None else limits, self._configuration)
         check_isolation(isolation)
         folders = self._mounts.check(checked_mounts(mounts))
-        reachable = None if network is None else policy_for(network, caller, self._configuration).effective
+        reachable = None
+        if network is not None:
+            reachable = policy_for(network, caller, self._configuration).effective
+            reachable = await self._secrets.filled(caller.owner, reachable)
         size = len(code or "") + sum(map(len, (files or {}).values()))
         # To choose the language and the entry takes long for a long text.
         job = await off_loop(

@@ -13,7 +13,7 @@ from cloche.clock import steady
 from cloche.configuration import Configuration
 from cloche.errors import InvalidRun, Refused
 from cloche.model.files import Mount
-from cloche.model.network import Network
+from cloche.model.network import Network, NetworkPolicy
 from cloche.model.records import SandboxRecord
 from cloche.model.result import Usage
 from cloche.policy import lifetimes, limits
@@ -32,6 +32,7 @@ from cloche.service.identity import new_id
 from cloche.service.lifecycle import Lifecycle
 from cloche.service.live import LiveSandbox, SandboxView
 from cloche.service.run import current
+from cloche.service.secrets import Secrets
 from cloche.service.snapshots import Snapshots
 from cloche.service.verbs import verb
 from cloche.service.workspaces.save import WorkspaceSaver
@@ -98,11 +99,12 @@ class Sandboxes:
         lifecycle: Lifecycle,
         workspaces: Workspaces,
         snapshots: Snapshots,
+        secrets: Secrets,
     ) -> None:
         self._configuration, self._mounts = configuration, mounts
         self._store, self._journal = store, journal
         self._keyring, self._lifecycle = keyring, lifecycle
-        self._workspaces, self._snapshots = workspaces, snapshots
+        self._workspaces, self._snapshots, self._secrets = workspaces, snapshots, secrets
         self._made: dict[str, dict[str, _Remembered]] = {}  # by the caller's key and the idempotency key
 
     # --- making
@@ -140,7 +142,7 @@ class Sandboxes:
         idle_timeout = lifetimes.idle_timeout_for(request.idle_timeout, settings)
         metadata = _checked_metadata(request.metadata)
         identity = new_id("sbx", now)
-        network = policy_for(self._network(caller, request), caller, settings)
+        network = await self._policy(caller, request)
         box = self._box(request, identity, network.effective)
         account = self._lifecycle.charges.account(caller)
         self._lifecycle.reserve(account.meter.sandboxes)
@@ -166,7 +168,7 @@ class Sandboxes:
             live = LiveSandbox(box, record, idle_timeout, account, self._lifecycle.retention, network)
             live.pauses = request.pauses
             if saver is not None:
-                live.lost_secrets = saver.workspace.secrets if request.network is None else ()
+                live.lost_secrets = saver.workspace.lost_secrets if request.network is None else ()
                 saver.note_network(network.requested)
             self._journal.note(record)
             await box.open()
@@ -194,11 +196,15 @@ class Sandboxes:
             live.saving_task = asyncio.create_task(saver.save_periodically(live.is_busy))
         return _info(live)
 
-    def _network(self, caller: Caller, request: NewSandbox) -> Network:
-        """The policy that the caller wants: a workspace's own, unless the request names one."""
-        if request.network is not None or request.workspace is None:
-            return request.network or Network()
-        return self._workspaces.find(caller, request.workspace).network
+    async def _policy(self, caller: Caller, request: NewSandbox) -> NetworkPolicy:
+        """The policy that the caller wants, bounded: a workspace's own, unless the request names one."""
+        wanted, is_from_workspace = request.network or Network(), False
+        if request.network is None and request.workspace is not None:
+            wanted, is_from_workspace = self._workspaces.find(caller, request.workspace).network, True
+        policy = policy_for(wanted, caller, self._configuration)
+        # Files must not become unreachable because a secret has been removed.
+        filled = await self._secrets.filled(caller.owner, policy.effective, drops_missing=is_from_workspace)
+        return policy.replace(effective=filled)
 
     def _box(self, request: NewSandbox, identity: str, network: Network) -> AsyncSandbox:
         check_isolation(request.isolation)

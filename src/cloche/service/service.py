@@ -36,6 +36,7 @@ from cloche.service.programs import Programs
 from cloche.service.retention import Retention
 from cloche.service.runs import Runs
 from cloche.service.sandboxes import Sandboxes
+from cloche.service.secrets import Secrets
 from cloche.service.sessions import Sessions
 from cloche.service.shares import Shares
 from cloche.service.snapshots import Snapshots
@@ -76,7 +77,8 @@ class Service:
         self.runs = Runs(store, self._journal, self.admission, self._charges, Retention())
         shown = (environment.location(settings.environment()), environment.home())
         mounts = MountPolicy(configuration.mounts, folder, shown)
-        self.programs = Programs(configuration, mounts, self.runs)
+        self.secrets = Secrets(store, folder / "secrets-key", self.audit)
+        self.programs = Programs(configuration, mounts, self.runs, self.secrets)
         self.workspaces = Workspaces(folder / "workspaces")
         self._lifecycle = Lifecycle(
             configuration,
@@ -91,9 +93,17 @@ class Service:
         self._metering = Metering(self._lifecycle, self.runs, self._charges, self.audit)
         self.snapshots = Snapshots(folder / "snapshots", self._lifecycle)
         self.sandboxes = Sandboxes(
-            configuration, mounts, store, self._journal, self.keyring, self._lifecycle, self.workspaces, self.snapshots
+            configuration,
+            mounts,
+            store,
+            self._journal,
+            self.keyring,
+            self._lifecycle,
+            self.workspaces,
+            self.snapshots,
+            self.secrets,
         )
-        self.networks = Networks(configuration, self._lifecycle)
+        self.networks = Networks(configuration, self._lifecycle, self.secrets)
         self.sessions = Sessions(configuration, self._lifecycle, self.runs)
         self.attempts = Attempts(configuration, self._lifecycle, self.runs)
         self.commands = Commands(configuration, self._lifecycle, self.runs)

@@ -18,6 +18,7 @@ from cloche.model.records import (
     KeyRecord,
     RunRecord,
     SandboxRecord,
+    StoredSecret,
     UsageTotal,
     audit_of,
 )
@@ -92,6 +93,27 @@ class Store:
                 await connection.execute(delete(tables.browser_sessions).where(ids.in_(removed)))
             if new:
                 await connection.execute(self._upserts.browser_session, [row(one) for one in new])
+
+    async def secrets(self, owner: str) -> list[StoredSecret]:
+        """Return the owner's secrets, oldest first."""
+        table = tables.secrets
+        query = _of(owner, table, StoredSecret).order_by(table.c.created, table.c.id)
+        return [StoredSecret(**found) for found in await self._rows(query)]
+
+    async def add_secret(self, record: StoredSecret) -> bool:
+        """Add a secret; return whether its name was free."""
+        async with self._database.writing(REQUEST_S) as connection:
+            return bool((await connection.execute(self._upserts.new_secret, row(record))).rowcount)
+
+    async def change_secret(self, record: StoredSecret) -> None:
+        """Replace a secret that exists."""
+        async with self._database.writing(REQUEST_S) as connection:
+            await connection.execute(self._upserts.secret, row(record))
+
+    async def remove_secret(self, identity: str) -> None:
+        """Remove a secret."""
+        async with self._database.writing(REQUEST_S) as connection:
+            await connection.execute(delete(tables.secrets).where(tables.secrets.c.id == identity))
 
     # Sandboxes
 

@@ -76,6 +76,21 @@ browser_sessions = Table(
     PrimaryKeyConstraint("id", name="browser_sessions_pk"),
 )
 
+secrets = Table(
+    "secrets",
+    metadata,
+    Column("id", Words, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("sealed", Words, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("metadata", JsonText, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+    PrimaryKeyConstraint("id", name="secrets_pk"),
+    Index("secrets_of_owner", "owner", "name", unique=True),
+)
+
 sandboxes = Table(
     "sandboxes",
     metadata,

@@ -10,7 +10,15 @@ from typing import Any
 from sqlalchemy import Insert, Table, Text, and_, or_, type_coerce
 from sqlalchemy.dialects import postgresql, sqlite
 
-from cloche.model.records import AuditRecord, BrowserSession, ChargeRecord, KeyRecord, RunRecord, SandboxRecord
+from cloche.model.records import (
+    AuditRecord,
+    BrowserSession,
+    ChargeRecord,
+    KeyRecord,
+    RunRecord,
+    SandboxRecord,
+    StoredSecret,
+)
 from cloche.store import tables
 
 HOUR_S = 3600
@@ -25,6 +33,8 @@ class Upserts:
         self.insert: Callable[[Table], Any] = sqlite.insert if is_sqlite else postgresql.insert
         self.key = self._put(tables.keys)
         self.browser_session = self._put(tables.browser_sessions)
+        self.secret = self._put(tables.secrets)
+        self.new_secret: Insert = self.insert(tables.secrets).on_conflict_do_nothing(index_elements=["owner", "name"])
         self.run_started = self._run_started()
         # Only the first outcome counts.
         self.run_ended = self._put(tables.runs, where=lambda _: tables.runs.c.state == RUNNING)
@@ -76,7 +86,9 @@ def run_rows(runs: dict[str, RunRecord]) -> list[dict[str, Any]]:
     return [{**row(runs[name]), "hour": int(runs[name].started // HOUR_S)} for name in sorted(runs)]
 
 
-def row(record: KeyRecord | BrowserSession | SandboxRecord | RunRecord | ChargeRecord | AuditRecord) -> dict[str, Any]:
+def row(
+    record: KeyRecord | BrowserSession | StoredSecret | SandboxRecord | RunRecord | ChargeRecord | AuditRecord,
+) -> dict[str, Any]:
     """Return a record as a row."""
     return {name: getattr(record, name) for name in NAMES[type(record)]}
 
@@ -88,5 +100,5 @@ def label(key: str, value: str) -> str:
 
 NAMES: dict[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in fields(kind))
-    for kind in (KeyRecord, BrowserSession, SandboxRecord, RunRecord, ChargeRecord, AuditRecord)
+    for kind in (KeyRecord, BrowserSession, StoredSecret, SandboxRecord, RunRecord, ChargeRecord, AuditRecord)
 }

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from e2b_code_interpreter import Sandbox
-
-from e2b import SandboxException
 
 GET = """
 import urllib.error, urllib.request
@@ -49,11 +46,3 @@ def test_only_the_allowed_host_is_reached_and_an_update_replaces_it() -> None:
 def test_a_plain_sandbox_reaches_public_hosts_and_no_private_ones() -> None:
     with Sandbox.create() as sandbox:
         assert are_refused(sandbox, ONE, "169.254.169.254", "10.0.0.1") == [False, True, True]
-
-
-def test_headers_for_requests_are_refused_by_name(sandbox: Sandbox) -> None:
-    rules = {ONE: [{"transform": {"headers": {"Authorization": "Bearer x"}}}]}
-    with pytest.raises(SandboxException, match=r"network\.rules is not supported"):
-        Sandbox.create(network={"rules": rules})
-    with pytest.raises(SandboxException, match=r"network\.rules is not supported"):
-        sandbox.update_network({"rules": rules})

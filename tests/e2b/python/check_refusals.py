@@ -9,13 +9,10 @@ import pytest
 from e2b_code_interpreter import AsyncSandbox, Sandbox
 
 from e2b import (
-    AsyncSecret,
     AsyncTemplate,
     AsyncVolume,
     BuildException,
     SandboxException,
-    Secret,
-    SecretException,
     Template,
     Volume,
     VolumeException,
@@ -34,17 +31,6 @@ def test_volumes() -> None:
         Sandbox.create(volume_mounts={"/mnt/x": "x"})
 
 
-def test_secrets() -> None:
-    asks: list[Callable[[], object]] = [
-        Secret.list().next_items,
-        partial(Secret.create, "x", "y"),
-        partial(Secret.get_info, "x"),
-    ]
-    for ask in asks:
-        with pytest.raises(SecretException, match="Secrets are not supported"):
-            ask()
-
-
 def test_templates_are_names_for_the_one_environment() -> None:
     assert Template.exists("base")
     assert Template.exists("code-interpreter-v1")
@@ -61,8 +47,6 @@ def test_a_gateway_for_mcp() -> None:
 async def test_all_of_it_asynchronously() -> None:
     with pytest.raises(VolumeException):
         await AsyncVolume.list()
-    with pytest.raises(SecretException):
-        await AsyncSecret.create("x", "y")
     assert await AsyncTemplate.exists("base")
     with pytest.raises(BuildException):
         await AsyncTemplate.build(AsyncTemplate().from_base_image(), "x")

@@ -457,6 +457,7 @@ export interface NetworkBody {
   bytes?: number | string | null;
   connections?: number;
   secrets?: Record<string, SecretBody>;
+  headers?: Record<string, Record<string, string>>;
   dns?: "fake" | "real";
 }
 
@@ -481,6 +482,7 @@ export interface NetworkSettingsAnswer {
   bytes: number | null;
   connections: number;
   secrets: Record<string, SecretAnswer>;
+  headers: Record<string, Record<string, string>>;
   dns: "fake" | "real";
 }
 
@@ -809,12 +811,16 @@ export interface SandboxChanges {
 /** A secret, without its value. */
 export interface SecretAnswer {
   hosts: string[];
+  variable: boolean;
+  stored: string;
 }
 
 /** A value that programs use and never see.  It is sent to its hosts only, in place of the placeholder. */
 export interface SecretBody {
   value?: string | null;
   hosts: string[];
+  variable?: boolean;
+  stored?: string;
 }
 
 /** A share; `path` is its link, relative to the server's address, for keys that may share. */

@@ -10,10 +10,11 @@ from cloche.blocking.io.streams import Stream
 from cloche.blocking.io.tasks import Lock, off_loop
 from cloche.engine import egress_process
 from cloche.engine.network_variables import BUNDLE_WITH_OURS, JAVA_STORE, WGET_SETTINGS, host_bundle, variables
-from cloche.errors import SandboxFailed
+from cloche.errors import InvalidRun, SandboxFailed
 from cloche.model.network import Network, NetworkPolicy
 from cloche.model.network_attempt import NetworkAttempt
 from cloche.model.network_rules import DNS_PORT, PROXY_PORT
+from cloche.model.secret import new_placeholder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class HostNetwork:
 
     def __init__(self, box: HostSandbox, network: Network) -> None:
         self._box = box
-        self.network = network
+        self.network = _complete(network)
         self._indexes: PackageIndexes | None = None  # of the host, as far as they are known and the policy covers them
         self._asking = Lock()
         self._channel: Stream | None = None
@@ -55,7 +56,7 @@ class HostNetwork:
         """Put another policy in force, also for connections that are open."""
         self._box.open()
         with self._asking:
-            before, self.network = self.network, network
+            before, self.network = self.network, _complete(network)
             try:
                 self._put_in_force()
             except BaseException:
@@ -135,16 +136,16 @@ class HostNetwork:
         missing = sorted(ports - self._ports)
         listeners = (hold or self._box.held()).listen(missing) if missing else []
         files = [os.memfd_create("policy", os.MFD_CLOEXEC)]
-        if self.network.secrets:
+        if self.network.changes_requests:
             files.append(os.memfd_create("trust", os.MFD_CLOEXEC))
         try:
             os.write(files[0], dumps(self._message(indexes, ports)).encode())
             request = {"policy": True, "trust": len(files) > 1, "listeners": [each.port for each in listeners]}
             self._send(request, [*files, *(each.descriptor for each in listeners)])
             # A new sandbox does not wait for the answer: its connections wait for the egress process.
-            if hold is None or self.network.secrets:
+            if hold is None or self.network.changes_requests:
                 self._answer()
-            if self.network.secrets:
+            if self.network.changes_requests:
                 self._trust = loads(os.pread(files[1], _MAX_TRUST, 0))
         except OSError as problem:
             raise _Lost from problem
@@ -172,7 +173,7 @@ class HostNetwork:
         return {
             "network": self.network.with_values(),
             "placeholders": self._held_placeholders(),
-            "bundle": host_bundle() if self.network.secrets else "",
+            "bundle": host_bundle() if self.network.changes_requests else "",
             "private": list(loaded.network_private),
             "hosts": dict(loaded.network_hosts),
             "indexes": list(indexes.hosts) if indexes is not None else [],
@@ -183,7 +184,7 @@ class HostNetwork:
     def _held_placeholders(self) -> dict[str, str]:
         """The placeholders of the policy's secrets: a first request may need them before the sandbox is made."""
         names = self.network.secrets
-        self._placeholders = {name: self._placeholders.get(name) or _placeholder(name) for name in names}
+        self._placeholders = {name: self._placeholders.get(name) or new_placeholder(name) for name in names}
         return self._placeholders
 
     def _attempts(self, since: int, most: int, after: float) -> list[NetworkAttempt]:
@@ -221,9 +222,11 @@ class HostNetwork:
         return answer
 
 
-def _placeholder(name: str) -> str:
-    """What programs hold in place of a secret's value."""
-    return f"cloche_secret_{name}_{os.urandom(16).hex()}"
+def _complete(network: Network) -> Network:
+    for name, secret in network.secrets.items():
+        if not secret.value:
+            raise InvalidRun(f"The secret {name} has no value here.", hint="Only a server stores and keeps secrets.")
+    return network
 
 
 def _ports(network: Network, indexes: PackageIndexes | None) -> frozenset[int]:

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 _TOOLS = """
 out = GIVEN["outside"]
 port, proxy = out["port"], ("127.0.0.1", 3128)
+patience = 20  # for the allowed service, on a host that is busy
 
 def answer(address, *pieces):
-    with socket.create_connection(address, 3) as client:
+    with socket.create_connection(address, patience) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for number, piece in enumerate(pieces or (b"hello\\n",)):
             time.sleep(0.05 * (number > 0))
@@ -28,7 +29,7 @@ def answer(address, *pieces):
     return address
 
 def tunnel(target):
-    with socket.create_connection(proxy, 3) as client:
+    with socket.create_connection(proxy, patience) as client:
         client.sendall(f"CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n".encode())
         if not client.recv(4096).startswith(b"HTTP/1.1 200"):
             raise OSError("refused")
@@ -39,6 +40,7 @@ def tunnel(target):
 
 answer((out["allowed"], port))
 tunnel(f"{out['allowed']}:{port}")
+patience = 3
 """
 
 _HOSTS = (
@@ -91,8 +93,9 @@ def hello(name):
     except ssl.SSLWantReadError:
         return outgoing.read()
 
-host = (out["allowed"], port)
+host, patience = (out["allowed"], port), 20
 answer(host, hello(out["allowed"]))
+patience = 3
 foreign = hello(out["other"])
 attempt("a foreign name in TLS", answer, host, foreign)
 attempt("a foreign name in TLS, in pieces", answer, host, foreign[:1], foreign[1:60], foreign[60:])

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from cloche.clock import steady
 from cloche.doors.e2b.answers import Refusal, answer
 from cloche.doors.e2b.metrics import Measures
-from cloche.doors.e2b.network import INWARD, checked_network, checked_settings, policy_of
+from cloche.doors.e2b.network import INWARD, checked_network, checked_settings, policy_of, shown
 from cloche.doors.e2b.requests import (
     ControlOperation,
     ControlOperations,
@@ -25,6 +25,7 @@ from cloche.doors.e2b.requests import (
     texts,
 )
 from cloche.doors.e2b.sandboxes import HOME, VERSION, Directory, E2bSandbox, Traits, to_e2b
+from cloche.doors.e2b.secrets import SecretRoutes
 from cloche.doors.e2b.snapshots import SnapshotRoutes
 from cloche.doors.e2b.templates import Templates, machine
 from cloche.doors.e2b.times import moment, read_time
@@ -46,7 +47,7 @@ _LONGEST_KEY = 255  # characters of an idempotency key, as at E2B
 
 
 class Control:
-    """Answers the requests to /sandboxes, /templates and /snapshots."""
+    """Answers the requests to /sandboxes, /templates, /snapshots and /secrets."""
 
     def __init__(self, service: Service, directory: Directory) -> None:
         self._service, self._directory = service, directory
@@ -65,6 +66,7 @@ class Control:
             ("POST", "sandboxes", "", "resume"): ControlOperation(self._resume, Access("run", "json")),
             **self._templates.operations(),
             **self._snapshots.operations(),
+            **SecretRoutes(service).operations(),
             **Measures(directory).operations(),
         }
         self._routes = {shape: Route(f"e2b:{'/'.join(('', *shape[1:]))}") for shape in self.operations}
@@ -254,7 +256,7 @@ class Control:
                 **({"envdAccessToken": sandbox.token} if request.caller.may("run") else {}),
                 "domain": self._domain(request),
                 "allowInternetAccess": traits.internet is not False and not sandbox.view.network.effective.is_none,
-                "network": traits.network,
+                "network": shown(traits.network, request.caller.may("run")),
                 "lifecycle": {
                     "autoResume": traits.auto_resume,
                     "onTimeout": "pause" if sandbox.view.pauses else "kill",
@@ -324,8 +326,10 @@ class Control:
         sandbox, body = await self._directory.find(request.caller, request.name), await request.body()
         network, internet = checked_settings(body), body.get("allow_internet_access")
         network.pop("allow_internet_access", None)
-        # E2B replaces all settings; secrets are not E2B's.
-        wanted = self._policy(request, internet, network).replace(secrets=sandbox.view.network.requested.secrets)
+        wanted = self._policy(request, internet, network)
+        # E2B replaces all settings; the secrets that came in Cloche's own way are not among them.
+        others = {name: each for name, each in sandbox.view.network.requested.secrets.items() if not each.stored}
+        wanted = wanted.replace(secrets={**others, **wanted.secrets})
         await self._service.networks.replace(request.caller, sandbox.view.id, wanted)
         kept = {name: value for name, value in sandbox.traits.network.items() if name in INWARD}
         sandbox.traits.network, sandbox.traits.internet = {**network, **kept}, internet
@@ -334,7 +338,6 @@ class Control:
 
 _MISSING = {
     "volumes": "Volumes are not supported by this server: keep files in snapshots, or in persistent workspaces (/v1).",
-    "secrets": "Secrets are not supported by this server: pass values that code may read as `envs`.",
     "templates": "Templates cannot be built, changed or tagged here: all sandboxes have the same environment.",
 }
 _MISSING["volumecontent"] = _MISSING["volumes"]

@@ -7,21 +7,23 @@ the parts that are allowed.
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from cloche.doors.e2b.answers import Refusal
 from cloche.model.network import Network
+from cloche.model.network_headers import literal
 from cloche.model.network_rules import PUBLIC_PORTS
+from cloche.model.secret import Secret
 from cloche.policy.network import everything
 
 Range = IPv4Network | IPv6Network
 
 INWARD = ("allowPublicTraffic", "maskRequestHost")  # an update of the outgoing traffic keeps these
 _MOST = 1000
-_SECRETS = "Cloche's own interface takes secrets, which are sent to their hosts alone."
+_STORED = re.compile(r"\$\{e2b\.secrets\.([^{}]+)\}")
 _UNSUPPORTED = {
-    "rules": f"network.rules is not supported: a server cannot add headers to a sandbox's requests. {_SECRETS}",
     "egressProxy": "network.egressProxy is not supported: sandboxes of this server connect directly.",
     "httpsPorts": "network.httpsPorts is not supported: servers in sandboxes are reached by plain HTTP.",
 }
@@ -44,6 +46,18 @@ def checked_settings(network: Any) -> dict[str, Any]:
 
 def policy_of(internet: Any, network: dict[str, Any], bound: Network) -> Network:
     """Return the policy that settings mean; `internet` is E2B's `allow_internet_access`."""
+    headers, secrets = _transforms(network.get("rules") or {})
+    return _reachable(internet, network, bound).replace(headers=headers, secrets=secrets)
+
+
+def shown(network: dict[str, Any], may_run: bool) -> dict[str, Any]:
+    """Return the settings as the client sent them; a key that may only read does not see the values of headers."""
+    if may_run or not network.get("rules"):
+        return network
+    return {**network, "rules": {host: [{} for _ in rules] for host, rules in network["rules"].items()}}
+
+
+def _reachable(internet: Any, network: dict[str, Any], bound: Network) -> Network:
     allowed, denied = _texts(network, "allowOut"), _texts(network, "denyOut")
     allowed_ranges = [found for text in allowed if (found := _range(text)) is not None]
     denied_ranges = [_denied(text) for text in denied]
@@ -57,6 +71,38 @@ def policy_of(internet: Any, network: dict[str, Any], bound: Network) -> Network
     more = () if "public" in whole.allow else _rules(text for text in allowed if text != "*" and not _is_all(text))
     denials = (str(part) for each in denied_ranges for part in _without(each, allowed_ranges))
     return whole.replace(allow=(*whole.allow, *more), deny=(*whole.deny, *denials))
+
+
+def _transforms(rules: Any) -> tuple[dict[str, dict[str, str]], dict[str, Secret]]:
+    """Return the headers that rules set, by host, and the stored secrets that they name."""
+    headers: dict[str, dict[str, str]] = {}
+    hosts_of: dict[str, list[str]] = {}  # by the name of a stored secret
+    for host, listed in _items(rules, "network.rules"):
+        if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+            raise Refusal(400, f"network.rules[{host!r:.100}] is a list of objects.")
+        for each in listed:
+            for name, text in _items((each.get("transform") or {}).get("headers") or {}, "headers"):
+                if not isinstance(text, str):
+                    raise Refusal(400, f"The header {name!r:.100} is a text.")
+                headers.setdefault(host, {})[name] = text
+                for stored in _STORED.findall(text):
+                    hosts_of.setdefault(stored.lower(), []).append(host)
+    names = {stored: f"STORED_{number}" for number, stored in enumerate(hosts_of, 1)}
+    for texts in headers.values():
+        for name, text in texts.items():
+            plain, *others = _STORED.split(text)
+            named = zip(others[::2], others[1::2], strict=True)
+            texts[name] = literal(plain) + "".join(
+                f"${{{names[stored.lower()]}}}{literal(rest)}" for stored, rest in named
+            )
+    secrets = {names[stored]: Secret("", hosts, variable=False, stored=stored) for stored, hosts in hosts_of.items()}
+    return headers, secrets
+
+
+def _items(given: Any, what: str) -> list[tuple[str, Any]]:
+    if not isinstance(given, dict):
+        raise Refusal(400, f"{what} is an object.")
+    return list(given.items())
 
 
 def _texts(network: dict[str, Any], name: str) -> list[str]:

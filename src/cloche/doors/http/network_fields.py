@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from cloche.errors import InvalidRun
-from cloche.model.network import CONNECTIONS, MAX_CONNECTIONS, Network, Secret, network_of
+from cloche.model.network import CONNECTIONS, MAX_CONNECTIONS, Network, network_of
+from cloche.model.secret import Secret
 
 
 class _Body(BaseModel):
@@ -19,6 +20,15 @@ class SecretBody(_Body):
 
     value: str | None = Field(None, description="left out: the sandbox keeps the value that it has")
     hosts: list[str] = Field(description="names, such as `api.example.org` or `*.example.org`")
+    variable: bool = Field(True, description="false: programs have no placeholder, only `headers` use the value")
+    stored: str = Field("", description="in place of a value: the name of a secret that the server stores")
+
+    def secret(self) -> Secret:
+        if self.stored and self.value:
+            raise InvalidRun("A stored secret has no value of its own.", hint="Send `stored` or `value`, not both.")
+        if self.value is None and not self.stored:
+            return Secret.kept(self.hosts, self.variable)
+        return Secret(self.value or "", self.hosts, self.variable, self.stored)
 
 
 class NetworkBody(_Body):
@@ -32,14 +42,14 @@ class NetworkBody(_Body):
     secrets: dict[str, SecretBody] = Field(
         {}, description="by the name of the environment variable that has the placeholder"
     )
+    headers: dict[str, dict[str, str]] = Field(
+        {}, description="headers to set in requests, by host; `${NAME}` in one stands for the value of a secret"
+    )
     dns: Literal["fake", "real"] = Field("fake", description="`real`: programs see the true addresses of allowed names")
 
     def network(self) -> Network:
         """Return the policy."""
-        secrets = {
-            name: Secret.kept(each.hosts) if each.value is None else Secret(each.value, each.hosts)
-            for name, each in self.secrets.items()
-        }
+        secrets = {name: each.secret() for name, each in self.secrets.items()}
         fields = {name: getattr(self, name) for name in NetworkBody.model_fields}
         return Network(**{**fields, "secrets": secrets})
 
@@ -79,6 +89,8 @@ class SecretAnswer(BaseModel):
     """A secret, without its value."""
 
     hosts: list[str]
+    variable: bool
+    stored: str
 
 
 class NetworkSettingsAnswer(BaseModel):
@@ -90,6 +102,7 @@ class NetworkSettingsAnswer(BaseModel):
     bytes: int | None
     connections: int
     secrets: dict[str, SecretAnswer]
+    headers: dict[str, dict[str, str]]
     dns: Literal["fake", "real"]
 
 

@@ -14,6 +14,7 @@ from time import time
 from cloche.clock import earlier
 from cloche.errors import Gone, Refused, SandboxFailed
 from cloche.model.network import Network
+from cloche.model.network_headers import named_secrets
 from cloche.policy.caller import Caller
 from cloche.service.identity import new_id
 from cloche.service.verbs import verb
@@ -33,13 +34,19 @@ class Workspace:
 
     @property
     def network(self) -> Network:
-        """The policy of the sandbox that used it last, without its secrets: their values are not on this disk."""
-        return Network(**{name: value for name, value in self.about.network.items() if name != "secrets"})
+        """The policy of the sandbox that used it last, without the secrets whose values are not on this disk."""
+        lost = set(self.lost_secrets)
+        secrets = {name: each for name, each in self.about.network.get("secrets", {}).items() if name not in lost}
+        headers = {
+            host: {name: text for name, text in texts.items() if lost.isdisjoint(named_secrets([text]))}
+            for host, texts in self.about.network.get("headers", {}).items()
+        }
+        return Network(**{**self.about.network, "secrets": secrets, "headers": headers})
 
     @property
-    def secrets(self) -> tuple[str, ...]:
-        """The names of the secrets of that policy."""
-        return tuple(self.about.network.get("secrets", ()))
+    def lost_secrets(self) -> tuple[str, ...]:
+        """The names of that policy's secrets, but for those that the server stores."""
+        return tuple(name for name, each in self.about.network.get("secrets", {}).items() if not each.get("stored"))
 
 
 class Workspaces:

@@ -20,6 +20,7 @@ _PACKED = (
     "wire",
     "model/__init__.py",
     "model/plain.py",
+    "model/network_attempt.py",
     "model/result.py",
     "walls/__init__.py",
     "walls/portable/__init__.py",
