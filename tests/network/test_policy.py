@@ -23,7 +23,7 @@ from cloche.errors import InvalidRun
 CUT_S = 0.05  # within which a replaced policy is in force
 REFUSED = (403, "ConnectionResetError")  # in words, if a client on an unusual port speaks soon enough
 SHUT = "ConnectionRefusedError"  # by the kernel: no listener
-PIP_PACKAGE, NPM_PACKAGE = "iniconfig", "ms"  # small ones that sandboxes do not have
+PIP_PACKAGE, NPM_PACKAGE, CRATE = "iniconfig", "ms", "itoa"  # small ones that sandboxes do not have
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +268,7 @@ def test_packages_are_installed_from_the_hosts_indexes_and_from_nowhere_else(wor
     pip = ["install", "--no-cache-dir", "--no-deps", "--target"]
     host_can([sys.executable, "-m", "pip", "download", "-q", "--no-deps", PIP_PACKAGE], tmp_path)
     host_can(["npm", "view", NPM_PACKAGE, "version"], tmp_path)
+    host_can(["cargo", "info", "-q", CRATE], tmp_path)
     hosts = set(package_indexes.find().hosts)
     with cloche.Sandbox(network="packages", timeout=60, memory="1G") as box:
         prepare(box)
@@ -277,6 +278,8 @@ def test_packages_are_installed_from_the_hosts_indexes_and_from_nowhere_else(wor
         done = box.commands.run(f"mkdir /tmp/own && cd /tmp/own && npm install {NPM_PACKAGE} && ls node_modules")
         assert done.error is None, done.stderr
         assert NPM_PACKAGE in done.stdout.split()
+        done = box.commands.run(f"cargo new -q --lib /tmp/user && cd /tmp/user && cargo add -q {CRATE} && cargo fetch")
+        assert done.error is None, done.stderr
         assert {(each.host, each.port) for each in box.network.log() if each.verdict == "allowed"} <= hosts
         before = world.count()
         assert told(box, "[reach('world.test', 443), reach('169.254.169.254', 443)]") == [403, 403]

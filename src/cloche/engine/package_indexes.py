@@ -9,6 +9,7 @@ from _thread import allocate_lock, start_new_thread
 from time import monotonic
 from urllib.parse import urlsplit, urlunsplit
 
+from cloche.engine import cargo_registry
 from cloche.model.plain import Plain
 
 TYPE_CHECKING = False
@@ -86,6 +87,7 @@ def _ask() -> PackageIndexes:
     go = ",".join(map(_plain, go.split(","))) if go else ""
     uv = os.environ.get("UV_DEFAULT_INDEX", "") or os.environ.get("UV_INDEX_URL", "")
     urls = [*by_name.values(), *extra, npm, *go.split(","), _plain(uv), *_of_cargo()]
+    urls += map(_plain, cargo_registry.addresses())
     return PackageIndexes(by_name.get("index", ""), extra, npm, go, _hosts(urls))
 
 
