@@ -12,8 +12,8 @@ import pytest
 from tests.egress.joined import pair
 
 from cloche.egress.http_relay import relay_http
-from cloche.egress.meter import Meter
-from cloche.egress.splicing import IDLE, QUOTA, Count
+from cloche.egress.meter import Count, Meter
+from cloche.egress.splicing import IDLE, QUOTA
 
 NAME, PORT = "api.example.org", 8080
 

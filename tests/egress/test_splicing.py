@@ -13,9 +13,9 @@ import pytest
 from tests.egress.joined import pair
 
 from cloche.egress import pipes
-from cloche.egress.meter import Meter
+from cloche.egress.meter import Count, Meter
 from cloche.egress.refusals import reset
-from cloche.egress.splicing import BROKEN, IDLE, QUOTA, Count, splice
+from cloche.egress.splicing import BROKEN, IDLE, QUOTA, splice
 
 
 class Joint:

@@ -15,9 +15,8 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
 from cloche.egress.authority import Authority
-from cloche.egress.meter import Meter
+from cloche.egress.meter import Count, Meter
 from cloche.egress.secrets import Exchange, Held
-from cloche.egress.splicing import Count
 from cloche.egress.tls_relay import host_trust, relay_tls
 from cloche.model.secret import new_placeholder
 

@@ -36,6 +36,7 @@ def test_the_rate_is_kept(world: World, port: int):
         for _ in range(3):
             measured.append(told(box, "count / (time.monotonic() - first)", measure) / rate)
             assert measured[-1] < 1.1
+            assert "slowed" in box.network.log()[-1].reason
             if measured[-1] > 0.9:
                 return
         raise AssertionError(measured)

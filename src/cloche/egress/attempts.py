@@ -6,10 +6,11 @@ from collections import deque
 from time import monotonic, time
 from typing import Any
 
-from cloche.egress.splicing import Count
+from cloche.egress.meter import Count
 
 MAX_KEPT = 10_000
 MAX_HOST = 300  # characters
+_SLOWED = "the rate of the network policy slowed it down"
 
 
 class Attempt(Count):
@@ -36,7 +37,7 @@ class Attempt(Count):
             "port": self.port,
             "verdict": "allowed" if self.is_allowed else "refused",
             "rule": self.rule,
-            "reason": self.reason,
+            "reason": self.reason or (_SLOWED if self.is_slowed else ""),
             "bytes_up": self.up,
             "bytes_down": self.down,
             "duration": (self._ended or monotonic()) - self.began,

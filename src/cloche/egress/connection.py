@@ -291,7 +291,7 @@ class Connection:
                 raise NotAllowed("the first line of an HTTP request came in pieces")
             if found is False or not piece:
                 return
-            granted = await self._sandbox.meter.take(len(piece))
+            granted = await self._sandbox.meter.take(len(piece), attempt)
             if not granted:
                 return
             piece = self._client.recv(granted)

@@ -15,9 +15,9 @@ from typing import Protocol
 import h11
 
 from cloche.egress.http_heads import MAX_HEAD, Asked, Headers, Refusal, check_lines, end_of_head, end_to_end, trailers
-from cloche.egress.meter import Meter
+from cloche.egress.meter import Count, Meter
 from cloche.egress.refusals import http_refusal
-from cloche.egress.splicing import BROKEN, IDLE, QUOTA, Count
+from cloche.egress.splicing import BROKEN, IDLE, QUOTA
 from cloche.egress.streams import Stream, told
 
 HEAD_S = 30.0  # from the first byte of a request's head to its last
@@ -389,7 +389,7 @@ class _Relay:
             if not self._unmetered:
                 return b""
         self._heard_server = True
-        granted = await self._meter.take(len(self._unmetered))
+        granted = await self._meter.take(len(self._unmetered), self._count)
         if not granted:
             raise _Gone(QUOTA)
         data, self._unmetered = bytes(self._unmetered[:granted]), self._unmetered[granted:]
@@ -401,7 +401,7 @@ class _Relay:
         assert self._server is not None
         rest = memoryview(data)
         while rest:
-            granted = await self._meter.take(len(rest))
+            granted = await self._meter.take(len(rest), self._count)
             if not granted:
                 raise _Gone(QUOTA)
             try:

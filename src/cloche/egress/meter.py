@@ -14,6 +14,18 @@ _TURN_S = 0.005  # of the rate: as many bytes a waiter gets before it is the nex
 _MAX_TURN = 1 << 20
 
 
+class Count:
+    """The bytes that have passed: up from the client, and down to it."""
+
+    def __init__(self) -> None:
+        self.up = 0
+        self.down = 0
+        self.is_slowed = False  # by the rate
+
+    def refuse(self, rule: str) -> None:
+        """Note that the connection was refused after all, by a rule or by none."""
+
+
 class Meter:
     """Gives leave for bytes to pass: a token bucket for the rate, and an exact count for the quota."""
 
@@ -31,11 +43,11 @@ class Meter:
         """Whether `take` gives everything at once."""
         return self._rate is None and self._quota is None
 
-    async def take(self, wanted: int) -> int:
+    async def take(self, wanted: int, count: Count | None = None) -> int:
         """Wait until some bytes may pass; return how many of the wanted ones may pass now, or 0: the quota is used up.
 
         Ask when there is something to pass, and give back at once whatever did not pass: leave that is kept is missing
-        to the others.
+        to the others.  `count` learns that its bytes had to wait.
         """
         if wanted <= 0:
             raise ValueError("Ask for one byte or more.")
@@ -45,6 +57,8 @@ class Meter:
             self._refill(_BURST_S)
             if self._tokens >= min(wanted, self._turn()):
                 return self._grant(min(wanted, int(self._tokens)))
+        if count is not None:
+            count.is_slowed = True
         granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((granted, wanted))
         if self._timer is None:

@@ -14,7 +14,7 @@ import termios
 from collections.abc import Callable
 
 from cloche.egress import pipes
-from cloche.egress.meter import Meter
+from cloche.egress.meter import Count, Meter
 from cloche.egress.refusals import reset
 
 QUOTA, IDLE, BROKEN = "quota", "idle", "reset"  # the reasons that `splice` returns
@@ -23,17 +23,6 @@ _METERED_CHUNK = 64 << 10
 _IN_A_ROW = 8  # chunks, before the other connections have their turn
 _LAST_BYTES_S = 5.0  # without progress, for bytes on their way to one side when the other is gone
 _LOOK_AGAIN_S = 0.01
-
-
-class Count:
-    """The bytes that have passed: up from the client, and down to it."""
-
-    def __init__(self) -> None:
-        self.up = 0
-        self.down = 0
-
-    def refuse(self, rule: str) -> None:
-        """Note that the connection was refused after all, by a rule or by none."""
 
 
 class _Ended(Exception):
@@ -133,7 +122,7 @@ class _Joint:
             there = int.from_bytes(fcntl.ioctl(source, termios.FIONREAD, bytes(4)), "little")
             if not there and not source.recv(1, socket.MSG_PEEK):
                 return None
-            granted = await self._meter.take(min(there or 1, _METERED_CHUNK))
+            granted = await self._meter.take(min(there or 1, _METERED_CHUNK), self._count)
             if not granted:
                 for side in (self._client, self._server):
                     await _delivered(side)

@@ -11,8 +11,7 @@ from functools import cache
 from cloche.egress.authority import Authority
 from cloche.egress.http_heads import Refusal
 from cloche.egress.http_relay import IDLE_S, Exchange, relay_http
-from cloche.egress.meter import Meter
-from cloche.egress.splicing import Count
+from cloche.egress.meter import Count, Meter
 from cloche.egress.streams import Stream, told
 
 

@@ -12,7 +12,7 @@ class NetworkAttempt(Plain):
     port: int
     verdict: str  # "allowed" or "refused"
     rule: str  # the rule that decided; empty where no rule covers the host
-    reason: str = ""  # why it was refused, or what went wrong or ended it later; empty: nothing did
+    reason: str = ""  # why it was refused, what went wrong, ended it later or slowed it down; empty: nothing did
     bytes_up: int = 0
     bytes_down: int = 0
     duration: float = 0.0  # seconds

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from cloche import settings
 from cloche.configuration import Configuration
-from cloche.engine import egress_process
+from cloche.engine import egress_process, package_indexes
 from cloche.errors import ClocheError
 from cloche.model.network import Network, NetworkPolicy
 from cloche.model.network_attempt import NetworkAttempt
@@ -47,6 +48,11 @@ class Networks:
     def close_port(self, port: int) -> None:
         """Keep sandboxes from the port that this server listens on."""
         egress_process.own_ports.add(port)
+
+    def prepare(self) -> None:
+        """Look for the host's package indexes before the first sandbox that may reach them: that takes a second."""
+        if settings.load().warm and not {"public", "packages"}.isdisjoint(self._configuration.max_network):
+            package_indexes.known()
 
     @verb("read")
     def bound(self, caller: Caller) -> Network:

@@ -214,6 +214,7 @@ class Service:
                 self.trouble = None
                 self._tried.set()
                 self._works.set()
+                self.networks.prepare()
                 return
             except ClocheError as problem:
                 if self.trouble is None:
