@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { NotFoundError, Sandbox, SandboxNotFoundError, TimeoutError } from "@e2b/code-interpreter";
+import { NotFoundError, Sandbox, SandboxNotFoundError, Secret, TimeoutError } from "@e2b/code-interpreter";
 
 let sandbox;
 
@@ -31,6 +31,19 @@ test("it says what it is, and is listed", async () => {
   assert.deepEqual(same, metrics);
   const since = await Sandbox.list({ query: { metadata: info.metadata, startedAfter: info.startedAt } }).nextItems();
   assert.equal(since.length, 1);
+});
+
+test("a stored secret is named in a header of a rule, and its value is not shown", async () => {
+  const name = `javascript-${Date.now()}`;
+  const made = await Secret.create(name, "sk-javascript");
+  assert.equal((await Secret.update(name, "sk-another")).version, 2);
+  const headers = { Authorization: `Bearer ${Secret.fill(name)}` };
+  await sandbox.updateNetwork({ rules: { "one.example.org": [{ transform: { headers } }] } });
+  const { network } = await sandbox.getInfo();
+  assert.deepEqual(network.rules["one.example.org"][0].transform.headers, headers);
+  await sandbox.updateNetwork({});
+  assert.ok(await Secret.destroy(made.secretId));
+  assert.equal(await Secret.exists(name), false);
 });
 
 test("a form with a text uploads it to a signed address", async () => {
