@@ -6,7 +6,7 @@ from _collections_abc import Iterable, Mapping, Sequence
 
 from cloche import languages
 from cloche.errors import InvalidRun
-from cloche.model.limits import Limits
+from cloche.model.limits import Limits, within
 from cloche.model.plain import Plain
 from cloche.sandbox.checks import (
     checked_args,
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from cloche.model.files import Mount
     from cloche.model.network import Network
     from cloche.sandbox.facts import ContextFacts
+
+_LONGEST_S = 366 * 86400
 
 
 class Program(Plain):
@@ -134,6 +136,11 @@ def checked_call(
         timeout=checked_timeout(timeout),
         **options,
     )
+
+
+def checked_lifetime(lifetime: float | None) -> float | None:
+    """The seconds after which a sandbox ends; None: when it is closed."""
+    return None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds")
 
 
 def checked_timeout(timeout: float | None) -> float | None:

@@ -10,7 +10,7 @@ from cloche import languages
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored, VariableList
-from cloche.model.limits import Limits, within
+from cloche.model.limits import Limits
 from cloche.model.result import Result, Usage
 from cloche.sandbox.attempts import AsyncAttempt
 from cloche.sandbox.cells import AsyncCellEvents
@@ -22,7 +22,7 @@ from cloche.sandbox.files import AsyncFiles
 from cloche.sandbox.places import place_for
 from cloche.sandbox.ports import AsyncPorts
 from cloche.sandbox.processes import AsyncProcess
-from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_program, checked_timeout
+from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_lifetime, checked_program, checked_timeout
 from cloche.sandbox.tools import AsyncTools
 
 TYPE_CHECKING = False
@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from cloche.sandbox.network import AsyncNetworkAccess
     from cloche.walls.wall import AsyncWall
 
-MAX_HISTORY = 1000
-MAX_CANDIDATES = 16
+MAX_HISTORY, MAX_CANDIDATES = 1000, 16
 STREAM_KEEPS = 1 << 20  # bytes of output in the result of a streamed run, whose events already carry all of it
-_LONGEST_S = 366 * 86400
 
 
 class AsyncSandbox:
@@ -87,7 +85,7 @@ class AsyncSandbox:
             env=checked_env(env),
             mounts=checked_mounts(mounts),
             network=checked_network(network),
-            lifetime=None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds"),
+            lifetime=checked_lifetime(lifetime),
             tools=AsyncTools(tools),
             undo=bool(undo),
             checkpoints=checkpoints,
@@ -281,14 +279,14 @@ class AsyncSandbox:
     async def checkpoint(self, name: str = "") -> AsyncCheckpoint:
         """Save the variables of Python contexts, and all files, as they are now."""
         taken = await self.checkpoints.take(name)
-        self._history.append(_moment("checkpoint", taken))
+        self._history.append(Moment("checkpoint", time(), name=taken.name or taken.id))
         return taken
 
     async def restore(self, checkpoint: str | AsyncCheckpoint) -> Restored:
         """Bring variables and files back to their state at a checkpoint, as often as you like."""
         found = self.checkpoints.get(checkpoint)
         restored = await self.checkpoints.restore(found)
-        self._history.append(_moment("restore", found))
+        self._history.append(Moment("restore", time(), name=found.name or found.id))
         return restored
 
     async def branch(
@@ -500,7 +498,3 @@ class AsyncSandbox:
         await where.take()
         await where.free(None)
         return where
-
-
-def _moment(kind: str, checkpoint: AsyncCheckpoint) -> Moment:
-    return Moment(kind, time(), name=checkpoint.name or checkpoint.id)

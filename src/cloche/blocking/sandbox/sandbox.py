@@ -21,10 +21,10 @@ from cloche.blocking.sandbox.tools import Tools
 from cloche.errors import InvalidRun
 from cloche.model.files import Mount
 from cloche.model.history import Best, Moment, Restored, VariableList
-from cloche.model.limits import Limits, within
+from cloche.model.limits import Limits
 from cloche.model.result import Result, Usage
 from cloche.sandbox.checks import checked_code, checked_data, checked_env, checked_mounts, checked_network
-from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_program, checked_timeout
+from cloche.sandbox.requests import CellRequest, SandboxRequest, checked_lifetime, checked_program, checked_timeout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from cloche.model.network import Network
     from cloche.sandbox.facts import ContextFacts
 
-MAX_HISTORY = 1000
-MAX_CANDIDATES = 16
+MAX_HISTORY, MAX_CANDIDATES = 1000, 16
 STREAM_KEEPS = 1 << 20  # bytes of output in the result of a streamed run, whose events already carry all of it
-_LONGEST_S = 366 * 86400
 
 
 class Sandbox:
@@ -88,7 +86,7 @@ class Sandbox:
             env=checked_env(env),
             mounts=checked_mounts(mounts),
             network=checked_network(network),
-            lifetime=None if lifetime is None else within("lifetime", lifetime, 0.001, _LONGEST_S, "seconds"),
+            lifetime=checked_lifetime(lifetime),
             tools=Tools(tools),
             undo=bool(undo),
             checkpoints=checkpoints,
@@ -280,14 +278,14 @@ class Sandbox:
     def checkpoint(self, name: str = "") -> Checkpoint:
         """Save the variables of Python contexts, and all files, as they are now."""
         taken = self.checkpoints.take(name)
-        self._history.append(_moment("checkpoint", taken))
+        self._history.append(Moment("checkpoint", time(), name=taken.name or taken.id))
         return taken
 
     def restore(self, checkpoint: str | Checkpoint) -> Restored:
         """Bring variables and files back to their state at a checkpoint, as often as you like."""
         found = self.checkpoints.get(checkpoint)
         restored = self.checkpoints.restore(found)
-        self._history.append(_moment("restore", found))
+        self._history.append(Moment("restore", time(), name=found.name or found.id))
         return restored
 
     def branch(
@@ -495,7 +493,3 @@ class Sandbox:
         where.take()
         where.free(None)
         return where
-
-
-def _moment(kind: str, checkpoint: Checkpoint) -> Moment:
-    return Moment(kind, time(), name=checkpoint.name or checkpoint.id)
