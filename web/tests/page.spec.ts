@@ -11,7 +11,7 @@ test("axe finds nothing serious, in both themes, on a desk and on a phone", asyn
   await expect(person.last).toHaveAttribute("data-phase", "done");
   for (const [size, width, height] of [["desk", 1440, 900], ["phone", 390, 844]] as const) {
     await page.setViewportSize({ width, height });
-    if (size === "phone") await page.getByRole("button", { name: "Output" }).click();
+    if (size === "phone") await page.getByRole("button", { name: "Output", exact: true }).click();
     for (const theme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme: theme });
       await expect(page.locator("html")).toHaveAttribute("data-theme", theme);

@@ -60,7 +60,7 @@ test("all rows of a displayed table can be scrolled to, sorted, filtered, copied
   await expect(person.last.getByText("100,000 rows × 3 columns")).toBeVisible();
 
   await page.setViewportSize({ width: 390, height: 844 });
-  await page.getByRole("button", { name: "Output" }).click();
+  await page.getByRole("button", { name: "Output", exact: true }).click();
   await page.emulateMedia({ colorScheme: "dark" });
   await expect(page.locator("html")).toHaveAttribute("data-theme", "dark");
   await person.shot("table-phone");
