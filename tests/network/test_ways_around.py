@@ -108,6 +108,18 @@ HTTP = (
     foreign("an odd method", "web('world.test', 8080, get('other.test', method='FIND'))"),
     foreign("a method in lower case", "web('world.test', 8080, get('other.test', method='get'))"),
     Way("an empty line first", "web('world.test', 8080, b'\\r\\n' + get('other.test'))", PAGE.replace("80", "8080")),
+    *(
+        Way(name, f"web('world.test', 8080, {attack})", PAGE.replace("80", "8080"))
+        for name, attack in (
+            ("blanks for some readers", "get('other.test').replace(b' / ', b'\\xa0/\\xa0')"),
+            ("control characters as blanks", "get('other.test').replace(b' / ', b'\\x1f/\\x1c')"),
+            ("a control character", "get('other.test', target='/\\x01')"),
+            ("a CR in the line", "get('other.test').replace(b' / ', b'\\r/\\r')"),
+            ("a long method", "get('other.test', method='X' * 300)"),
+            ("another protocol that is HTTP", "get('other.test').replace(b'HTTP/1.1', b'RTSP/1.0')"),
+            ("a note for proxies", "b'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\\r\\n' + get('other.test')"),
+        )
+    ),
     Way(
         "Host of another allowed name",
         "web('refused.test', 8080, get('world.test'))",

@@ -55,7 +55,7 @@ async def serve_web(
     """Answer the requests of a connection."""
     while head := await reader.readuntil(b"\r\n\r\n"):
         lines = head.decode("latin-1").split("\r\n")
-        method, target, _ = lines[0].split(" ", 2)
+        method, target, _ = lines[0].split(None, 2)  # as Python's own server: at whatever Unicode calls a blank
         fields = [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines[1:-2])]
         headers = {name.lower(): value for name, value in fields}
         host = headers.get("host", "")

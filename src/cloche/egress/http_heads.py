@@ -16,7 +16,10 @@ MAX_HEAD = 64 << 10
 MAX_LINE = 64 << 10
 _MAX_HEADERS = 200
 _MAX_METHOD = 256
-_LINE_END, _NOT_TEXT = re.compile(rb"[\r\n]"), re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
+# Some readers end a line at CR, others at LF alone; and what some take for a blank, others take for a letter.
+_LINE_END, _BLANKS = re.compile(rb"[\r\n]"), re.compile(rb"[\t\v\f\r \x1c-\x1f\x85\xa0]+")
+_NO_METHOD, _TOKEN = re.compile(rb"[\0-\x1f\x7f-\xff]"), re.compile(rb"[!#-'*+\-.0-9A-Z^-z|~]*")
+_FOR_PROXIES = b"\r\n\r\n\0\r\nQUIT\n"  # begins a note that a proxy writes before a request
 _WRONG_LINE_END = re.compile(rb"(?<!\r)\n|\r(?=[^\n])|\0")
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te transfer-encoding upgrade "
@@ -40,16 +43,30 @@ def begins_request(data: bytes) -> bool | None:
 
     Wider than the standard, since some servers are.
     """
+    if data.startswith(_FOR_PROXIES):
+        return True
     data = data.lstrip()  # some servers skip empty lines
-    line, *rest = _LINE_END.split(data, 1)
-    words = line.split()
-    if _NOT_TEXT.search(line) or len(words[0] if words else b"") > _MAX_METHOD:
+    ends = [end for end in (_LINE_END.search(data), re.search(b"\n", data)) if end]
+    if any(_is_request_line(data[: end.start()]) for end in ends):
+        return True
+    if len(ends) == 2:
         return False
-    if not rest:
-        return None if len(line) < MAX_LINE else True  # it is then refused for its length
+    method = _BLANKS.split(data, 1)[0]
+    if _NO_METHOD.search(method) or (len(method) > _MAX_METHOD and not _TOKEN.fullmatch(method)):
+        return False
+    return None if len(data) < MAX_LINE else True  # it is then refused for its length
+
+
+def _is_request_line(line: bytes) -> bool:
+    words = [word for word in _BLANKS.split(line) if word]
     if len(words) == 2:  # the first version of HTTP wrote no version
         return words[1].startswith(b"/")
-    return len(words) > 2 and words[-1][:5].upper() == b"HTTP/"
+    if len(words) < 3:
+        return False
+    protocol = words[-1].upper().partition(b"/")[:2]
+    if protocol in ((b"RTSP", b"/"), (b"ICE", b"/")):  # which Node takes for HTTP
+        return not words[1].lower().startswith(b"rtsp:")
+    return protocol == (b"HTTP", b"/") or words[0] == b"PROXY"
 
 
 def end_of_head(data: bytes, looked_until: int) -> int:
