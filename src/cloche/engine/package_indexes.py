@@ -83,8 +83,8 @@ def _ask() -> PackageIndexes:
     by_name = {name: _plain(url) for name, _, url in pip if name != "extra"}
     extra = tuple(_plain(url) for name, _, url in pip if name == "extra")
     npm = _plain(next(iter(_lines(["npm", "config", "get", "registry"])), ""))
-    go = ",".join(part for part in next(iter(_lines(["go", "env", "GOPROXY"])), "").split(",") if "://" in part)
-    go = ",".join(map(_plain, go.split(","))) if go else ""
+    listed = next(iter(_lines(["go", "env", "GOPROXY"])), "").replace("|", ",").split(",")  # both separate addresses
+    go = ",".join(filter(None, map(_plain, listed)))
     uv = os.environ.get("UV_DEFAULT_INDEX", "") or os.environ.get("UV_INDEX_URL", "")
     urls = [*by_name.values(), *extra, npm, *go.split(","), _plain(uv), *_of_cargo()]
     urls += map(_plain, cargo_registry.addresses())
