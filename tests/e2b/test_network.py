@@ -41,6 +41,15 @@ def test_a_denied_range_loses_the_part_that_is_allowed() -> None:
     assert not policy(denyOut=["203.0.113.0/24"], allowOut=["203.0.112.0/20"]).deny
 
 
+def test_ranges_that_fall_into_too_many_parts_are_refused_at_once() -> None:
+    """The parts of one list times the parts of the other would keep the server from everybody else for minutes."""
+    allowed = [f"2001:db8:{number:x}::1" for number in range(1, 1000)]
+    with pytest.raises(Refusal, match="parts"):
+        policy(denyOut=["2000::/3"], allowOut=allowed[:900])
+    with pytest.raises(Refusal, match="too many"):
+        policy(denyOut=[f"10.{number >> 8}.{number & 255}.0/24" for number in range(1000)], allowOut=allowed)
+
+
 def test_an_allowed_host_beyond_a_narrow_bound_is_asked_for_so_that_it_is_refused_by_name() -> None:
     assert "api.example.net" in policy(None, Network(allow=["*.example.org"]), allowOut=["api.example.net"]).allow
 

@@ -21,7 +21,7 @@ from cloche.policy.network import everything
 Range = IPv4Network | IPv6Network
 
 INWARD = ("allowPublicTraffic", "maskRequestHost")  # an update of the outgoing traffic keeps these
-_MOST = 1000
+_MOST, _MOST_PAIRS = 1000, 50_000
 _STORED = re.compile(r"\$\{e2b\.secrets\.([^{}]+)\}")
 _UNSUPPORTED = {
     "egressProxy": "network.egressProxy is not supported: sandboxes of this server connect directly.",
@@ -68,6 +68,8 @@ def _reachable(internet: Any, network: dict[str, Any], bound: Network) -> Networ
     whole = everything(bound)
     if is_all_allowed:
         denied_ranges = []  # the allowed ones win
+    if len(denied_ranges) * len(allowed_ranges) > _MOST_PAIRS:
+        raise Refusal(400, "network.denyOut and network.allowOut have too many ranges together.")
     more = () if "public" in whole.allow else _rules(text for text in allowed if text != "*" and not _is_all(text))
     denials = (str(part) for each in denied_ranges for part in _without(each, allowed_ranges))
     return whole.replace(allow=(*whole.allow, *more), deny=(*whole.deny, *denials))
@@ -149,6 +151,8 @@ def _without(whole: Range, parts: list[Range]) -> list[Range]:
     left = [whole]
     for part in parts:
         left = [piece for each in left for piece in _less(each, part)]
+        if len(left) > _MOST:  # more than a policy can have, and every step is for each of them
+            raise Refusal(400, "network.allowOut divides the ranges of network.denyOut into too many parts.")
     return left
 
 
