@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -191,6 +192,27 @@ async def test_every_descriptor_is_closed_when_it_is_cancelled_with_bytes_on_the
     before = sorted(os.listdir("/proc/self/fd"))
     await blocked()
     assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("quota", [None, 1 << 20])
+@pytest.mark.parametrize("is_program", [True, False], ids=["program", "server"])
+async def test_urgent_bytes_pass_like_others(is_program: bool, quota: int | None) -> None:
+    """`splice` says that nothing has come, and the kernel that something has: the process would ask without an end."""
+    async with joined(Meter(None, quota)) as joint:
+        near, far = (joint.program, joint.server) if is_program else (joint.server, joint.program)
+        for number in range(3):
+            near.send(b"a" * number)
+            near.send(b"!", socket.MSG_OOB)
+            near.send(b"after")
+            found = b""
+            while not found.endswith(b"after"):
+                found += await receive(far)
+            assert found == b"a" * number + b"!after"
+        passed = joint.count.up if is_program else joint.count.down
+        assert passed == 3 + 3 * len("!after")
+        before = time.process_time()
+        await asyncio.sleep(0.2)
+        assert time.process_time() - before < 0.1, "it waits without working"
 
 
 async def test_it_works_without_pipes() -> None:

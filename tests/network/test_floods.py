@@ -114,10 +114,23 @@ for number in range(40):
         sock.recv(1000)
     sock.close()
 """
+URGENT = """
+held = []
+for number in range(100):
+    sock = connected("world.test", 9999)
+    sock.send(b"x" * (number % 3))
+    sock.send(b"!", socket.MSG_OOB)
+    sock.send(b"more")
+    held.append(sock)
+time.sleep(1)
+for sock in held:
+    sock.close()
+"""
 FLOODS = {
     "dropped connections": DROPPED,
     "half-open and slow connections": HALF_OPEN + SLOW,
     "names": NAMES,
+    "urgent bytes": URGENT,
     "servers that never end": ENDLESS,
 }
 

@@ -224,6 +224,7 @@ class Connection:
             server.setblocking(False)
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             server.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
             async with asyncio.timeout(_CONNECT_S):
                 await self._loop.sock_connect(server, (str(address), self.port))
             return server

@@ -14,7 +14,7 @@ _LARGE = 1 << 20  # carries three quarters of what a program's own connection do
 _MOST_LARGE = 16  # an ordinary user may have 64 of that size; past that, the kernel makes all new ones tiny
 _MOST_SPARE = 4
 _IN_MEMORY = 64 << 10
-_CANNOT_SPLICE = (errno.EINVAL, errno.ENOSYS)
+_CANNOT_SPLICE = (errno.EINVAL, errno.ENOSYS, errno.EAGAIN)
 _FLAGS = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
 
 
@@ -94,6 +94,7 @@ def filled(source: socket, size: int) -> Pipe | Copy | None:
         carrier.give_back()
         if failed.errno not in _CANNOT_SPLICE or isinstance(carrier, Copy):
             raise
+        # Also where nothing has come: `splice` sees nothing from an urgent byte on, and would be asked for ever.
         carrier = Copy()
         if carrier.fill(source, size):
             return carrier

@@ -104,6 +104,8 @@ class SandboxEgress:
     def _listen(self, port: int, source: socket.socket) -> None:
         self._listeners.setdefault(port, []).append(source)
         source.setblocking(False)
+        # Accepted sockets inherit it.  Otherwise one reader would see a byte that is urgent, and another one would not.
+        source.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
         if source.type == socket.SOCK_DGRAM:
             self._loop.add_reader(source, self.name_server.readable, source)
         else:

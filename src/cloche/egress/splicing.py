@@ -42,6 +42,7 @@ async def splice(
         for sock in (client, server):
             if sock.family != socket.AF_UNIX:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # no byte waits here for more to come
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)  # urgent bytes are bytes like others
         await _Joint(client, server, meter, count).run(idle_s)
         is_clean = True
     except* _Ended as ended:
