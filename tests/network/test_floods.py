@@ -195,6 +195,28 @@ def test_a_run_ends_in_time_although_its_server_is_silent(world: World) -> None:
         assert time.monotonic() - begun < 5
 
 
+LONG = r"""
+name = '.'.join(['n' * 60] * 4)[:242] + '.world.test'
+for _ in range(150):
+    talk(*PROXY, get(b'\xff'.decode('latin-1') * 253, target=f'http://{name}/').decode().encode('latin-1'))
+kept.send(b'still there\n')
+print(kept.recv(99))
+"""
+
+
+def test_no_length_of_names_hides_what_was_tried(world: World) -> None:
+    """A page of the log that the kernel would not carry ended the channel, and with it the log and the quota."""
+    with cloche.Sandbox(network=["*.world.test", "world.test:2525"], timeout=60) as box:
+        prepare(box)
+        assert box.run("kept = connected('world.test', 2525); kept.recv(99)").error is None
+        result = box.run(LONG)
+        assert result.stdout == "b'still there\\n'\n", result.stderr
+        assert len(result.network) == 150
+        assert {each.verdict for each in result.network} == {"refused"}
+        assert [each.number for each in box.network.log()] == list(range(1, 152))
+        assert gain(box, "send(kept, b'and now\\n') or kept.recv(99).decode()") == "and now\n"
+
+
 HOSTILE_NAMES = (
     b"<script>alert(1)</script>.test",
     b"a\r\nSet-Cookie: x.test",

@@ -69,6 +69,23 @@ def test_the_policy_of_a_killed_process_can_be_replaced(world: World):
         assert told(box, "[reach('world.test'), reach('other.test')]") == [403, 200]
 
 
+def test_nobody_gets_a_new_quota_by_the_end_of_the_process(world: World):
+    quota = 5000
+    with cloche.Sandbox(network=cloche.Network(allow=["world.test"], bytes=quota)) as box:
+        prepare(box)
+        first = box.run("print(reach('world.test'), reach('other.test'), reach('world.test', path='/bytes/4000'))")
+        assert first.stdout == "200 403 200\n"
+        used = sum(each.bytes_up + each.bytes_down for each in first.network)
+        os.kill(egress_process.pid(), signal.SIGKILL)
+        os.waitid(os.P_PID, egress_process.pid(), os.WEXITED | os.WNOWAIT)
+        second = box.run("import urllib.request\nurllib.request.urlopen('http://world.test/bytes/4000').read()")
+        assert second.error is not None
+        (cut,) = second.network
+        assert cut.bytes_up + cut.bytes_down == quota - used
+        assert "quota" in cut.reason
+        assert cut.number == 4, "the numbers go on, for those who ask for what came after one"
+
+
 def test_ports_and_previews_do_not_show_our_listeners(world: World):
     with cloche.Sandbox(network=["world.test", f"world.test:{GREETING}"]) as box:
         assert box.ports.list() == []

@@ -9,4 +9,4 @@ if __name__ == "__main__":
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from cloche.egress.process import main
 
-    sys.exit(main())
+    os._exit(main())  # without waiting for name servers that do not answer: the engine waits for this process

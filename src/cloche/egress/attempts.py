@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from time import monotonic, time
 from typing import Any
 
 from cloche.egress.meter import Count
 
 MAX_KEPT = 10_000
-MAX_HOST = 300  # characters
+MAX_HOST, MAX_REASON = 300, 1000  # characters
 _SLOWED = "the rate of the network policy slowed it down"
 
 
@@ -37,7 +38,7 @@ class Attempt(Count):
             "port": self.port,
             "verdict": "allowed" if self.is_allowed else "refused",
             "rule": self.rule,
-            "reason": self.reason or (_SLOWED if self.is_slowed else ""),
+            "reason": self.reason[:MAX_REASON] or (_SLOWED if self.is_slowed else ""),
             "bytes_up": self.up,
             "bytes_down": self.down,
             "duration": (self._ended or monotonic()) - self.began,
@@ -61,9 +62,6 @@ class Attempts:
 
     def since(self, number: int, after: float, most: int) -> list[dict[str, Any]]:
         """The attempts with a higher number that began after this monotonic time: the oldest of them, in order."""
-        found = []
-        for attempt in reversed(self._kept):
-            if attempt.number <= number or attempt.began < after:
-                break
-            found.append(attempt)
-        return [attempt.as_dict() for attempt in reversed(found[-most:])]
+        first = self.count - len(self._kept)  # their numbers are one after the other
+        later = islice(self._kept, max(0, number - first), None)
+        return [attempt.as_dict() for attempt in islice((each for each in later if each.began >= after), most)]

@@ -9,7 +9,8 @@ descriptors:
                       shall trust: {"pem": TEXT, "java": BASE64}
     {"log": NUMBER, "after": TIME}  the answer has attempts after that number which began after that time
 
-Each request has one answer, in order.
+Each request has one answer, in order.  It says what the sandbox has used, {"used": BYTES, "count": ATTEMPTS}.  The
+engine tells that to the next process if this one is killed: nobody gets a new quota by that.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import socket
 from typing import Any
 
@@ -30,6 +32,7 @@ MAX_MESSAGE = 64 << 10
 _MAX_DESCRIPTORS = 250
 _MAX_POLICY = 4 << 20
 _PAGE = 100  # attempts in one answer
+_MAX_PAGE = 64 << 10  # bytes of them: the kernel takes no message that is larger than a socket's buffer
 
 
 async def serve(control: socket.socket) -> None:
@@ -62,13 +65,24 @@ async def _serve_sandbox(channel: socket.socket) -> None:
             if "policy" in request:
                 answer = _put_in_force(sandbox, request, descriptors)
             else:
-                answer = {"attempts": sandbox.attempts.since(request["log"], request["after"], _PAGE)}
+                answer = {"attempts": _page(sandbox.attempts.since(request["log"], request["after"], _PAGE))}
+            answer |= {"used": sandbox.meter.used, "count": sandbox.attempts.count}
             await loop.sock_sendall(channel, json.dumps(answer).encode())
     except OSError:
         pass  # the engine has gone away
     finally:
         sandbox.close()
         channel.close()
+
+
+def _page(attempts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many of these as one message can have: the names in them are as long as programs make them."""
+    size = 0
+    for number, each in enumerate(attempts):
+        size += len(json.dumps(each))
+        if number and size > _MAX_PAGE:
+            return attempts[:number]
+    return attempts
 
 
 def _put_in_force(sandbox: SandboxEgress, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -95,6 +109,7 @@ def _replace(
         indexes=[(host, port) for host, port in told["indexes"]],
         ours=told["ours"],
     )
+    sandbox.goes_on(told["used"], told["count"])
     sandbox.replace(policy, opened, frozenset(told["ports"]), told["placeholders"])
     if trust >= 0 and sandbox.secrets is not None:
         os.write(trust, json.dumps(sandbox.secrets.trust(told["bundle"].encode())).encode())
@@ -125,6 +140,8 @@ async def _readable(loop: asyncio.AbstractEventLoop, source: socket.socket) -> N
 def main() -> int:
     """Be the egress process; the engine's socket is descriptor 3."""
     os.set_inheritable(CONTROL, False)
+    # No core file: it would have secrets.  With 1 instead of 0, the kernel starts no program for it either.
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     ROOM.make()
     with socket.socket(fileno=CONTROL) as control:
         asyncio.run(serve(control))

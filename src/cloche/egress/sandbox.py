@@ -73,6 +73,10 @@ class SandboxEgress:
                 attempt.reason = "the network policy was changed, and does not allow it any more"
                 task.cancel()
 
+    def goes_on(self, used: int, count: int) -> None:
+        """Count on from what the sandbox had used already with a process that was killed."""
+        self.meter.used, self.attempts.count = max(self.meter.used, used), max(self.attempts.count, count)
+
     def why_full(self) -> str:
         """Why no further connection is possible now; empty if one is."""
         most = self.policy.network.connections

@@ -9,7 +9,7 @@ from cloche.engine import egress_process
 from cloche.engine.network_variables import BUNDLE_WITH_OURS, JAVA_STORE, WGET_SETTINGS, host_bundle, variables
 from cloche.errors import InvalidRun, SandboxFailed
 from cloche.io.streams import AsyncStream
-from cloche.io.tasks import AsyncLock, off_loop
+from cloche.io.tasks import AsyncLock, off_loop, pause
 from cloche.model.network import Network, NetworkPolicy
 from cloche.model.network_attempt import NetworkAttempt
 from cloche.model.network_rules import DNS_PORT, PROXY_PORT
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cloche.walls.wall import AsyncHold
 
 _ANSWER_S = 20.0
+_WAITS_S = (0.01, 0.1, 1.0)
 _MAX_MESSAGE = 1 << 20
 _MAX_TRUST = 8 << 20
 _MAX_OF_RUN = 1000  # attempts in the result of one run
@@ -44,6 +45,7 @@ class AsyncHostNetwork:
         self._channel: AsyncStream | None = None
         self._ports: frozenset[int] = frozenset()  # that are open
         self._owed = 0  # answers that have not been read
+        self._used = {"used": 0, "count": 0}  # bytes and attempts, as the last answer said
         self._placeholders: dict[str, str] = {}  # of its secrets, by name
         self._trust: dict[str, str] = {}  # the certificates that its programs shall trust, if it has secrets
 
@@ -117,11 +119,13 @@ class AsyncHostNetwork:
     # --- the egress process
 
     async def _put_in_force(self, hold: AsyncHold | None = None) -> None:
-        try:
-            await self._send_policy(hold)
-        except _Lost:  # the process was killed a moment ago: another one takes its place
-            self.close()
-            await self._send_policy(hold)
+        for wait_s in _WAITS_S:
+            try:
+                return await self._send_policy(hold)
+            except _Lost:  # the process was killed a moment ago, and takes another one to be gone
+                self.close()
+                await pause(wait_s)
+        await self._send_policy(hold)
 
     async def _send_policy(self, hold: AsyncHold | None) -> None:
         indexes = self._indexes = await self._find_indexes()
@@ -178,6 +182,7 @@ class AsyncHostNetwork:
             "indexes": list(indexes.hosts) if indexes is not None else [],
             "ours": sorted(egress_process.own_ports),
             "ports": sorted(ports),
+            **self._used,
         }
 
     def _held_placeholders(self) -> dict[str, str]:
@@ -216,8 +221,7 @@ class AsyncHostNetwork:
                 raise _Lost
             self._owed -= 1
             answer = loads(message)
-        if "failed" in answer:
-            raise SandboxFailed(f"The network policy cannot be put in force: {answer['failed']}.")
+        self._used = {name: answer.get(name, known) for name, known in self._used.items()}
         return answer
 
 

@@ -7,7 +7,7 @@ import os
 from json import dumps, loads
 
 from cloche.blocking.io.streams import Stream
-from cloche.blocking.io.tasks import Lock, off_loop
+from cloche.blocking.io.tasks import Lock, off_loop, pause
 from cloche.engine import egress_process
 from cloche.engine.network_variables import BUNDLE_WITH_OURS, JAVA_STORE, WGET_SETTINGS, host_bundle, variables
 from cloche.errors import InvalidRun, SandboxFailed
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cloche.engine.package_indexes import PackageIndexes
 
 _ANSWER_S = 20.0
+_WAITS_S = (0.01, 0.1, 1.0)
 _MAX_MESSAGE = 1 << 20
 _MAX_TRUST = 8 << 20
 _MAX_OF_RUN = 1000  # attempts in the result of one run
@@ -45,6 +46,7 @@ class HostNetwork:
         self._channel: Stream | None = None
         self._ports: frozenset[int] = frozenset()  # that are open
         self._owed = 0  # answers that have not been read
+        self._used = {"used": 0, "count": 0}  # bytes and attempts, as the last answer said
         self._placeholders: dict[str, str] = {}  # of its secrets, by name
         self._trust: dict[str, str] = {}  # the certificates that its programs shall trust, if it has secrets
 
@@ -118,11 +120,13 @@ class HostNetwork:
     # --- the egress process
 
     def _put_in_force(self, hold: Hold | None = None) -> None:
-        try:
-            self._send_policy(hold)
-        except _Lost:  # the process was killed a moment ago: another one takes its place
-            self.close()
-            self._send_policy(hold)
+        for wait_s in _WAITS_S:
+            try:
+                return self._send_policy(hold)
+            except _Lost:  # the process was killed a moment ago, and takes another one to be gone
+                self.close()
+                pause(wait_s)
+        self._send_policy(hold)
 
     def _send_policy(self, hold: Hold | None) -> None:
         indexes = self._indexes = self._find_indexes()
@@ -179,6 +183,7 @@ class HostNetwork:
             "indexes": list(indexes.hosts) if indexes is not None else [],
             "ours": sorted(egress_process.own_ports),
             "ports": sorted(ports),
+            **self._used,
         }
 
     def _held_placeholders(self) -> dict[str, str]:
@@ -217,8 +222,7 @@ class HostNetwork:
                 raise _Lost
             self._owed -= 1
             answer = loads(message)
-        if "failed" in answer:
-            raise SandboxFailed(f"The network policy cannot be put in force: {answer['failed']}.")
+        self._used = {name: answer.get(name, known) for name, known in self._used.items()}
         return answer
 
 
