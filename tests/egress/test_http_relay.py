@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from threading import Thread
 
 import pytest
 from tests.egress.joined import pair
 
 from cloche.egress.http_relay import relay_http
 from cloche.egress.meter import Count, Meter
+from cloche.egress.secrets import Exchange, Held
 from cloche.egress.splicing import IDLE, QUOTA
+from cloche.model.secret import new_placeholder
 
 NAME, PORT = "api.example.org", 8080
 
@@ -398,6 +402,51 @@ async def test_the_quota_and_silence_end_a_connection() -> None:
         server = await it.servers.get()
         assert await it.over == IDLE
         server.close()
+
+
+async def test_many_answers_that_are_searched_keep_nobody_else_waiting() -> None:
+    """Each is small on its way, and 64 MB for those who look into it; they belong to one sandbox."""
+    packed = gzip.compress(bytes(64 << 20))
+    turn, over, tasks, threads = asyncio.Lock(), list[socket.socket](), list[asyncio.Task[str]](), list[Thread]()
+
+    async def dial() -> socket.socket:
+        near, far = pair()
+        over.append(far)
+        far.setblocking(True)
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+        threads.append(Thread(target=lambda: far.sendall(head + packed)))
+        threads[-1].start()
+        return near
+
+    def read(program: socket.socket) -> None:
+        with suppress(OSError):
+            while program.recv(1 << 20):
+                pass
+
+    secrets = [Held("TOKEN", "canary-0123/+", new_placeholder("TOKEN"))]
+    for _ in range(5):
+        program, accepted = pair()
+        over.append(program)
+        program.setblocking(True)
+        program.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        threads.append(Thread(target=read, args=(program,)))
+        threads[-1].start()
+        exchange = Exchange(secrets, turn=turn)
+        tasks.append(asyncio.create_task(relay_http(accepted, dial, NAME, PORT, Meter(), Count(), exchange=exchange)))
+    loop = asyncio.get_running_loop()
+    longest, last = 0.0, loop.time()
+    for _ in range(200):
+        await asyncio.sleep(0)
+        longest, last = max(longest, loop.time() - last), loop.time()
+    assert not all(task.done() for task in tasks)
+    assert longest < 0.1, longest
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for sock in over:
+        sock.close()
+    for thread in threads:
+        thread.join()
 
 
 async def test_a_program_that_is_gone_frees_the_server() -> None:

@@ -7,6 +7,7 @@ import gzip
 import html
 import json
 import random
+import time
 import zlib
 from urllib.parse import quote, quote_plus
 
@@ -144,6 +145,28 @@ def test_a_value_is_taken_out_of_base64_wherever_it_begins(before: int, encode) 
 def test_headers_of_answers_are_cleaned() -> None:
     found = exchange().response_head([(b"Location", b"/?k=" + quote(VALUE, safe="").encode()), (b"X", b"y")])
     assert found == [(b"Location", b"/?k=" + PLACEHOLDER.encode()), (b"X", b"y")]
+
+
+def test_not_even_the_name_of_a_header_shows_a_value() -> None:
+    found = exchange("canary-0123").response_headers([(b"X-canary-0123", b"y")])
+    assert found == [(b"X-" + PLACEHOLDER.encode(), b"y")]
+
+
+def test_long_placeholders_of_short_values_do_not_make_answers_grow_without_bound() -> None:
+    found = exchange("v")
+    assert answer(found, b"v" * 100) == 100 * PLACEHOLDER.encode()
+    assert max(map(len, found.response_body(b"v" * 65536))) <= 65536
+    with pytest.raises(Refusal) as refused:
+        found.response_headers([(b"X", b"v" * 60000)])
+    assert PLACEHOLDER not in str(refused.value)
+
+
+def test_many_beginnings_of_a_value_do_not_take_long() -> None:
+    value = "a" * 16000
+    found, body = exchange(value), (b"a" * 15 + b"b") * 4096
+    begin = time.process_time()
+    assert answer(found, body + value.encode() + body, 1000) == body + PLACEHOLDER.encode() + body
+    assert time.process_time() - begin < 1
 
 
 def test_only_the_possible_beginning_of_a_value_is_kept_back() -> None:

@@ -277,6 +277,48 @@ def test_a_denied_host_has_no_other_way(denied: str, attack: str, control: str, 
         assert gain(box, control or attack)
 
 
+SHAKEN = """
+kept = connected(*PROXY)
+send(kept, f"CONNECT {ADDRESS}:443 HTTP/1.1\\r\\n\\r\\n".encode())
+receive(kept, b"\\r\\n\\r\\n")
+send(kept, hello("other.test"))
+assert kept.recv(1) == b"\x16"
+"""
+
+
+@pytest.mark.parametrize("denied", ["other.test", "api.world.test"])
+def test_what_is_open_to_an_address_ends_when_the_name_in_it_is_denied(denied: str, world: World) -> None:
+    with cloche.Sandbox(network=["127.77.0.0/16"]) as box:
+        prepare(box)
+        assert box.run(f"ADDRESS = {world.address!r}\n{SHAKEN}").error is None
+        box.network.deny(denied)
+        ended = box.run(
+            "kept.settimeout(0.3)\ntry:\n    while kept.recv(9999): pass\nexcept Exception as problem: print(problem)"
+        )
+        assert ("reset" in ended.stdout) is (denied == "other.test"), ended.stdout
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_descriptor_in_a_checkpoint_leads_nowhere_else(stays: bool, world: World) -> None:
+    with cloche.Sandbox(network=["world.test:2525", "other.test:2525"]) as box:
+        prepare(box)
+        assert box.run("kept = connected('world.test', 2525); kept.recv(99)").error is None
+        checkpoint = box.checkpoints.take()
+        if not stays:
+            box.network.deny("world.test")
+        box.restore(checkpoint)
+        assert bool(gain(box, "send(kept, b'again\\n') or kept.recv(99).decode()")) is stays
+        assert (
+            bool(
+                gain(
+                    box, "allowed_to(connected, 'world.test', 2525) and connected('world.test', 2525).recv(99).decode()"
+                )
+            )
+            is stays
+        )
+        assert gain(box, "connected('other.test', 2525).recv(99).decode()")
+
+
 def test_another_sandbox_is_out_of_reach(narrow: cloche.Sandbox, roomy: cloche.Sandbox) -> None:
     narrow.network.allow("world.test:7777")
     roomy.run("server = socket.create_server(('0.0.0.0', 7777)); server.settimeout(0.2)")

@@ -254,6 +254,37 @@ def test_the_policy_sets_headers_that_a_program_neither_sees_nor_changes(trustin
             assert {("x-token", "mine"), ("x-team", "others")} <= second
 
 
+KEPT = """
+import http.client, os, ssl
+kept = http.client.HTTPSConnection("world.test", context=ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+def ask():
+    try:
+        kept.auto_open = kept.sock is None
+        kept.request("GET", "/echo", headers={"X-Token": os.environ["TOKEN"]})
+        return "cloche_secret_TOKEN" in kept.getresponse().read().decode()
+    except (OSError, http.client.HTTPException) as problem:
+        return type(problem).__name__
+print(ask())
+"""
+
+
+@pytest.mark.parametrize("value", ["the-same", "another", None])
+def test_an_open_connection_loses_a_secret_that_is_taken_away(trusting: None, world: World, value: str | None) -> None:
+    def network(value: str | None) -> Network:
+        secrets = {} if value is None else {"TOKEN": Secret(value, hosts=["world.test"])}
+        return Network(allow=["world.test"], secrets=secrets)
+
+    with cloche.Sandbox(network=network("the-same")) as box:
+        since = world.count()
+        assert box.run(KEPT).stdout == "True\n"
+        box.network.replace(network(value))
+        again = box.run("print(ask())").stdout
+        assert _sent(world, since) == ["the-same"] * (2 if value == "the-same" else 1)
+        assert (again == "True\n") is (value == "the-same")
+        if value != "the-same":
+            assert "other secrets" in box.network.log()[0].reason
+
+
 def test_a_server_that_is_not_trusted_gets_nothing(world: World) -> None:
     """Without the world's authority among the host's, the egress process does not believe the world."""
     with pytest.MonkeyPatch.context() as patch:

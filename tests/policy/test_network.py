@@ -125,3 +125,12 @@ def test_a_secret_without_a_value_keeps_the_one_it_has_for_its_own_hosts() -> No
 def test_a_bound_that_makes_no_sense_is_refused(bound: Any) -> None:
     with pytest.raises(InvalidRun):
         checked_policy({"network": bound})
+
+
+def test_secrets_are_bounded_together() -> None:
+    """Each of them is looked for in dozens of forms, in all answers of its hosts."""
+    secrets = {f"S{number}": Secret("x" * 16_384, ["a.example.org"]) for number in range(4)}
+    assert Network(allow=["a.example.org"], secrets=secrets).secrets == secrets
+    with pytest.raises(InvalidRun, match="together") as refused:
+        Network(allow=["a.example.org"], secrets={**secrets, "MORE": Secret("y", ["a.example.org"])})
+    assert "xxx" not in str(refused.value)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cloche.egress.attempts import Attempt
     from cloche.egress.client_hello import ClientHello
     from cloche.egress.sandbox import SandboxEgress
+    from cloche.egress.secrets import Exchange
 
 HTTPS, HTTP = 443, 80
 _CONNECT_S = 10.0  # for each address of a host
@@ -43,6 +44,8 @@ class Connection:
         self.host, self.port = "", 0
         self.is_name = True
         self._reached: Address | None = None
+        self._named = ""  # in the TLS handshake of a connection to an address
+        self._exchange: Exchange | None = None  # the secrets that its host gets
         self._is_answered = False  # the proxy's client knows that the connection is there
 
     async def serve(self) -> None:
@@ -74,16 +77,19 @@ class Connection:
             return Verdict(False, "", "the address stands for no name that this sandbox has looked up")
         return self._policy.of_address(address, self.port)
 
-    def is_still_allowed(self) -> bool:
-        """Whether the policy that is in force now allows what is open already."""
-        if not self.judge().is_allowed:
-            return False
+    def why_it_ends(self) -> str:
+        """Why the policy that is in force now does not allow what is open already; empty if it does."""
+        ended = "does not allow it any more"
+        if not self.judge().is_allowed or (self._named and self._policy.denial(self._named, self.port)):
+            return ended
         if self.is_name and self._reached is not None:
             try:
                 self._policy.usable(self.host, self.port, [self._reached])
             except NotAllowed:
-                return False
-        return True
+                return ended
+        if self._exchange and not self._exchange.is_like(self._sandbox.exchange(self.host, self.port)):
+            return "gives the host other secrets or headers"
+        return ""
 
     async def relay(self, host: str, port: int, answer: bytes = b"", is_request: bool = False) -> None:
         """Connect the client to a host, if the policy allows it.
@@ -149,7 +155,7 @@ class Connection:
 
     async def _relay_tls(self, attempt: Attempt, server: socket.socket | None = None) -> bool:
         """Relay a TLS connection in which a secret may be used; return whether the host may get any."""
-        exchange, secrets = self._sandbox.exchange(self.host, self.port), self._sandbox.secrets
+        exchange, secrets = self._exchanged(), self._sandbox.secrets
         if exchange is None or secrets is None:
             return False
         from cloche.egress.tls_relay import relay_tls
@@ -177,10 +183,14 @@ class Connection:
             self.port,
             self._sandbox.meter,
             attempt,
-            exchange=self._sandbox.exchange(self.host, self.port),
+            exchange=self._exchanged(),
             is_proxied=is_proxied,
         )
         attempt.reason = attempt.reason or self._sandbox.explain(ended)
+
+    def _exchanged(self) -> Exchange | None:
+        self._exchange = self._sandbox.exchange(self.host, self.port)
+        return self._exchange
 
     def _dial_with(self, server: socket.socket | None) -> Callable[[], Awaitable[socket.socket]]:
         """A function that returns this connection first, and makes another one when it is asked again."""
@@ -241,7 +251,8 @@ class Connection:
         if self.is_name:
             named = hello.server_name or "no host"
             raise NotAllowed(f"the TLS handshake names {named} instead of {self.host}")
-        denied = self._policy.denial(hello.server_name or "", self.port)  # an address is no way around `deny`
+        self._named = hello.server_name or ""
+        denied = self._policy.denial(self._named, self.port)  # an address is no way around `deny`
         if denied is not None:
             raise NotAllowed(denied.reason, denied.remedy, denied.rule)
 

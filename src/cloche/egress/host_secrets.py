@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from base64 import b64encode
 from collections.abc import Mapping
@@ -26,13 +27,15 @@ class HostSecrets:
         self.authority = Authority()
         self._held: list[tuple[Held, tuple[Rule, ...]]] = []
         self._headers: list[tuple[Rule, Mapping[str, str]]] = []
+        self._turn = asyncio.Lock()
 
     def replace(self, network: Network, placeholders: Mapping[str, str]) -> None:
-        """Put the secrets and headers of another policy in place; connections that are open keep theirs."""
-        self._held = [
-            (Held(name, secret.value, placeholders[name], secret.variable), tuple(map(rule, secret.hosts)))
-            for name, secret in network.secrets.items()
-        ]
+        """Put the secrets and headers of another policy in place; those that stay as they are stay the same objects."""
+        before = {each.told: each for each, _ in self._held}
+        self._held = []
+        for name, secret in network.secrets.items():
+            told = (name, secret.value, placeholders[name], secret.variable)
+            self._held.append((before.get(told) or Held(*told), tuple(map(rule, secret.hosts))))
         self._headers = [(rule(host), headers) for host, headers in network.headers.items()]
 
     def exchange(self, host: str, port: int) -> Exchange | None:
@@ -44,7 +47,7 @@ class HostSecrets:
             if _covers(each, host, port):
                 for name, text in texts.items():
                     headers[name.lower()] = name.encode(), filled(text, values.__getitem__).encode()
-        return Exchange(found, headers.values()) if found or headers else None
+        return Exchange(found, headers.values(), self._turn) if found or headers else None
 
     def trust(self, bundle: bytes) -> dict[str, str]:
         """The host's certificates with the authority's own: as PEM, and as a file for Java."""

@@ -36,6 +36,9 @@ Dial = Callable[[], Awaitable["socket.socket | Stream"]]
 class Exchange(Protocol):
     """Changes what passes: it puts values into requests, and takes them out of answers."""
 
+    turn: asyncio.Lock
+    """Held for each change: it takes a while, and those of one sandbox may be many."""
+
     def request(self, headers: Headers) -> Headers:
         """The headers to send instead."""
 
@@ -296,7 +299,7 @@ class _Relay:
             event = await self._hear_server()
             if not isinstance(event, h11.InformationalResponse):
                 break
-            headers = self._changed(end_to_end(event.headers))
+            headers = await self._changed(end_to_end(event.headers))
             if event.status_code == 101:
                 headers += asked.connection()
                 self._is_upgraded = True
@@ -308,7 +311,8 @@ class _Relay:
             raise self._nonsense()
         headers = end_to_end(event.headers)
         if self._exchange is not None:
-            headers = self._exchange.response_head(headers)
+            async with self._exchange.turn:
+                headers = self._exchange.response_head(headers)
             if asked.method != b"HEAD" and event.status_code not in (204, 304):
                 headers = [(key, value) for key, value in headers if key.lower() != b"content-length"]
         if self._is_proxied:  # the next request of a proxy's client may be for another host
@@ -318,18 +322,34 @@ class _Relay:
             h11.Response(status_code=event.status_code, headers=headers, reason=self._reason(event))
         )
         while isinstance(body := await self._hear_server(), h11.Data):
-            for piece in [body.data] if self._exchange is None else self._exchange.response_body(bytes(body.data)):
-                await self._tell_client(h11.Data(piece))
+            if self._exchange is None:
+                await self._tell_client(body)
+            else:
+                await self._tell_changed(self._exchange.turn, self._exchange.response_body(bytes(body.data)))
         if not isinstance(body, h11.EndOfMessage):
             raise _Gone(BROKEN)
-        for piece in () if self._exchange is None else self._exchange.response_end():
-            await self._tell_client(h11.Data(piece))
-        last = [] if asked.is_old else self._changed(trailers(body.headers))
+        if self._exchange is not None:
+            await self._tell_changed(self._exchange.turn, self._exchange.response_end())
+        last = [] if asked.is_old else await self._changed(trailers(body.headers))
         await self._tell_client(h11.EndOfMessage(headers=last))
         self._is_answering = False
 
-    def _changed(self, headers: Headers) -> Headers:
-        return headers if self._exchange is None else self._exchange.response_headers(headers)
+    async def _tell_changed(self, turn: asyncio.Lock, pieces: Iterable[bytes]) -> None:
+        """Pass on the pieces of a body as they are made; after each of them it is the turn of others."""
+        left = iter(pieces)
+        while True:
+            async with turn:
+                piece = next(left, None)
+                await asyncio.sleep(0)
+            if piece is None:
+                return
+            await self._tell_client(h11.Data(piece))
+
+    async def _changed(self, headers: Headers) -> Headers:
+        if self._exchange is None:
+            return headers
+        async with self._exchange.turn:
+            return self._exchange.response_headers(headers)
 
     def _reason(self, response: h11.Response) -> bytes:
         return response.reason if self._exchange is None else b""
@@ -349,7 +369,11 @@ class _Relay:
     async def _raw_down(self) -> None:
         data = bytes(self._outer.trailing_data[0])
         while data or (data := await self._hear_raw()):
-            await self._client.send(data if self._exchange is None else self._exchange.raw(data))
+            if self._exchange is not None:
+                async with self._exchange.turn:
+                    data = self._exchange.raw(data)
+                    await asyncio.sleep(0)
+            await self._client.send(data)
             data = b""
         if self._exchange is not None:
             await self._client.send(self._exchange.raw(b""))

@@ -69,8 +69,8 @@ class SandboxEgress:
             self._close_listeners(port)
         for connection, task in list(self._connections.items()):
             attempt = connection.attempt
-            if attempt is not None and attempt.is_allowed and not connection.is_still_allowed():
-                attempt.reason = "the network policy was changed, and does not allow it any more"
+            if attempt is not None and attempt.is_allowed and (why := connection.why_it_ends()):
+                attempt.reason = f"the network policy was changed, and {why}"
                 task.cancel()
 
     def goes_on(self, used: int, count: int) -> None:

@@ -22,6 +22,7 @@ sends them all the same, and refuses other encodings.  In a WebSocket, as many `
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import html
 import json
@@ -35,6 +36,7 @@ from cloche.egress.http_heads import Headers, Refusal
 _PIECE = 64 << 10
 _MOST_HEADERS = 256 << 10  # bytes, with the values in them
 _LEAST_IN_BASE64 = 8
+_MOST_BEGINNINGS = 256  # of one text in a piece that are compared; then all from there on is kept back
 # What would let an answer come in a form in which a value is not seen.
 _NOT_SENT = frozenset((b"accept-encoding", b"range", b"if-range", b"sec-websocket-extensions"))
 
@@ -43,6 +45,7 @@ class Held:
     """A secret's value, with the placeholder that a program has for it, or sees in its place."""
 
     def __init__(self, name: str, value: str, placeholder: str, is_in_programs: bool = True) -> None:
+        self.told = (name, value, placeholder, is_in_programs)
         self.name, self.is_in_programs = name, is_in_programs
         self.value = value.encode("ascii")
         self.placeholder = placeholder.encode("ascii")
@@ -53,23 +56,37 @@ class Held:
 
 
 class Exchange:
-    """The secrets that a host may get, and the headers that it gets, for one connection to it."""
+    """The secrets that a host may get, and the headers that it gets, for one connection to it.
 
-    def __init__(self, secrets: Iterable[Held], headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    `turn` is held while something is changed.  All connections of a sandbox share one: together, they keep those of
+    other sandboxes waiting no longer than one of them would.
+    """
+
+    def __init__(
+        self, secrets: Iterable[Held], headers: Iterable[tuple[bytes, bytes]] = (), turn: asyncio.Lock | None = None
+    ) -> None:
         self._secrets, self._headers = tuple(secrets), tuple(headers)
-        self._replaced_names = {name.lower() for name, _ in self._headers}
+        self.turn = turn or asyncio.Lock()
+        self._replaced_names = {_plain(name) for name, _ in self._headers}
         self._stand_ins = {form: each.placeholder for each in reversed(self._secrets) for form in each.forms}
+        # A placeholder may be far longer than its value.
+        growth = max((len(each.placeholder) / len(each.value) for each in self._secrets), default=1)
+        self._piece = int(_PIECE / max(1, growth))
         self._body = _Cleaning(self._stand_ins)
-        self._raw = _Cleaning({form: b"*" * len(form) for form in self._stand_ins})
+        self._raw = _Cleaning(dict.fromkeys(self._stand_ins, b""))
         self._packed: _Inflating | None = None
 
     def __repr__(self) -> str:
         return f"Exchange({list(self._secrets)})"
 
+    def is_like(self, other: Exchange | None) -> bool:
+        """Whether another one puts the same into requests."""
+        return other is not None and (self._secrets, self._headers) == (other._secrets, other._headers)
+
     def request(self, headers: Headers) -> Headers:
         """The headers with the values in them, and with those that the policy sets."""
         dropped = self._replaced_names | (_NOT_SENT if self._secrets else set())
-        found = [(name, self._filled(name, value)) for name, value in headers if name.lower() not in dropped]
+        found = [(name, self._filled(name, value)) for name, value in headers if _plain(name) not in dropped]
         found += self._headers
         if sum(len(value) for _, value in found) > _MOST_HEADERS:
             raise Refusal(400, "With its secrets, the head of the request is too large.")
@@ -77,7 +94,10 @@ class Exchange:
 
     def response_headers(self, headers: Headers) -> Headers:
         """The headers without the values."""
-        return [(name, self._body.clean(value)) for name, value in headers]
+        found = [(self._body.clean(name), self._body.clean(value)) for name, value in headers]
+        if sum(len(value) for _, value in found) > _MOST_HEADERS:
+            raise Refusal(502, "With placeholders for its secrets, the head of the answer is too large.")
+        return found
 
     def response_head(self, headers: Headers) -> Headers:
         """The same for those of an answer with a body, which begins."""
@@ -97,9 +117,10 @@ class Exchange:
 
     def response_body(self, chunk: bytes) -> Iterator[bytes]:
         """A part of the body without the values, in pieces."""
-        for piece in (chunk,) if self._packed is None else self._packed.feed(chunk):
-            if cleaned := self._body.feed(piece):
-                yield cleaned
+        for unpacked in (chunk,) if self._packed is None else self._packed.feed(chunk):
+            for place in range(0, len(unpacked), self._piece):
+                if cleaned := self._body.feed(unpacked[place : place + self._piece]):
+                    yield cleaned
 
     def response_end(self) -> Iterator[bytes]:
         """What was kept back because a value might have begun there."""
@@ -131,8 +152,13 @@ class Exchange:
         return value
 
 
+def _plain(name: bytes) -> bytes:
+    """A header's name as servers compare it; to some, `_` is the same as `-`."""
+    return name.lower().replace(b"_", b"-")
+
+
 class _Cleaning:
-    """Replaces texts in a stream of bytes; it keeps back no more than the beginning of such a text."""
+    """Replaces texts in a stream of bytes, by `*` without a stand-in; it keeps back no more than the start of one."""
 
     def __init__(self, stand_ins: dict[bytes, bytes]) -> None:
         self._stand_ins = stand_ins
@@ -159,7 +185,7 @@ class _Cleaning:
             text = min(places, key=lambda each: (places[each], -len(each)))  # of two at one place, the longer
             if places[text] >= stop:
                 break
-            cleaned += (data[place : places[text]], self._stand_ins[text])
+            cleaned += (data[place : places[text]], self._stand_ins[text] or b"*" * len(text))
             place = places[text] + len(text)
             for other in [each for each, at in places.items() if at < place]:
                 places[other] = data.find(other, place)
@@ -173,8 +199,10 @@ class _Cleaning:
         found = len(data)
         for text in self._stand_ins:
             place = data.find(text[:1], max(0, len(data) - len(text) + 1), found)
+            left = _MOST_BEGINNINGS
             while place >= 0:
-                if text.startswith(data[place:]):
+                left -= 1
+                if not left or text.startswith(data[place:]):
                     found = place
                     break
                 place = data.find(text[:1], place + 1, found)

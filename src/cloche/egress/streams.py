@@ -52,6 +52,7 @@ class Stream:
         except BaseException:
             sock.close()
             raise
+        transport.set_write_buffer_limits(_BUFFER)  # with TLS it would be eight times that
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def receive(self) -> bytes:

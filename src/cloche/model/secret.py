@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_SECRETS = 100
-MAX_SECRET = 16 << 10  # characters
+MAX_SECRET, MAX_ALL_SECRETS = 16 << 10, 64 << 10  # characters: of one, and of all of a policy
 MAX_STORED_NAME = 200  # characters
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _KINDS_OF_HOSTS = ("name", "below")
@@ -75,7 +75,11 @@ def secrets_of(given: Mapping[str, Any] | None) -> dict[str, Secret]:
         raise InvalidRun("secrets is a mapping of names to secrets.")  # without the value: it may be one
     if given and len(given) > MAX_SECRETS:
         raise InvalidRun(f"A sandbox can have at most {MAX_SECRETS} secrets.")
-    return {_checked_name(name): _secret(name, secret) for name, secret in (given or {}).items()}
+    found = {_checked_name(name): _secret(name, secret) for name, secret in (given or {}).items()}
+    # Every answer of their hosts is searched for dozens of forms of each, at the cost of all sandboxes.
+    if sum(len(secret.value) for secret in found.values()) > MAX_ALL_SECRETS:
+        raise InvalidRun(f"The secrets of a sandbox can have at most {MAX_ALL_SECRETS} characters together.")
+    return found
 
 
 def new_placeholder(name: str) -> str:
