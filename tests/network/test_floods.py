@@ -217,6 +217,30 @@ def test_no_length_of_names_hides_what_was_tried(world: World) -> None:
         assert gain(box, "send(kept, b'and now\\n') or kept.recv(99).decode()") == "and now\n"
 
 
+UNREAD = """
+held = []
+for number in range(200):
+    held.append(connected("world.test", 80))
+    send(held[-1], get("world.test", target="/endless"))
+"""
+
+
+def test_programs_that_read_nothing_occupy_little(world: World) -> None:
+    """Neither in the process, nor in the kernel, whose memory for TCP all sandboxes share with the host."""
+    with cloche.Sandbox(network=["world.test"], timeout=60) as box:
+        prepare(box)
+        assert gain(box, "web('world.test', 80, get('world.test'))")
+        egress = Egress()
+        before = egress.memory()
+        assert box.run(UNREAD).error is None
+        moved = 0
+        while moved < (moved := sum(each.bytes_down for each in box.network.log())):
+            time.sleep(0.3)  # until nothing moves any more
+        assert moved > 200 << 16
+        assert moved < 200 << 20
+        assert egress.memory() - before < 80 << 20
+
+
 HOSTILE_NAMES = (
     b"<script>alert(1)</script>.test",
     b"a\r\nSet-Cookie: x.test",

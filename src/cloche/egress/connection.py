@@ -14,6 +14,7 @@ from cloche.egress.decision import NotAllowed, Policy, Verdict
 from cloche.egress.http_heads import MAX_LINE, Refusal, begins_request
 from cloche.egress.http_relay import relay_http
 from cloche.egress.resolver import Unresolved
+from cloche.egress.room import bound_buffers
 from cloche.model.network_rules import PROXY_PORT, normal_name
 
 if TYPE_CHECKING:
@@ -235,6 +236,8 @@ class Connection:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             server.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+            if self._sandbox.is_busy():
+                bound_buffers(server)
             async with asyncio.timeout(_CONNECT_S):
                 await self._loop.sock_connect(server, (str(address), self.port))
             return server

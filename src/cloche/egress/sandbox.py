@@ -17,7 +17,7 @@ from cloche.egress.decision import Policy
 from cloche.egress.meter import Meter
 from cloche.egress.name_server import NameServer
 from cloche.egress.resolver import Resolver
-from cloche.egress.room import ROOM
+from cloche.egress.room import ROOM, bound_buffers
 from cloche.egress.stand_ins import StandIns
 from cloche.model.network_rules import DNS_PORT
 
@@ -29,6 +29,7 @@ _BATCH = 4  # connections that are accepted in a row: each costs more than to co
 _WORDS = {"reset": "the connection was broken off", "idle": "nothing was sent for a long time"}
 _MAX_UNDECIDED = 1024  # connections of a sandbox, also those that are being refused
 _MAX_ASKERS = 128
+_WITH_LARGE_BUFFERS = 16
 _NO_ROOM, _REST_S = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM), 0.1
 
 
@@ -77,6 +78,10 @@ class SandboxEgress:
         """Count on from what the sandbox had used already with a process that was killed."""
         self.meter.used, self.attempts.count = max(self.meter.used, used), max(self.attempts.count, count)
 
+    def is_busy(self) -> bool:
+        """Whether so many connections are open that no further one needs buffers for the speed of a single one."""
+        return len(self._connections) > _WITH_LARGE_BUFFERS
+
     def why_full(self) -> str:
         """Why no further connection is possible now; empty if one is."""
         most = self.policy.network.connections
@@ -110,6 +115,7 @@ class SandboxEgress:
         source.setblocking(False)
         # Accepted sockets inherit it.  Otherwise one reader would see a byte that is urgent, and another one would not.
         source.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+        bound_buffers(source)  # the program is on this machine: it needs no more for any speed
         if source.type == socket.SOCK_DGRAM:
             self._loop.add_reader(source, self.name_server.readable, source)
         else:

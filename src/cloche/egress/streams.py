@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 
 from cloche.egress.refusals import break_when_closed
+from cloche.egress.room import ROOM
 
-_BUFFER = 64 << 10
+_BUFFER, _LEAST = 64 << 10, 8 << 10  # bytes, of which a connection has some while nobody reads
+_WITH_WHOLE_BUFFERS = 32  # connections of all sandboxes; with more, new ones have smaller buffers
+SSLProtocol.max_size = _BUFFER  # it would be four times that
 _HANDSHAKE_S = 30.0
 _FAREWELL_S = 2.0
 _FAREWELL_BYTES = 256 << 10
@@ -20,6 +24,7 @@ class Stream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self._socket = writer.get_extra_info("socket")  # TLS forgets it at the end
+        self._size = _size()
 
     @classmethod
     async def of(
@@ -34,7 +39,7 @@ class Stream:
         The socket is closed if this fails: OSError, of which ssl.SSLError is a kind.
         """
         loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=_BUFFER, loop=loop)
+        reader = asyncio.StreamReader(limit=_size() // 2, loop=loop)  # it stops at twice that
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         limit = None if context is None else _HANDSHAKE_S
         try:
@@ -52,12 +57,14 @@ class Stream:
         except BaseException:
             sock.close()
             raise
-        transport.set_write_buffer_limits(_BUFFER)  # with TLS it would be eight times that
+        transport.set_write_buffer_limits(_size())  # with TLS it would be eight times as much
+        if hasattr(transport, "max_size"):
+            transport.max_size = _size()  # of one read
         return cls(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
 
     async def receive(self) -> bytes:
         """The bytes that have arrived, at most 64 KiB; nothing at the end.  OSError if the connection is broken."""
-        return await self._reader.read(_BUFFER)
+        return await self._reader.read(self._size)
 
     async def send(self, data: bytes | memoryview) -> None:
         """Send the data, and wait until the other side has taken most of it.  OSError if the connection is broken."""
@@ -111,6 +118,11 @@ class Stream:
         """Close so that the other side sees the connection broken, and not ended."""
         break_when_closed(self._socket)
         self._writer.transport.abort()
+
+
+def _size() -> int:
+    """Bytes for each of a connection's buffers."""
+    return max(_LEAST, _BUFFER * _WITH_WHOLE_BUFFERS // max(_WITH_WHOLE_BUFFERS, ROOM.held))
 
 
 def told(failed: OSError) -> str:
