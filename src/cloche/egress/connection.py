@@ -29,7 +29,7 @@ _FIRST_WORDS_S = 10.0  # for a client to begin, where the protocol is known
 # For a client to begin, so that the refusal can be in words: where it is known to begin, and elsewhere.
 _KNOWN_REFUSED_S, _REFUSED_S = 1.0, 0.05
 _LINGER_S = 1.0
-_MAX_HELLO = 64 << 10
+_MAX_HELLO, _MAX_PIECES = 64 << 10, 64
 _TLS_HANDSHAKE, _MAX_LINGER = 0x16, 64 << 10
 _METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"DELETE ", b"PATCH ", b"OPTIONS ", b"TRACE ", b"CONNECT ", b"PRI ")
 _LONGEST_METHOD = 8
@@ -263,7 +263,7 @@ class Connection:
         """Look at the ClientHello, and leave it to be read again."""
         seen = 0
         async with asyncio.timeout(timeout):
-            while True:
+            for _ in range(_MAX_PIECES):  # each is read with all that came before it
                 data = await waiting.more_than(self._client, seen, _MAX_HELLO)
                 try:
                     hello = client_hello.read(data)
@@ -274,6 +274,7 @@ class Connection:
                 if len(data) == seen:
                     raise EOFError("the client ended within its TLS handshake")
                 seen = len(data)
+        raise NotAllowed("the TLS handshake came in too many pieces")
 
     async def _first_words(self, server: socket.socket) -> bytes:
         """What the client says first; nothing if the server speaks first, or the client ends."""
@@ -298,10 +299,12 @@ class Connection:
         HTTP arrives with its whole first line.  Programs that send it in pieces would get around the check of `Host`,
         so they are refused before the line's last piece has passed.
         """
-        line = b""
+        line, seen = b"", 0
         while True:
             piece = self._client.recv(MAX_LINE, socket.MSG_PEEK)
-            found = begins_request(line + piece)
+            found = None
+            if not piece or b"\r" in piece or b"\n" in piece or len(line + piece) >= min(2 * seen, MAX_LINE):
+                found, seen = begins_request(line + piece), len(line + piece)
             if found:
                 raise NotAllowed("the first line of an HTTP request came in pieces")
             if found is False or not piece:

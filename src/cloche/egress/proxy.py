@@ -13,7 +13,7 @@ from cloche.model.network_rules import normal_name
 if TYPE_CHECKING:
     from cloche.egress.connection import Connection
 
-_MAX_HEAD = 64 << 10
+_MAX_HEAD, _MAX_PIECES = 64 << 10, 500
 _HEAD_S = 30.0
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -22,11 +22,15 @@ async def serve(connection: Connection, client: socket.socket) -> None:
     """Read the first request on a connection to the proxy, and relay it."""
     data = b""
     async with asyncio.timeout(_HEAD_S):
-        while b"\r\n\r\n" not in data:
+        for _ in range(_MAX_PIECES):
             before = len(data)
             data = await waiting.more_than(client, before, _MAX_HEAD)
+            if b"\r\n\r\n" in data:
+                break
             if len(data) in (before, _MAX_HEAD):
                 return
+        else:
+            return
     method, _, rest = data.partition(b"\r\n")[0].partition(b" ")
     target = rest.partition(b" ")[0].decode("latin-1")
     found = _host_of(target, is_tunnel=method == b"CONNECT")
