@@ -60,13 +60,14 @@ def begins_request(data: bytes) -> bool | None:
 def _is_request_line(line: bytes) -> bool:
     words = [word for word in _BLANKS.split(line) if word]
     if len(words) == 2:  # the first version of HTTP wrote no version
-        return words[1].startswith(b"/")
+        is_all = words[1].startswith(b"*") and words[0].upper() != b"KEYS"  # of Redis
+        return is_all or words[1].startswith(b"/") or b"://" in words[1]
     if len(words) < 3:
         return False
     protocol = words[-1].upper().partition(b"/")[:2]
-    if protocol in ((b"RTSP", b"/"), (b"ICE", b"/")):  # which Node takes for HTTP
+    if protocol == (b"RTSP", b"/"):  # which Node takes for HTTP
         return not words[1].lower().startswith(b"rtsp:")
-    return protocol == (b"HTTP", b"/") or words[0] == b"PROXY"
+    return protocol in ((b"HTTP", b"/"), (b"ICE", b"/")) or words[0] == b"PROXY"
 
 
 def end_of_head(data: bytes, looked_until: int) -> int:
