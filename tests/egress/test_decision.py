@@ -53,6 +53,16 @@ def test_denied_packages_are_denied() -> None:
         assert denied.of_name("index.test", 443).rule == "deny packages"
 
 
+def test_a_refusal_names_the_rule_that_would_allow_it_if_one_can() -> None:
+    policy = Policy(Network(["a.test"], deny=["b.test"]))
+    assert policy.of_name("c.test", 443).allow == "c.test"
+    assert policy.of_name("a.test", 8443).allow == "a.test:8443"
+    assert policy.of_name("b.test", 443).allow == ""
+    assert policy.of_address(parse("93.184.216.34"), 8443).allow == "93.184.216.34:8443"
+    assert policy.of_address(parse("2606:2800:220:1::1"), 8443).allow == "[2606:2800:220:1::1]/128:8443"
+    assert policy.of_address(parse("10.1.2.3"), 80).allow == ""
+
+
 def test_a_mapped_range_is_the_range_itself() -> None:
     assert Network(["[::ffff:203.0.113.0]/120:25"]).allow == ("203.0.113.0/24:25",)
     assert Network(["2001:db8::/32"]).allow == ("2001:db8::/32",)

@@ -91,7 +91,7 @@ def test_a_connection_fails_and_the_hint_says_why(shared, what):
     assert error is not None
     if error.kind == "unavailable":
         pytest.skip(f"{language} is not installed on this host")
-    assert error.hint == f"{NONE}: pass the data in as files."
+    assert error.hint == f"{NONE}: pass the data in as files, or allow the host with network=."
 
 
 def test_a_program_whose_pip_fails_gets_the_same_hint(jail):
@@ -104,7 +104,10 @@ def test_a_program_whose_pip_fails_gets_the_same_hint(jail):
 
 @pytest.mark.parametrize("language", LAST_WORDS)
 def test_the_last_words_of_other_languages_are_understood(language):
-    assert no_network.advice(LAST_WORDS[language]) == f"{NONE}: pass the data in as files."
+    assert (
+        no_network.advice(LAST_WORDS[language])
+        == f"{NONE}: pass the data in as files, or allow the host with network=."
+    )
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,26 @@ def test_a_policy_says_what_a_sandbox_reaches(changing: cloche.Sandbox, world: W
     ]
 
 
+HINTS: dict[str, tuple[Any, str, str, str]] = {
+    "a host that can be allowed": (["world.test"], "other.test", 'network=["other.test"]', "other.test"),
+    "a denied host": ({"allow": "public", "deny": ["other.test"]}, "other.test", "Remove the rule other.test", ""),
+    "a closed address": (["world.test"], "10.1.2.3", "Only the operator", ""),
+    "a name that leads to one": (["closed.test"], "closed.test", "Only the operator", ""),
+    "a host that is not there": (["nowhere.invalid"], "nowhere.invalid", "Check the name and the port", ""),
+    "nothing": ("none", "world.test", "pass the data in as files, or allow the host with network=.", ""),
+}
+
+
+@pytest.mark.parametrize("what", HINTS)
+def test_the_hint_says_what_can_be_done_and_the_attempt_which_rule_would_allow_it(changing: cloche.Sandbox, what: str):
+    policy, host, hint, rule = HINTS[what]
+    changing.network.replace(policy)
+    result = changing.run(f"import urllib.request\nurllib.request.urlopen('http://{host}/', timeout=5)")
+    assert result.error is not None
+    assert hint in result.error.hint
+    assert [each.allow for each in result.network if each.host == host] in ([rule], [])
+
+
 def test_an_address_without_a_name_needs_a_rule_for_addresses(world: World, monkeypatch: pytest.MonkeyPatch):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

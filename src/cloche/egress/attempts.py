@@ -20,13 +20,13 @@ class Attempt(Count):
     def __init__(self, number: int, host: str, port: int) -> None:
         super().__init__()
         self.number, self.host, self.port = number, host[:MAX_HOST], port
-        self.is_allowed, self.rule, self.reason = False, "", ""
+        self.is_allowed, self.rule, self.reason, self.allow = False, "", "", ""
         self.time, self.began = time(), monotonic()
         self._ended: float | None = None
 
-    def refuse(self, rule: str) -> None:
+    def refuse(self, rule: str, reason: str) -> None:
         if not self.up:  # otherwise earlier requests have passed
-            self.is_allowed, self.rule = False, rule or self.rule
+            self.is_allowed, self.rule, self.reason = False, rule or self.rule, reason
 
     def end(self) -> None:
         if self._ended is None:
@@ -44,6 +44,7 @@ class Attempt(Count):
             "duration": (self._ended or monotonic()) - self.began,
             "time": self.time,
             "number": self.number,
+            "allow": self.allow,
         }
 
 

@@ -102,7 +102,7 @@ class Connection:
         self.is_name = normal_name(host) is not None
         attempt = self.attempt = self._sandbox.attempts.begin(host, port)
         verdict = self.judge()
-        attempt.rule = verdict.rule
+        attempt.rule, attempt.allow = verdict.rule, verdict.allow
         try:
             if not verdict.is_allowed:
                 raise NotAllowed(verdict.reason, verdict.remedy, verdict.rule)

@@ -9,19 +9,20 @@ from cloche.egress import addresses
 from cloche.egress.addresses import Address, Range
 from cloche.errors import ClocheError
 from cloche.model.network import Network
-from cloche.model.network_rules import Rule, rule
+from cloche.model.network_rules import Rule, rule, rule_for
 
 PUBLIC = "public"
 _PRIVATE = "The operator of Cloche can open ranges of addresses with the setting network_private."
 
 
 class Verdict(NamedTuple):
-    """A decision, with the rule that made it and, for a refusal, the reason and what to do."""
+    """A decision, with the rule that made it and, for a refusal, why, what to do, and the rule that would allow it."""
 
     is_allowed: bool
     rule: str
     reason: str = ""
     remedy: str = ""
+    allow: str = ""
 
 
 class NotAllowed(ClocheError):
@@ -76,10 +77,11 @@ class Policy:
                 if port in each.ports():
                     return Verdict(True, str(each))
                 other = other or str(each)
-        remedy = f"Add {_written(name, port)} to the sandbox's network policy."
+        missing = rule_for(name, port)
+        remedy = f"Add {missing} to the sandbox's network policy."
         if other:
-            return Verdict(False, other, f"the rule {other} does not cover port {port}", remedy)
-        return Verdict(False, "", "no rule of the network policy allows it", remedy)
+            return Verdict(False, other, f"the rule {other} does not cover port {port}", remedy, missing)
+        return Verdict(False, "", "no rule of the network policy allows it", remedy, missing)
 
     def denial(self, name: str, port: int) -> Verdict | None:
         """The refusal by a rule of `deny`, also of a name that a program only mentions; None if no rule denies it."""
@@ -93,7 +95,7 @@ class Policy:
     def of_address(self, address: Address, port: int) -> Verdict:
         """Decide about an address that a program used without a name."""
         if not self._is_open(address):
-            return Verdict(False, "", _closed(address), _PRIVATE)
+            return Verdict(False, "", f"this address is closed, since {_why_closed(address)}", _PRIVATE)
         if (denied := self._denies(address, port)) is not None:
             return _denial(denied)
         if self._is_ours(address, port):
@@ -104,9 +106,9 @@ class Policy:
         for each in self._allowed:
             if _is_any(each) and port in each.ports():
                 return Verdict(True, str(each))
-        shown = f"[{address}]/128" if address.version == 6 else str(address)
-        remedy = f"Use a name, or add {_written(shown, port)} to the sandbox's network policy."
-        return Verdict(False, "", "no rule of the network policy allows this address", remedy)
+        missing = rule_for(str(address), port)
+        remedy = f"Use a name, or add {missing} to the sandbox's network policy."
+        return Verdict(False, "", "no rule of the network policy allows this address", remedy, missing)
 
     def usable(self, name: str, port: int, found: Iterable[Address]) -> list[Address]:
         """The addresses of an allowed name to which a connection may be made; raises NotAllowed if there is none."""
@@ -120,7 +122,7 @@ class Policy:
             elif is_index or self._is_open(address):
                 usable.append(address)
             else:
-                reason = f"the name leads to {_closed(address)}"
+                reason = f"the name leads to {address}, which is closed, since {_why_closed(address)}"
         if not usable:
             remedy = _PRIVATE if "closed" in reason else ""
             raise NotAllowed(reason or "the name has no address", remedy, ruled)
@@ -161,10 +163,5 @@ def _denial(each: Rule) -> Verdict:
     return Verdict(False, f"deny {each}", f"the policy denies {each}", "Remove that rule from `deny`.")
 
 
-def _closed(address: Address) -> str:
-    why = "it belongs to Cloche's own host" if addresses.is_public(address) else "it is not public"
-    return f"{address}, which is closed: {why}"
-
-
-def _written(host: str, port: int) -> str:
-    return host if port in (80, 443) else f"{host}:{port}"
+def _why_closed(address: Address) -> str:
+    return "it belongs to Cloche's own host" if addresses.is_public(address) else "it is not public"

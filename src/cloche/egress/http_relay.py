@@ -134,7 +134,7 @@ class _Relay:
         except Refusal as refused:
             reason, answer = refused.reason, self._refusal(refused)
             if refused.status in _OF_THE_POLICY:
-                self._count.refuse(refused.rule)
+                self._count.refuse(refused.rule, refused.reason)
         except _Gone as gone:
             reason = str(gone)
             if reason == QUOTA:

@@ -22,8 +22,8 @@ class Count:
         self.down = 0
         self.is_slowed = False  # by the rate
 
-    def refuse(self, rule: str) -> None:
-        """Note that the connection was refused after all, by a rule or by none."""
+    def refuse(self, rule: str, reason: str) -> None:
+        """Note that the connection was refused after all, by a rule or by none; before its client can know of it."""
 
 
 class Meter:

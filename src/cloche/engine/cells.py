@@ -334,7 +334,7 @@ class AsyncHostCell:
             self._box.see_later()  # asking the wall here would make every turn of a session slower
         attempts = await self._box.attempts_since(self._begin)
         error = judge_cell(facts, self._limits)
-        if attempts and error is not None:
+        if error is not None and (attempts or self._box.has_network):
             error = network_refusals.explained(error, attempts, facts.stderr_tail)
         self.result = Result(
             stdout=stdout,

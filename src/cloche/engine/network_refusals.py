@@ -19,6 +19,10 @@ _WORDS = (
 )
 _AT_THE_END = 4000  # characters
 _HINT = "Its output says more."
+_NO_ANSWER = (
+    "Check the name and the port of the host: nothing answers there, or no rule of the network policy covers the port."
+)
+_OPERATOR = "Only the operator of Cloche can open this address."
 
 
 def explained(error: Error, attempts: Sequence[NetworkAttempt], stderr: str) -> Error:
@@ -31,16 +35,25 @@ def explained(error: Error, attempts: Sequence[NetworkAttempt], stderr: str) -> 
     is_silent = error.kind == "exit" and not stderr.strip()  # such as wget -q, and npm --silent
     if not is_silent and last.host.lower() not in said and not any(word in said for word in _WORDS):
         return _without_network_advice(error)
-    host = last.host if last.port in (80, 443) else f"{last.host}:{last.port}"
     return error.replace(
         kind="network",
         message=f"The sandbox may not connect to {last.host} on port {last.port}: {last.reason}.",
-        hint=f'Allow the host, if the program should reach it: network=["{host}"].',
+        hint=_hint(last),
     )
+
+
+def _hint(refused: NetworkAttempt) -> str:
+    if refused.allow:
+        return f'Allow the host, if the program should reach it: network=["{refused.allow}"].'
+    if refused.rule.startswith("deny "):
+        return (
+            f"Remove the rule {refused.rule.removeprefix('deny ')} from `deny`, if the program should reach the host."
+        )
+    return _OPERATOR if " is closed" in refused.reason else _HINT
 
 
 def _without_network_advice(error: Error) -> Error:
     """Without the advice for sandboxes that have no network: programs of this one have just used it."""
     from cloche.engine import no_network
 
-    return error.replace(hint=_HINT) if (error.hint or "").startswith(no_network.NONE) else error
+    return error.replace(hint=_NO_ANSWER) if (error.hint or "").startswith(no_network.NONE) else error

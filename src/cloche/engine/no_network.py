@@ -5,24 +5,26 @@ from __future__ import annotations
 _AT_THE_END = 4000  # characters of a stream in which the signs count
 
 NONE = "The sandbox has no network access"
-_CONNECTIONS = f"{NONE}: pass the data in as files."
+_CONNECTIONS = f"{NONE}: pass the data in as files, or allow the host with network=."
+_INDEXES = 'or allow the package indexes: network=["packages"]'
 # Signs of a package manager that wanted to download something, and the advice.
 _PACKAGES = (
     (
         ("No matching distribution found for", "network connectivity is disabled"),
-        f"{NONE}: use a library that is installed (`pip list`), or upload a wheel and install that file with pip.",
+        f"{NONE}: use a library that is installed (`pip list`), upload a wheel and install that file with pip, "
+        f"{_INDEXES}.",
     ),
     (
         ("npm error request to ", "npm ERR! request to ", "npm error code ENOTCACHED"),
-        f"{NONE}: do without the package, or upload it as a .tgz file and install that file with npm.",
+        f"{NONE}: do without the package, or upload it as a .tgz file and install that file with npm, {_INDEXES}.",
     ),
     (
         ("module lookup disabled by GOPROXY=off", "no required module provides package"),
-        f"{NONE}: use Go's standard library, or upload the modules in a folder `vendor` (`go mod vendor`).",
+        f"{NONE}: use Go's standard library, or upload the modules in a folder `vendor` (`go mod vendor`), {_INDEXES}.",
     ),
     (
         ("failed to download from `", "you're using offline mode (--offline)", "no matching package named `"),
-        f"{NONE}: use Rust's standard library, or upload the crates in a folder `vendor` (`cargo vendor`).",
+        f"{NONE}: use Rust's standard library, or upload the crates in a folder `vendor` (`cargo vendor`), {_INDEXES}.",
     ),
     (
         ("Could not transfer artifact ", "No plugin found for prefix ", "has not been downloaded from it before"),

@@ -115,6 +115,11 @@ class AsyncHostSandbox:
         """Return the attempts to use the network since a run began, by the monotonic clock."""
         return () if self._network is None else await self._network.attempts_of_run(began)
 
+    @property
+    def has_network(self) -> bool:
+        """Whether the policy allows anything."""
+        return self._network is not None and not self._network.network.is_none
+
     def has_own_port(self, port: int) -> bool:
         """Return whether Cloche's own sockets listen on a port of the sandbox, and no program can."""
         return self._network is not None and self._network.is_ours(port)

@@ -18,3 +18,4 @@ class NetworkAttempt(Plain):
     duration: float = 0.0  # seconds
     time: float = 0.0  # seconds since the epoch
     number: int = 0  # counts the attempts of a sandbox from 1
+    allow: str = ""  # the rule that would allow it; empty if it is allowed, or if no rule in `allow` can

@@ -59,6 +59,8 @@ SUBJECTS = (
     Subject("isolation=", "`isolation`", "--isolation", "the isolation", "the isolation", "the isolation"),
     Subject("url=", "`url`", "--url", "its address", "its address", "its address"),
     Subject("api_key=", "`api_key`", "--api-key", "a key", "a key", "`api_key`"),
+    Subject("network=", "`network`", "--network", "“Allow” in the panel Network", "`network`",
+            '`network={"allow_out": […]}`'),
     Subject("box.contexts.list()", "GET …/contexts", "The server", "The server", "The server", "The server"),
     Subject("box.contexts.create()", "POST …/contexts", "a new context", "a new branch", "a new session",
             "`create_code_context`"),

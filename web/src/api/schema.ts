@@ -447,6 +447,7 @@ export interface NetworkAttemptAnswer {
   duration: number;
   time: number;
   number: number;
+  allow: string;
 }
 
 /** What a sandbox may reach. */

@@ -26,6 +26,7 @@ const WORDS: readonly (readonly [string, string])[] = [
   ["`isolation`", "the isolation"],
   ["`timeout`", "“Time limit” in Run options"],
   ["`api_key`", "a key"],
+  ["`network`", "“Allow” in the panel Network"],
   ["`memory`", "“Memory” in Limits of this sandbox"],
   ["`output`", "“Output” in Limits of this sandbox"],
   ["`stdin`", "“Standard input” in Run options"],

@@ -304,7 +304,7 @@ class HostProcess:
         cpu, peak = self._used(end or {}, spent)
         error = self._judge(facts)
         attempts = self._box.attempts_since(self._begin)
-        if attempts and error is not None:
+        if error is not None and (attempts or self._box.has_network):
             error = network_refusals.explained(error, attempts, facts.stderr_tail)
         self.result = Result(
             stdout=stdout,

@@ -130,6 +130,7 @@ class NetworkAttemptAnswer(BaseModel):
     duration: float
     time: float
     number: int
+    allow: str = Field(description="the rule that would allow it; empty if it is allowed, or if no rule in `allow` can")
 
 
 class NetworkLogAnswer(BaseModel):

@@ -22,7 +22,6 @@ from cloche.io.tasks import off_loop
 from cloche.languages.availability import installed
 from cloche.languages.language import Language
 from cloche.model.kinds import KINDS
-from cloche.model.network_rules import rule_for
 from cloche.model.result import Result
 from cloche.results.cleaning import clean
 from cloche.results.fields import result_in_words_of
@@ -85,8 +84,8 @@ class RefusedHost(Answer):
     host: str
     port: int
     reason: str
-    allow: str
-    """To allow it, call again with this text in `network`, if the user agrees."""
+    allow: str | None = None
+    """To allow it, call again with this text in `network`, if the user agrees.  Without it, no rule can."""
 
 
 class CodeAnswer(ToolAnswer):
@@ -210,7 +209,7 @@ def _refused(result: Result) -> list[RefusedHost]:
     """The refused hosts, each once."""
     found = {(one.host, one.port): one for one in result.network if one.verdict == "refused"}
     return [
-        RefusedHost(host=clean(host), port=port, reason=clean(one.reason), allow=clean(rule_for(host, port)))
+        RefusedHost(host=clean(host), port=port, reason=clean(one.reason), allow=clean(one.allow) or None)
         for (host, port), one in list(found.items())[:50]
     ]
 
