@@ -1,8 +1,8 @@
 /** What the sandbox may reach, and what its programs tried to reach. */
 
 import * as api from "../api/cloche";
-import type { NetworkAttemptAnswer, NetworkPolicyAnswer, NetworkSettingsAnswer } from "../api/schema";
-import { visible } from "./names";
+import type { NetworkAttemptAnswer, NetworkPolicyAnswer } from "../api/schema";
+import { isPreset } from "./networkRules";
 import { runEnded } from "./runs";
 import { left, opened, theSandbox } from "./sandbox";
 import { createStore } from "./store";
@@ -71,26 +71,10 @@ async function replace(change: (rules: string[]) => string[]): Promise<void> {
 
 export const allow = (rule: string): Promise<void> => replace((rules) => [...rules.filter((one) => one !== rule), rule]);
 export const takeBack = (rule: string): Promise<void> => replace((rules) => rules.filter((one) => one !== rule));
-export const allowOnly = (rules: string[]): Promise<void> => replace(() => rules);
 
-/** The narrowest rule that covers a host on a port. */
-export function ruleFor(host: string, port: number): string {
-  if (port === 80 || port === 443) return host;
-  return host.includes(":") ? `[${host}]/128:${port}` : `${host}:${port}`;
-}
-
-/** A policy in a sentence. */
-export function inWords({ allow: rules, deny }: NetworkSettingsAnswer): string {
-  if (rules.length === 0) return "Programs in this sandbox can reach nothing.";
-  const parts = [
-    ...(rules.includes("public") ? ["every public host on the usual ports"] : []),
-    ...(rules.includes("packages") ? ["the package indexes of pip and npm"] : []),
-  ];
-  const others = rules.filter((one) => one !== "public" && one !== "packages");
-  if (others.length > 0) parts.push(others.length === 1 ? visible(others[0] ?? "") : `${others.length} hosts or ranges`);
-  const but = deny.length > 0 ? ", but not what is denied" : "";
-  return `Programs in this sandbox can reach ${parts.join(" and ")}${but}.`;
-}
+/** Chooses a preset, or hosts by name: the hosts that are named stay, the presets do not. */
+export const choosePreset = (preset: "none" | "packages" | "public"): Promise<void> => replace(() => (preset === "none" ? [] : [preset]));
+export const withoutPresets = (): Promise<void> => replace((rules) => rules.filter((rule) => !isPreset(rule)));
 
 const isOpen = (): boolean => (network.get().policy?.effective.allow.length ?? 0) > 0;
 

@@ -1,7 +1,7 @@
 import { Popover } from "radix-ui";
 import { Plus, X } from "lucide-react";
 import type { ReactNode } from "react";
-import { app } from "../../state/app";
+import { app, isPhone, toggleSide } from "../../state/app";
 import { documents } from "../../state/documents";
 import { bytes, seconds } from "../../state/format";
 import { inspector } from "../../state/inspector";
@@ -17,6 +17,11 @@ interface Props {
   open: boolean;
   onOpen: (open: boolean) => void;
   children: ReactNode;
+}
+
+function showNetwork(): void {
+  app.set({ inspector: false });
+  if (app.get().side !== "network" || isPhone()) toggleSide("network");
 }
 
 /** The options of the next run. */
@@ -121,7 +126,11 @@ function Settings() {
       {limits && (
         <div className="border-t border-line pt-2.5 text-2xs leading-4 text-ink-faint">
           This sandbox may use {bytes(limits.memory)} of memory, {limits.cpu} {limits.cpu === 1 ? "core" : "cores"}, {bytes(limits.disk)} of disk and{" "}
-          {limits.processes} processes. It has no network.{" "}
+          {limits.processes} processes.{" "}
+          <button type="button" className="text-accent hover:underline" onClick={showNetwork}>
+            What it may reach
+          </button>
+          {" · "}
           <button type="button" className="text-accent hover:underline" onClick={() => app.set({ inspector: false, limits: true })}>
             Other limits
           </button>

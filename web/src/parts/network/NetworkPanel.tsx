@@ -3,11 +3,13 @@ import { useEffect, useState, type FormEvent } from "react";
 import type { NetworkAttemptAnswer, NetworkPolicyAnswer } from "../../api/schema";
 import { bytes, seconds } from "../../state/format";
 import { visible } from "../../state/names";
-import { allow, allowOnly, inWords, network, refresh, ruleFor, takeBack, watchNetwork } from "../../state/network";
+import { allow, choosePreset, network, refresh, takeBack, watchNetwork, withoutPresets } from "../../state/network";
+import { covers, inWords, isPreset } from "../../state/networkRules";
 import { useStore } from "../../state/store";
 import { attempt } from "../../state/toasts";
 import { Button, IconButton } from "../../ui/Button";
 import { classes } from "../../ui/classes";
+import { focusNext } from "../../ui/focusNext";
 import { Pane } from "../../ui/Pane";
 import { Empty, Failed, Loading } from "../../ui/states";
 import { walk } from "../../ui/walk";
@@ -32,7 +34,7 @@ export function NetworkPanel() {
       ) : (
         <div className="flex h-full flex-col">
           <Policy policy={policy} />
-          <Attempts attempts={attempts} allowed={policy.requested.allow} />
+          <Attempts attempts={attempts} policy={policy} />
         </div>
       )}
     </Pane>
@@ -41,20 +43,25 @@ export function NetworkPanel() {
 
 const choices = { none: "Nothing", packages: "Package indexes", public: "The internet", own: "Hosts that I name" } as const;
 
-function choiceOf(rules: string[]): keyof typeof choices {
+type Choice = keyof typeof choices;
+
+function choiceOf(rules: string[]): Choice {
   if (rules.length === 0) return "none";
   const [first] = rules;
   return rules.length === 1 && (first === "packages" || first === "public") ? first : "own";
 }
 
+const isWithin = (choice: string, bound: string[]): boolean => !isPreset(choice) || bound.includes(choice) || bound.includes("public");
+
 function Policy({ policy }: { policy: NetworkPolicyAnswer }) {
   const { requested, bound, effective, lost_secrets: lost } = policy;
   const [isOwn, setOwn] = useState(false);
-  const chosen = isOwn ? "own" : choiceOf(requested.allow);
+  const choice = choiceOf(requested.allow);
+  const chosen = isOwn && choice === "none" ? "own" : choice; // before the first host is named
   const secrets = Object.keys(effective.secrets);
-  const choose = (choice: keyof typeof choices) => {
-    setOwn(choice === "own");
-    if (choice !== "own") attempt(() => allowOnly(choice === "none" ? [] : [choice]));
+  const choose = (wanted: Choice) => {
+    setOwn(wanted === "own");
+    attempt(() => (wanted === "own" ? withoutPresets() : choosePreset(wanted)));
   };
   return (
     <div className="flex max-h-[60%] shrink-0 flex-col gap-2 overflow-y-auto border-b border-line p-2.5">
@@ -69,25 +76,30 @@ function Policy({ policy }: { policy: NetworkPolicyAnswer }) {
             Allow
             <select
               value={chosen}
-              onChange={(event) => choose(event.target.value as keyof typeof choices)}
+              onChange={(event) => choose(event.target.value as Choice)}
               className="h-7 min-w-0 flex-1 rounded-md border border-line-strong/60 bg-sunken px-1.5 text-xs text-ink outline-none focus:border-accent"
             >
               {Object.entries(choices).map(([name, label]) => (
-                <option key={name} value={name}>
+                <option key={name} value={name} disabled={!isWithin(name, bound.allow)}>
                   {label}
                 </option>
               ))}
             </select>
           </label>
           <AddHost />
+          {!bound.allow.includes("public") && (
+            <p className="text-2xs break-words text-ink-faint">The operator of this server, or your key, allows at most {bound.allow.map(visible).join(", ")}.</p>
+          )}
         </>
       )}
       {requested.allow.length > 0 && (
         <ul aria-label="Allowed" className="flex flex-wrap gap-1">
           {requested.allow.map((rule) => (
             <li key={rule} className="flex max-w-full items-center gap-0.5 rounded-md bg-sunken pl-2 font-mono text-2xs">
-              <span className="truncate">{visible(rule)}</span>
-              <IconButton label={`Stop allowing ${visible(rule)}`} size="small" onClick={() => attempt(() => takeBack(rule))}>
+              <span className="truncate" title={visible(rule)}>
+                {visible(rule)}
+              </span>
+              <IconButton label={`Stop allowing ${visible(rule)}`} size="small" onClick={(event) => attempt(focusNext(event.currentTarget, () => takeBack(rule)))}>
                 <X size={11} />
               </IconButton>
             </li>
@@ -125,7 +137,7 @@ function AddHost() {
         value={host}
         onChange={(event) => setHost(event.target.value)}
         aria-label="Host to allow"
-        placeholder="api.example.org or *.example.org:8443"
+        placeholder="host or *.host:port"
         maxLength={300}
         spellCheck={false}
         autoComplete="off"
@@ -139,21 +151,25 @@ function AddHost() {
   );
 }
 
-function Attempts({ attempts, allowed }: { attempts: NetworkAttemptAnswer[]; allowed: string[] }) {
-  const isOpen = allowed.length > 0;
+function Attempts({ attempts, policy }: { attempts: NetworkAttemptAnswer[]; policy: NetworkPolicyAnswer }) {
+  const rules = policy.requested.allow;
   if (attempts.length === 0) {
     return (
       <div className="min-h-0 flex-1">
-        <Empty icon={isOpen ? <Globe size={22} /> : <GlobeLock size={22} />} title="No connections yet">
-          {isOpen ? "Every host that a program tries to reach appears here." : "Allow a host above. Then every host that a program tries to reach appears here."}
+        <Empty icon={rules.length > 0 ? <Globe size={22} /> : <GlobeLock size={22} />} title="No connections yet">
+          {rules.length > 0
+            ? "Every host that a program tries to reach appears here."
+            : policy.bound.allow.length > 0
+              ? "Allow a host above. Then every host that a program tries to reach appears here."
+              : "Pass the data that programs need in as files."}
         </Empty>
       </div>
     );
   }
   return (
-    <ul aria-label="Attempts, latest first" onKeyDown={walk} className="min-h-0 flex-1 overflow-y-auto p-1.5">
+    <ul aria-label="Attempts, latest first" tabIndex={0} onKeyDown={walk} className="min-h-0 flex-1 overflow-y-auto p-1.5">
       {attempts.toReversed().map((one) => (
-        <Row key={one.number} attempt={one} isAllowedNow={allowed.includes(ruleFor(one.host, one.port))} />
+        <Row key={one.number} attempt={one} isAllowedNow={rules.some((rule) => covers(rule, one.host, one.port))} />
       ))}
     </ul>
   );
@@ -161,26 +177,29 @@ function Attempts({ attempts, allowed }: { attempts: NetworkAttemptAnswer[]; all
 
 function Row({ attempt: one, isAllowedNow }: { attempt: NetworkAttemptAnswer; isAllowedNow: boolean }) {
   const isRefused = one.verdict === "refused";
-  const host = `${visible(one.host)}:${one.port}`;
-  const rule = ruleFor(one.host, one.port);
+  const details = [
+    new Date(one.time * 1000).toLocaleTimeString(),
+    ...(isRefused ? [] : [`${bytes(one.bytes_up)} up`, `${bytes(one.bytes_down)} down`, seconds(one.duration), ...(one.rule ? [`by ${visible(one.rule)}`] : [])]),
+    ...(one.reason ? [visible(one.reason)] : []),
+  ];
   return (
-    <li className={classes("flex items-start gap-2 rounded-lg px-2 py-1", isRefused && "bg-danger-soft/60")}>
+    <li className={classes("mb-0.5 flex items-start gap-2 rounded-lg px-2 py-1", isRefused && "bg-danger-soft/60")}>
       <span className={classes("mt-0.5 shrink-0", isRefused ? "text-danger" : "text-accent")}>
         {isRefused ? <Ban size={13} role="img" aria-label="refused" /> : <Check size={13} role="img" aria-label="allowed" />}
       </span>
       <span className="min-w-0 flex-1">
-        <span className="block truncate font-mono text-xs" title={host}>
-          {host}
+        <span className="block font-mono text-xs break-all">
+          {visible(one.host)}:{one.port}
         </span>
-        <span className="block text-2xs break-words text-ink-soft tabular-nums">
-          {new Date(one.time * 1000).toLocaleTimeString()}
-          {isRefused ? "" : `, ${bytes(one.bytes_up)} up, ${bytes(one.bytes_down)} down, ${seconds(one.duration)}`}
-          {one.rule ? `, by ${visible(one.rule)}` : ""}
-          {one.reason ? `, ${visible(one.reason)}` : ""}
-        </span>
+        <span className="block text-2xs break-words text-ink-soft tabular-nums">{details.join(", ")}</span>
       </span>
-      {isRefused && !isAllowedNow && (
-        <Button size="small" data-walk aria-label={`Allow ${visible(rule)}`} onClick={() => attempt(() => allow(rule))}>
+      {one.allow && !isAllowedNow && (
+        <Button
+          size="small"
+          data-walk
+          aria-label={`Allow ${visible(one.allow)}`}
+          onClick={(event) => attempt(focusNext(event.currentTarget, () => allow(one.allow)))}
+        >
           Allow
         </Button>
       )}

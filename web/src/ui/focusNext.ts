@@ -1,0 +1,15 @@
+/** Work after which a button in a list is gone: the focus goes to the button that took its place, or to the list. */
+export function focusNext(button: HTMLElement, work: () => Promise<void>): () => Promise<void> {
+  const list = button.closest("ul");
+  const section = button.closest("section");
+  const buttons = (): HTMLElement[] => [...(list?.querySelectorAll("button") ?? [])];
+  const at = buttons().indexOf(button);
+  return async () => {
+    await work();
+    requestAnimationFrame(() => {
+      if (document.activeElement !== document.body) return;
+      const left = list?.isConnected ? (buttons()[at] ?? buttons().at(-1) ?? list) : section?.querySelector("select");
+      left?.focus();
+    });
+  };
+}
