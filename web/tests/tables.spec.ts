@@ -185,3 +185,19 @@ test("uploads go to data, or to the folder that is selected, wherever they are d
   await page.getByRole("region", { name: "Editor" }).dispatchEvent("drop", { dataTransfer: dropped });
   await expect.poll(() => person.file("output/second.txt")).toBe("dropped");
 });
+
+test("the result of a query is a table, in the place of its text", async ({ person }) => {
+  await person.begin({ "code/q.sql": "create table jars (n int);\nselect i as n, 'jar ' || i as jar from range(5000) r(i);\nselect 7 as seven;\n" });
+  await person.code.click();
+  await person.run();
+  await expect(person.last.getByText("5,000 rows × 2 columns, of which the first 50 came with the result")).toBeVisible();
+  await expect(person.last.getByRole("grid")).toHaveCount(2);
+  await expect(person.last.getByText("CREATE TABLE")).toBeVisible();
+  await expect(person.last.getByText("4900 of them not shown")).toHaveCount(0);
+  const first = person.last.getByRole("grid").first();
+  await first.focus();
+  await person.page.keyboard.press("Control+End");
+  await expect(first.getByRole("gridcell", { name: "jar 49", exact: true })).toBeVisible();
+  await person.last.getByRole("button", { name: "Text" }).first().click();
+  await expect(person.last.getByText("4900 of them not shown")).toBeVisible();
+});

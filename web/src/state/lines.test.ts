@@ -36,6 +36,17 @@ describe("lines", () => {
     ]);
   });
 
+  it("are parted where something else is shown instead of some of them", () => {
+    const lines = new Lines();
+    lines.push("stdout", "created\na\n-\n1\n\nb\n-\n2\n");
+    const [before, after] = lines.without(["a", "-", "1"]) ?? [];
+    expect([before && shown(before), after && shown(after)]).toEqual([["created"], ["", "b", "-", "2"]]);
+    expect(lines.without(["a", "-", "2"])).toBeNull();
+    expect(lines.without([])).toBeNull();
+    lines.push("stderr", "c\n");
+    expect(lines.without(["c"])).toBeNull();
+  });
+
   it("carry colours over to the next line, until they are reset", () => {
     const lines = new Lines();
     lines.push("stdout", "\x1b[31mred\nstill\x1b[0m\nplain\n");

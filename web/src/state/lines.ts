@@ -54,6 +54,29 @@ export class Lines {
     return this.all.map((line) => line.text).join("\n");
   }
 
+  get isBlank(): boolean {
+    return this.all.every((line) => !line.text.trim());
+  }
+
+  /** What comes before these lines of standard output, and what comes after them; null if they are not here. */
+  without(lines: string[]): [Lines, Lines] | null {
+    if (lines.length === 0) return null;
+    const at = this.all.findIndex((_, start) =>
+      lines.every((text, offset) => {
+        const line = this.all[start + offset];
+        return line?.stream === "stdout" && line.text === text;
+      }),
+    );
+    return at < 0 ? null : [this.part(0, at), this.part(at + lines.length, this.all.length)];
+  }
+
+  private part(from: number, to: number): Lines {
+    const part = new Lines();
+    part.all.push(...this.all.slice(from, to));
+    part.version = 1;
+    return part;
+  }
+
   private put(stream: StreamName, piece: string): void {
     const last = this.all[this.all.length - 1];
     if (!this.isOpen || !last || last.stream !== stream) {

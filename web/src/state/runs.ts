@@ -161,8 +161,11 @@ export class Run {
       case "error":
         this.fail(event.error);
         break;
-      case "end":
       case "exit":
+        for (const display of event.result.results ?? []) this.showAtEnd(display);
+        this.finish(event.result);
+        break;
+      case "end":
         this.finish(event.result);
         break;
       case "gap":
@@ -224,6 +227,20 @@ export class Run {
       : -1;
     if (known >= 0) this.pieces = this.pieces.map((piece, index) => (index === known ? { type: "display", display, key } : piece));
     else this.pieces = [...this.pieces, { type: "display", display, key }];
+  }
+
+  /** Shows what a program has left to be displayed; if it has printed the same as text, in the place of that. */
+  private showAtEnd(display: DisplayAnswer): void {
+    const text = display.mime["text/plain"];
+    const printed = typeof text === "string" ? text.replace(/\n$/, "").split("\n") : [];
+    for (const [index, piece] of this.pieces.entries()) {
+      const parts = piece.type === "text" ? piece.lines.without(printed) : null;
+      if (!parts) continue;
+      const [before, after] = parts.map((lines): Piece[] => (lines.isBlank ? [] : [{ type: "text", lines }]));
+      this.pieces = [...this.pieces.slice(0, index), ...(before ?? []), { type: "display", display, key: ++lastKey }, ...(after ?? []), ...this.pieces.slice(index + 1)];
+      return;
+    }
+    this.show(display, false);
   }
 
   private fail(error: ErrorAnswer): void {
