@@ -95,7 +95,7 @@ test("variables are listed after each run, without asking them", async ({ person
     "sales = {'Bern': 3, 'Rome': [5, slow]}",
     "markup = '<img src=x onerror=alert(1)>'",
   ];
-  await person.begin({ "code/main.py": lines.join("\n") });
+  await person.begin({ "code/main.py": lines.join("\n"), "code/shelf.sh": "jam=plum\n" });
   await page.getByRole("button", { name: "Variables", exact: true }).click();
   await expect(page.getByText("No variables yet")).toBeVisible();
   await person.code.click();
@@ -148,4 +148,14 @@ test("variables are listed after each run, without asking them", async ({ person
   await page.getByLabel("Search variables").fill("");
   await page.getByLabel("Session", { exact: true }).selectOption({ label: "JavaScript" });
   await expect(list.getByRole("listitem")).toHaveText([/^jars.*Map 1Map\(1\) \{"a" => 1\}/]);
+
+  // Whoever goes on in another session sees that one.
+  await page.keyboard.press("F1");
+  await page.keyboard.type("shelf.sh");
+  await page.getByRole("option", { name: "code/shelf.sh" }).click();
+  await expect(person.code).toContainText("jam=plum");
+  await person.code.click();
+  await person.run();
+  await expect(page.getByLabel("Session", { exact: true })).toHaveValue("bash");
+  await expect(list.getByRole("listitem")).toHaveText([/^jam.*string 4'plum'/]);
 });

@@ -5,7 +5,7 @@ test("axe finds nothing serious, in both themes, on a desk and on a phone", asyn
   test.setTimeout(120_000);
   const { page } = person;
   await page.emulateMedia({ colorScheme: "light" });
-  await person.begin({ "code/main.py": "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 / 0\n" });
+  await person.begin({ "code/main.py": "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1 / 0\n", "data/deep/far.csv": "a\n1\n" });
   await person.code.click();
   await page.keyboard.press("Control+Enter");
   await expect(person.last).toHaveAttribute("data-phase", "done");
@@ -16,6 +16,8 @@ test("axe finds nothing serious, in both themes, on a desk and on a phone", asyn
       await page.emulateMedia({ colorScheme: theme });
       await expect(page.locator("html")).toHaveAttribute("data-theme", theme);
       await expect(person.last).toBeVisible();
+      await expect(page.getByRole("main")).toHaveCount(1);
+      await expect(page.getByRole("heading", { level: 1 })).toHaveText("Test");
       await page.waitForTimeout(200); // colours change softly, and are measured
       expect(await serious(page)).toEqual([]);
       await person.shot(`${theme}-${size}-output`);
@@ -28,6 +30,13 @@ test("axe finds nothing serious, in both themes, on a desk and on a phone", asyn
       await page.waitForTimeout(200); // until it has appeared
       expect(await serious(page)).toEqual([]);
       await person.shot(`dark-${size}-${name}`);
+      if (name === "palette") {
+        await page.keyboard.type("far.csv");
+        await expect(page.getByRole("option", { name: "data/deep/far.csv" })).toBeVisible(); // of a folder that nobody has opened
+        await page.keyboard.type(" and more");
+        await expect(page.getByText("No command or file matches.")).toBeVisible();
+        expect(await serious(page)).toEqual([]);
+      }
       await page.keyboard.press("Escape");
       await expect(page.getByRole("dialog")).toHaveCount(0);
     }

@@ -107,6 +107,9 @@ export const archiveAddress = (id: string, path: string): string =>
   `${of(id)}/archive?format=zip&path=${encodeURIComponent(path)}`;
 export const listFiles = (id: string, path: string): Promise<Listed> =>
   getJson(`${of(id)}/files?path=${encodeURIComponent(path)}`);
+/** All entries in the folders below a folder, to a depth. */
+export const listDeep = (id: string, path: string, depth: number, limit: number): Promise<Listed> =>
+  getJson(`${of(id)}/files?path=${encodeURIComponent(path)}&depth=${depth}&limit=${limit}`);
 export const readFile = (id: string, path: string): Promise<Response> => request(fileAddress(id, path));
 export const stat = (id: string, path: string): Promise<EntryAnswer> =>
   getJson(`${of(id)}/stat?path=${encodeURIComponent(path)}`);

@@ -1,10 +1,11 @@
-import { useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
+import type { EntryAnswer } from "../api/schema";
 import { app } from "../state/app";
 import { commands, type Command } from "../state/commands";
 import { openFile } from "../state/documents";
 import { useStore } from "../state/store";
 import { attempt } from "../state/toasts";
-import { shown, tree } from "../state/tree";
+import { allFiles, shown, tree } from "../state/tree";
 import { Dialog } from "../ui/Dialog";
 import { Finder } from "../ui/Finder";
 import { Keys } from "../ui/Keys";
@@ -26,13 +27,22 @@ export function Palette() {
 function Choice({ onDone }: { onDone: () => void }) {
   const all = useStore(commands, (state) => state.all);
   const folders = useStore(tree, (state) => state.folders);
+  const [deep, setDeep] = useState<EntryAnswer[]>([]);
+  useEffect(() => {
+    void allFiles().then(setDeep, () => undefined); // without them, the files of the folders that are open are offered
+  }, []);
   const offered = useMemo(() => {
-    const files: Command[] = Object.values(folders)
+    const known = Object.values(folders)
       .flat()
-      .filter((entry) => entry.kind === "file")
-      .map((entry) => ({ id: `open:${entry.path}`, title: shown(entry.path), group: "Open", run: () => attempt(() => openFile(entry.path)) }));
+      .filter((entry) => entry.kind === "file");
+    const files: Command[] = [...new Set([...known, ...deep].map((entry) => entry.path))].map((path) => ({
+      id: `open:${path}`,
+      title: shown(path),
+      group: "Open",
+      run: () => attempt(() => openFile(path)),
+    }));
     return [...all.filter((command) => command.id !== "palette" && command.id !== "palette.f1" && (command.when?.() ?? true)), ...files];
-  }, [all, folders]);
+  }, [all, folders, deep]);
   return (
     <Finder
       find={(text) => found(offered, text)}

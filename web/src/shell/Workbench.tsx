@@ -64,6 +64,7 @@ export function Workbench() {
   }, [name, isBusy]);
   return (
     <div className="flex h-full flex-col">
+      <h1 className="sr-only">{name || "Cloche"}</h1>
       <TopBar />
       <Offline />
       {phase === "ended" && <Ended />}
@@ -154,7 +155,7 @@ function OnDesk() {
           <SquareTerminal size={17} />
         </IconButton>
       </nav>
-      <PanelGroup direction="horizontal" autoSaveId="cloche.columns" className="min-w-0 flex-1">
+      <PanelGroup tagName="main" direction="horizontal" autoSaveId="cloche.columns" className="min-w-0 flex-1">
         {side !== null && (
           <>
             <Panel id="side" order={1} defaultSize={18} minSize={12} maxSize={40} className="pane">

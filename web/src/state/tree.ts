@@ -9,6 +9,8 @@ import { left, opened, theSandbox } from "./sandbox";
 import { createStore, Signal } from "./store";
 
 export const ROOT = "/sandbox";
+const DEPTH = 8;
+const MOST_FOUND = 5000;
 
 export interface Tree {
   /** The entries of each listed folder. */
@@ -59,6 +61,12 @@ export async function list(folder: string): Promise<void> {
         return { folders: rest, expanded: { ...expanded, [folder]: false } };
       });
   }
+}
+
+/** Files to be found by name, also in folders that nobody has opened; not what only programs read. */
+export async function allFiles(): Promise<EntryAnswer[]> {
+  const { items } = await api.listDeep(theSandbox(), ROOT, DEPTH, MOST_FOUND);
+  return items.filter((entry) => entry.kind === "file" && !/\/(node_modules|__pycache__|\.[^/]*)\//.test(entry.path));
 }
 
 export function expand(folder: string, open: boolean): void {

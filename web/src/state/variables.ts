@@ -98,7 +98,10 @@ runBegan.on((run) => {
   if (isShown(run)) variables.set({ state: "busy" });
 });
 runEnded.on((run) => {
-  last = run.result?.context ?? last;
+  const context = run.result?.context ?? last;
+  // Whoever goes on in another session wants to see that one.
+  if (context !== last && !run.isOthers && context !== variables.get().context) variables.set({ context, items: [], total: 0, changed: new Set() });
+  last = context;
   if (isShown(run)) soon();
 });
 

@@ -86,7 +86,12 @@ export function Finder<Item>({ find, choose, keyOf, children, current, disabled,
             {children(item)}
           </li>
         ))}
-        {found.length === 0 && <li className={classes("px-3 text-center text-ink-faint", isLarge ? "py-6" : "py-4")}>{nothing}</li>}
+        {found.length === 0 && (
+          // A list box may contain nothing but options.
+          <li role="option" aria-selected="false" aria-disabled="true" className={classes("px-3 text-center text-ink-faint", isLarge ? "py-6" : "py-4")}>
+            {nothing}
+          </li>
+        )}
       </ul>
     </>
   );

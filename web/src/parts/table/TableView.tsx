@@ -169,7 +169,7 @@ export function TableView({ table, source, name, fills = false, firstNumber = 0,
             onKeyDown={(event) => event.key === "Escape" && toggleFilters()}
             spellCheck={false}
             autoComplete="off"
-            className="h-6 min-w-0 flex-1 bg-transparent text-xs outline-none placeholder:text-ink-faint"
+            className="h-6 min-w-0 flex-1 bg-transparent text-xs outline-none placeholder:text-ink-faint [&::-webkit-search-cancel-button]:hidden"
           />
           <IconButton label="Remove all filters" size="small" onClick={toggleFilters}>
             <X size={13} />
