@@ -23,6 +23,7 @@ export function TopBar() {
       <a href="#" aria-label="Cloche: start page" className="rounded-md">
         <Wordmark />
       </a>
+      <h1 className="sr-only">{record ? nameOf(record) : "Cloche"}</h1>
       {record && (
         <>
           <span className="text-line-strong" aria-hidden="true">

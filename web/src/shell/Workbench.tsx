@@ -64,7 +64,6 @@ export function Workbench() {
   }, [name, isBusy]);
   return (
     <div className="flex h-full flex-col">
-      <h1 className="sr-only">{name || "Cloche"}</h1>
       <TopBar />
       <Offline />
       {phase === "ended" && <Ended />}

@@ -187,22 +187,24 @@ function Row({ attempt: one, isAllowedNow }: { attempt: NetworkAttemptAnswer; is
       <span className={classes("mt-0.5 shrink-0", isRefused ? "text-danger" : "text-accent")}>
         {isRefused ? <Ban size={13} role="img" aria-label="refused" /> : <Check size={13} role="img" aria-label="allowed" />}
       </span>
-      <span className="min-w-0 flex-1">
-        <span className="block font-mono text-xs break-all">
+      <div className="min-w-0 flex-1">
+        <p className="font-mono text-xs wrap-anywhere">
           {visible(one.host)}:{one.port}
-        </span>
-        <span className="block text-2xs break-words text-ink-soft tabular-nums">{details.join(", ")}</span>
-      </span>
-      {one.allow && !isAllowedNow && (
-        <Button
-          size="small"
-          data-walk
-          aria-label={`Allow ${visible(one.allow)}`}
-          onClick={(event) => attempt(focusNext(event.currentTarget, () => allow(one.allow)))}
-        >
-          Allow
-        </Button>
-      )}
+        </p>
+        <div className="flex items-start gap-2">
+          <p className="min-w-0 flex-1 text-2xs break-words text-ink-soft tabular-nums">{details.join(", ")}</p>
+          {one.allow && !isAllowedNow && (
+            <Button
+              size="small"
+              data-walk
+              aria-label={`Allow ${visible(one.allow)}`}
+              onClick={(event) => attempt(focusNext(event.currentTarget, () => allow(one.allow)))}
+            >
+              Allow
+            </Button>
+          )}
+        </div>
+      </div>
     </li>
   );
 }

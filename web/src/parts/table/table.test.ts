@@ -19,6 +19,12 @@ describe("columns and rows", () => {
     expect(rowsOf(table)[1]).toEqual({ number: 1, cells: ["y", 2, null, "none"] });
   });
 
+  it("know numbers by the names of pandas, Polars and SQL", () => {
+    const types = ["int64", "Float32", "Decimal", "BIGINT", "INTEGER", "UTINYINT", "DECIMAL(21,1)", "DOUBLE", "str", "INTERVAL", "VARCHAR", "DATE"];
+    const { columns: all } = columnsOf({ columns: types.map((type) => ({ name: type, type })), index: null });
+    expect(all.filter((column) => !column.isNumeric).map(({ type }) => type)).toEqual(["str", "INTERVAL", "VARCHAR", "DATE"]);
+  });
+
   it("are sorted as people would, missing values last", () => {
     expect([10, 9, null, 1].sort(compareValues)).toEqual([1, 9, 10, null]);
     expect(["w10", "w9", "W1"].sort(compareValues)).toEqual(["W1", "w9", "w10"]);
@@ -50,6 +56,7 @@ describe("values", () => {
     expect(shown("float64", [0.1 + 0.2, 0.25])).toEqual(["0.30", "0.25"]);
     expect(shown("float64", [123456.789, 1])).toEqual(["123456.79", "1.00"]);
     expect(shown("float64", [1e-9, 1])).toEqual(["1.00e-9", "1"]);
+    expect(shown("DECIMAL(21,1)", [0, 2.5])).toEqual(["0.0", "2.5"]);
     expect(shown("int64", [2024, 1])).toEqual(["2024", "1"]);
   });
 

@@ -25,7 +25,9 @@ export interface Column {
   isNumeric: boolean;
 }
 
-const NUMERIC = /^(u?int|float|Int|Float|UInt|Decimal|decimal)\d*/;
+// In the words of pandas and Polars, and of SQL.
+const NUMERIC = /^(u?int|float|Int|Float|UInt|Decimal|decimal)\d*|^U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|^(BIGNUM|DECIMAL|NUMERIC|FLOAT|DOUBLE|REAL)/;
+const FRACTIONAL = /^(float|Float|DECIMAL|NUMERIC|FLOAT|DOUBLE|REAL)/;
 
 /** The columns of the grid: the labels of the rows, and then the columns of the table. */
 export function columnsOf({ columns, index }: Pick<Table, "columns" | "index">): { columns: Column[]; labels: number } {
@@ -135,7 +137,7 @@ export function formatsOf(columns: Column[], rows: Row[]): Format[] {
       return (value) => (areDays ? plain(value).replace(DAY, "$1") : plain(value).replace(MOMENT, "$1 $2"));
     }
     const numbers = values.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
-    if (!/^(float|Float)/.test(column.type) || numbers.length === 0) return plain;
+    if (!FRACTIONAL.test(column.type) || numbers.length === 0) return plain;
     const decimals = decimalsOf(numbers);
     return (value) => (typeof value === "number" ? shortened(value, decimals) : plain(value));
   });
