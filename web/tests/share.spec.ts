@@ -10,6 +10,16 @@ test("a snapshot is shared by a link that shows it to anybody, until it is revok
   );
   await person.run();
   await page.getByRole("button", { name: "Share a snapshot" }).click();
+  await expect(page.getByLabel("Title")).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Share a snapshot" })).toBeFocused();
+  await person.code.click();
+  await page.keyboard.press("F1");
+  await expect(page.getByRole("combobox", { name: "Find a command or a file" })).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("textbox", { name: "Code editor" })).toBeFocused();
+  await page.getByRole("button", { name: "Share a snapshot" }).click();
   await page.getByLabel("Title").fill("For a friend");
   await page.getByRole("button", { name: "Create link" }).click();
   const link = await page.getByLabel("Link", { exact: true }).inputValue();

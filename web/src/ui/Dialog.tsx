@@ -1,6 +1,6 @@
 import { Dialog as Radix } from "radix-ui";
 import { X } from "lucide-react";
-import { useState, type FormEvent, type ReactNode } from "react";
+import { useRef, useState, type FormEvent, type ReactNode } from "react";
 import { Button, IconButton } from "./Button";
 import { classes } from "./classes";
 
@@ -17,11 +17,31 @@ interface Props {
 
 /** A window in front of everything else; Escape closes it. */
 export function Dialog({ open, onClose, title, about, wide = false, bare = false, children }: Props) {
+  const content = useRef<HTMLDivElement>(null);
+  const [wasOpen, setWasOpen] = useState(false);
+  const [origin, setOrigin] = useState<Element | null>(null);
+  if (open !== wasOpen) {
+    setWasOpen(open);
+    if (open) setOrigin(document.activeElement); // before anything in it takes the focus
+  }
+  // Not the button that closes it: its tooltip would cover the title, and take the first Escape.
+  const begin = (event: Event) => {
+    event.preventDefault();
+    (content.current?.querySelector<HTMLElement>("input, select, textarea") ?? content.current)?.focus();
+  };
+  // Radix knows only buttons of its own, and would leave the focus nowhere.
+  const end = (event: Event) => {
+    event.preventDefault();
+    if (origin instanceof HTMLElement && origin.isConnected) origin.focus();
+  };
   return (
     <Radix.Root open={open} onOpenChange={(now) => !now && onClose()}>
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-[rgb(10_14_12/0.45)] backdrop-blur-[2px]" />
         <Radix.Content
+          ref={content}
+          onOpenAutoFocus={begin}
+          onCloseAutoFocus={end}
           {...(about ? {} : { "aria-describedby": undefined })}
           className={classes(
             "appear fixed top-[12vh] left-1/2 z-50 flex max-h-[76vh] w-[calc(100vw-1.5rem)] -translate-x-1/2 flex-col",
