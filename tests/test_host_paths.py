@@ -30,7 +30,7 @@ MAY = {
     "doors/page/files.py": "files of the page: the name is one of a strict pattern, in a folder of this package",
     "doors/page/plain.py": "styles and scripts of the plain pages, files of this package",
     "doors/http/shares.py": "the page that shows a share, a file of this package",
-    "engine/cargo_registry.py": "a temporary folder of its own, for a question to Cargo",
+    "engine/cargo_registry.py": "the settings of Cargo of the user who runs Cloche, and a temporary folder",
     "engine/egress_process.py": "/dev/null, for a process of this package",
     "engine/missing_modules.py": "the manifests of packages that the host shows to all sandboxes",
     "engine/network_variables.py": "the certificates that this host trusts, at their usual path",

@@ -248,8 +248,9 @@ def test_a_websocket_message_has_the_network_too(reaching: Server, rule: str, po
         for session in (False, True):
             message = {"type": "execute", "code": get(HOST, port), "network": [rule], "session": session}
             socket.send(json.dumps(message))
-            answer = json.loads(socket.recv(30))
-            assert (answer["type"], answer["output"]) == ("result", "hello\n"), answer
+            while (answer := json.loads(socket.recv(30)))["type"] == "progress":
+                pass  # it takes a while on a busy host
+            assert (answer["type"], answer.get("output")) == ("result", "hello\n"), answer
             assert answer["network"][0]["host"] == HOST
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import urllib.request
@@ -18,6 +19,11 @@ _PATIENCE_S = 10.0
 _FETCH_S = 5.0
 _MOST = 64 << 10
 _PROJECT = '[package]\nname = "question"\nversion = "0.0.0"\n[lib]\npath = "lib.rs"\n[dependencies]\nserde = "*"\n'
+
+
+def user_home() -> str:
+    """The folder in which Cargo has the settings of the user who runs Cloche."""
+    return os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
 
 
 def addresses() -> list[str]:
@@ -43,6 +49,7 @@ def _wanted_host() -> str:
             with open(f"{folder}/lib.rs", "wb"):
                 pass
             variables = {
+                "CARGO_HOME": _home_with_settings(folder),
                 "CARGO_HTTP_PROXY": f"http://127.0.0.1:{proxy.getsockname()[1]}",
                 "CARGO_NET_RETRY": "0",
                 "CARGO_NET_OFFLINE": "false",
@@ -62,6 +69,18 @@ def _wanted_host() -> str:
                     cargo.kill()
     except OSError:
         return ""
+
+
+def _home_with_settings(folder: str) -> str:
+    """A home for Cargo, which would write into the user's own: it has the user's settings, and no credentials."""
+    home = os.path.join(folder, "home")
+    os.mkdir(home)
+    for name in ("config.toml", "config"):
+        try:
+            shutil.copyfile(os.path.join(user_home(), name), os.path.join(home, name))
+        except OSError:
+            pass  # there are none
+    return home
 
 
 def _comes(proxy: socket.socket, pid: int) -> bool:

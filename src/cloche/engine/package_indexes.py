@@ -95,9 +95,8 @@ def _of_cargo() -> list[str]:
     """The registries in the user's settings of Cargo."""
     from tomllib import TOMLDecodeError, load
 
-    home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
     try:
-        with open(f"{home}/config.toml", "rb") as file:
+        with open(f"{cargo_registry.user_home()}/config.toml", "rb") as file:
             settings = load(file)
     except (OSError, TOMLDecodeError):
         return []
