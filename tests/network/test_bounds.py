@@ -95,6 +95,15 @@ def test_connections_are_limited_while_they_are_open(world: World):
         assert told(box, "[repeated(each) for each in held]") == [True, True]
 
 
+def test_as_many_connections_as_a_policy_says_are_possible(world: World):
+    policy = cloche.Network(allow=[f"world.test:{GREETING}"], connections=1100)
+    with cloche.Sandbox(network=policy, timeout=60) as box:
+        prepare(box)
+        assert told(box, "len(held)", f"held = [hold('world.test', {GREETING}) for _ in range(1100)]") == 1100
+        assert told(box, f"reach('world.test', {GREETING})") in (403, "ConnectionResetError")
+        assert "1100 connections" in box.network.log()[-1].reason
+
+
 def test_two_hundred_connections_at_once_work(world: World):
     policy = cloche.Network(allow=[f"world.test:{GREETING}"], connections=256)
     code = f"""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _BATCH = 4  # connections that are accepted in a row: each costs more than to come back, and others wait
 _WORDS = {"reset": "the connection was broken off", "idle": "nothing was sent for a long time"}
-_MAX_UNDECIDED = 1024  # connections of a sandbox, also those that are being refused
+_MAX_UNDECIDED = 1024  # connections of a sandbox besides those that its policy allows, and questions
 _MAX_ASKERS = 128
 _WITH_LARGE_BUFFERS = 16
 _NO_ROOM, _REST_S = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM), 0.1
@@ -136,7 +136,7 @@ class SandboxEgress:
                     self._loop.call_later(_REST_S, self._watch_again, port, source)
                 return
             mine = len(self._connections) + len(self._askers)
-            if mine >= _MAX_UNDECIDED or not ROOM.is_left(mine):
+            if mine >= self.policy.network.connections + _MAX_UNDECIDED or not ROOM.is_left(mine):
                 refusals.reset(client)
                 continue
             client.setblocking(False)
