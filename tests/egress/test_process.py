@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cloche.egress import process
 from cloche.egress.attempts import MAX_REASON, Attempts
 
@@ -30,19 +32,20 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def test_it_ends_at_once_and_leaves_no_core_file() -> None:
+@pytest.mark.parametrize(("limit", "expected"), [("unlimited", "(1, 1)"), ("0", "(0, 0)")])
+def test_it_ends_at_once_and_leaves_no_core_file(limit: str, expected: str) -> None:
     """The engine waits for its end; a core file would have the secrets of all sandboxes."""
     begin = time.monotonic()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         done = subprocess.run(
-            ["sh", "-c", 'exec "$0" -c "$1" "$2" 3<&0', sys.executable, OTHER, PROGRAM],
+            ["sh", "-c", f'ulimit -c {limit}; exec "$0" -c "$1" "$2" 3<&0', sys.executable, OTHER, PROGRAM],
             stdin=theirs.fileno(),
             capture_output=True,
             text=True,
             timeout=20,
         )
-    assert done.stdout == "(1, 1)\n", done.stderr
+    assert done.stdout == f"{expected}\n", done.stderr
     assert time.monotonic() - begin < 10
 
 

@@ -141,7 +141,8 @@ def main() -> int:
     """Be the egress process; the engine's socket is descriptor 3."""
     os.set_inheritable(CONTROL, False)
     # No core file: it would have secrets.  With 1 instead of 0, the kernel starts no program for it either.
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    size = 1 if resource.getrlimit(resource.RLIMIT_CORE)[1] else 0  # an ordinary user cannot raise it
+    resource.setrlimit(resource.RLIMIT_CORE, (size, size))
     ROOM.make()
     with socket.socket(fileno=CONTROL) as control:
         asyncio.run(serve(control))
