@@ -74,7 +74,7 @@ def test_clients_reach_what_a_policy_allows_an_ordinary_user(monkeypatch: pytest
         with contextmanager(postgresql.running)(address) as database:
             monkeypatch.setenv(outside.RUNNING, world)
             monkeypatch.setenv(outside.DATABASE, str(database.port))
-            run_tests_as_user("network/test_clients.py")
+            run_tests_as_user("network/test_clients.py", "network/test_ways_around.py", "network/test_lifetime.py")
 
 
 UNMAPPED = """
