@@ -65,3 +65,17 @@ test("the second visit shows the page within a second, from our server alone, un
   }
   expect(took).toBeLessThan(1000);
 });
+
+test("files are opened by a few letters, one after the other", async ({ person }) => {
+  const { page } = person;
+  const names = [1, 2, 3, 4, 5, 6, 7, 8].map((number) => `code/jar${number}.py`);
+  await person.begin(Object.fromEntries(names.map((name) => [name, `import os\nplace = os.path\nprint("${name}", place)\n`])));
+  for (const name of names.toReversed()) {
+    await person.code.click(); // Monaco looks for the word at the cursor, and is interrupted
+    await page.keyboard.press("F1");
+    await page.keyboard.type(name.slice(5));
+    await page.getByRole("option", { name }).waitFor();
+    await page.keyboard.press("Enter");
+    await expect(person.code).toContainText(name);
+  }
+});

@@ -17,6 +17,11 @@ self.MonacoEnvironment = {
   },
 };
 
+// Monaco rejects a promise that nobody awaits when a file is left while it looks for the same words: no error in its terms.
+addEventListener("unhandledrejection", (event) => {
+  if (event.reason instanceof Error && event.reason.name === "Canceled") event.preventDefault();
+});
+
 const { typescriptDefaults, javascriptDefaults, ScriptTarget, ModuleKind, ModuleResolutionKind } =
   monaco.languages.typescript;
 
