@@ -48,6 +48,12 @@ test("terminals: by key and button, several, split, and the same shell after a r
   await page.keyboard.type("touch /sandbox/code/by-shell.txt\n");
   await expect(page.getByRole("treeitem", { name: "by-shell.txt" })).toBeVisible();
 
+  await page.keyboard.press("Control+Backquote");
+  await expect(panel).toHaveCount(0);
+  await expect(page.getByRole("textbox", { name: "Code editor" })).toBeFocused();
+  await page.keyboard.press("Control+Backquote");
+  await expect(screen).toContainText("42 at http://localhost/x");
+
   // A narrower one knows that it is narrower.
   await page.setViewportSize({ width: 1000, height: 800 });
   await page.keyboard.type("clear; echo width=$(tput cols)\n");

@@ -64,6 +64,7 @@ export default function CodeEditor({ path }: { path: string }) {
   const editor = useRef<Editor | null>(null);
   const shownPath = useRef<string | null>(null);
   useStore(app, (state) => state.dark);
+  const hasTerminal = useStore(app, (state) => state.terminal);
 
   useEffect(() => {
     if (!host.current) return;
@@ -179,6 +180,11 @@ export default function CodeEditor({ path }: { path: string }) {
       if (model && shownPath.current === path) takeOver(model, path);
     });
   }, [path]);
+
+  // A terminal that is hidden takes the focus with it.
+  useEffect(() => {
+    if (!hasTerminal && document.activeElement === document.body) editor.current?.focus();
+  }, [hasTerminal]);
 
   useEffect(() => monaco.editor.setTheme(themeName()));
 
