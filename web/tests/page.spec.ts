@@ -78,4 +78,10 @@ test("files are opened by a few letters, one after the other", async ({ person }
     await page.keyboard.press("Enter");
     await expect(person.code).toContainText(name);
   }
+  await page.keyboard.press("F1");
+  await page.keyboard.type("Run options");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("dialog")).toContainText("Standard input");
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
 });

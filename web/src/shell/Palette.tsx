@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { EntryAnswer } from "../api/schema";
 import { app } from "../state/app";
 import { commands, type Command } from "../state/commands";
@@ -16,15 +16,25 @@ const MOST = 60;
 /** Finds commands and files by a few letters. */
 export function Palette() {
   const open = useStore(app, (state) => state.palette);
+  const chosen = useRef<Command | null>(null);
   const close = () => app.set({ palette: false });
+  const choose = (command: Command) => {
+    chosen.current = command;
+    close();
+  };
+  // After the dialog has returned the focus: commands of the editor need it there, and what opens takes it.
+  const perform = () => {
+    chosen.current?.run();
+    chosen.current = null;
+  };
   return (
-    <Dialog open={open} onClose={close} title="All commands" bare>
-      {open && <Choice onDone={close} />}
+    <Dialog open={open} onClose={close} onClosed={perform} title="All commands" bare>
+      {open && <Choice choose={choose} />}
     </Dialog>
   );
 }
 
-function Choice({ onDone }: { onDone: () => void }) {
+function Choice({ choose }: { choose: (command: Command) => void }) {
   const all = useStore(commands, (state) => state.all);
   const folders = useStore(tree, (state) => state.folders);
   const [deep, setDeep] = useState<EntryAnswer[]>([]);
@@ -46,11 +56,7 @@ function Choice({ onDone }: { onDone: () => void }) {
   return (
     <Finder
       find={(text) => found(offered, text)}
-      choose={(command) => {
-        onDone();
-        // After the dialog has returned the focus, which commands of the editor need.
-        setTimeout(command.run, 30);
-      }}
+      choose={choose}
       keyOf={({ id }) => id}
       placeholder="Find a command or a file"
       label="Commands"

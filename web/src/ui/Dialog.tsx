@@ -7,6 +7,8 @@ import { classes } from "./classes";
 interface Props {
   open: boolean;
   onClose: () => void;
+  /** It is gone, and the focus is back where it was. */
+  onClosed?: () => void;
   title: string;
   about?: string;
   wide?: boolean;
@@ -16,7 +18,7 @@ interface Props {
 }
 
 /** A window in front of everything else; Escape closes it. */
-export function Dialog({ open, onClose, title, about, wide = false, bare = false, children }: Props) {
+export function Dialog({ open, onClose, onClosed, title, about, wide = false, bare = false, children }: Props) {
   const content = useRef<HTMLDivElement>(null);
   const [wasOpen, setWasOpen] = useState(false);
   const [origin, setOrigin] = useState<Element | null>(null);
@@ -33,6 +35,7 @@ export function Dialog({ open, onClose, title, about, wide = false, bare = false
   const end = (event: Event) => {
     event.preventDefault();
     if (origin instanceof HTMLElement && origin.isConnected) origin.focus();
+    onClosed?.();
   };
   return (
     <Radix.Root open={open} onOpenChange={(now) => !now && onClose()}>
