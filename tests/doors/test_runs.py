@@ -437,7 +437,8 @@ def test_a_full_server_says_when_to_come_back(serve: Callable[..., Any]) -> None
     with server.client() as http, server.client() as other:
         body = {"code": "print('on', flush=True)\nimport time; time.sleep(60)", "timeout": 60}
         with http.stream("POST", "/v1/run", json=body, headers=STREAM) as answer:
-            next(events(answer))
+            coming = events(answer)  # closed if nobody holds it, and the run with it
+            next(coming)
             refused = other.post("/v1/run", json={"code": "1"})
             assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "busy")
             assert int(refused.headers["retry-after"]) >= 1
