@@ -64,7 +64,8 @@ class Newborn(BaseException):
             agent.refused = refused.seen
             agent.watch(refused.listener, refused.answer)
         agent.serve()
-        _kill_the_others()
+        if os.getpid() == 1:
+            _kill_the_others()
         os._exit(0)
 
     def _show_limits(self, cpus: int, memory: int, refused: RefusedCalls | None) -> None:
