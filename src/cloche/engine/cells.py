@@ -243,8 +243,12 @@ class AsyncHostCell:
             if self._recorded > MAX_RECORDED:
                 call = call.replace(args=[], kwargs={}, value=None)
             self._calls.append(call)
-        if self.result is None:
+        if self.result is None and not self._is_late():
             await self._reply(answer)
+
+    def _is_late(self) -> bool:
+        """Whether the time is up, which nobody could see while a tool blocked this thread."""
+        return self._deadline is not None and monotonic() >= self._deadline and not self._box.paused
 
     async def _reply(self, answer: bytes) -> None:
         try:

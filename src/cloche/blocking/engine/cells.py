@@ -242,8 +242,12 @@ class HostCell:
             if self._recorded > MAX_RECORDED:
                 call = call.replace(args=[], kwargs={}, value=None)
             self._calls.append(call)
-        if self.result is None:
+        if self.result is None and not self._is_late():
             self._reply(answer)
+
+    def _is_late(self) -> bool:
+        """Whether the time is up, which nobody could see while a tool blocked this thread."""
+        return self._deadline is not None and monotonic() >= self._deadline and not self._box.paused
 
     def _reply(self, answer: bytes) -> None:
         try:
