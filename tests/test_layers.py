@@ -272,7 +272,7 @@ USE_PACKAGES = (
     "cloche.walls.e2b",  # E2B's client, when it is asked for
     "cloche.egress",  # h11, and for secrets cryptography: a process of its own, which only a policy needs
     "cloche.json_text",  # the server's encoder
-    "cloche.service.seal",  # cryptography, for stored secrets
+    "cloche.service.encryption",  # cryptography, for stored secrets
 )
 
 

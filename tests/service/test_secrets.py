@@ -14,7 +14,7 @@ from cloche.model.network import Network
 from cloche.model.secret import Secret
 from cloche.policy.caller import Caller
 from cloche.service import secrets
-from cloche.service.seal import Broken, Seal
+from cloche.service.encryption import Encryption, Unreadable
 from cloche.service.service import Service
 
 ADA, BOB = (Caller(f"key_{owner}", owner, frozenset(("run",))) for owner in ("ada", "bob"))
@@ -124,11 +124,11 @@ async def test_what_cannot_be_stored_is_refused(
         await service.secrets.create(ADA, name, value, metadata)
 
 
-def test_a_sealed_text_opens_in_its_place_alone(tmp_path: Path) -> None:
-    seal = Seal(tmp_path / "key")
-    sealed = seal.close(CANARY, "here")
-    assert seal.open(sealed, "here") == CANARY
-    assert seal.close(CANARY, "here") != sealed
-    for place, text in (("there", sealed), ("here", sealed[:-8] + "AAAAAAA=")):
-        with pytest.raises(Broken):
-            seal.open(text, place)
+def test_a_text_is_decrypted_in_its_place_alone(tmp_path: Path) -> None:
+    encryption = Encryption(tmp_path / "key")
+    encrypted = encryption.encrypt(CANARY, "here")
+    assert encryption.decrypt(encrypted, "here") == CANARY
+    assert encryption.encrypt(CANARY, "here") != encrypted
+    for place, text in (("there", encrypted), ("here", encrypted[:-8] + "AAAAAAA=")):
+        with pytest.raises(Unreadable):
+            encryption.decrypt(text, place)

@@ -37,7 +37,7 @@ class StoredSecret:
     id: str
     owner: str
     name: str
-    sealed: str  # the encrypted value, in base64
+    encrypted: str  # the value, in base64
     version: int  # counts the values from 1
     metadata: dict[str, str]
     created: float

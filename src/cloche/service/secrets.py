@@ -15,8 +15,8 @@ from cloche.model.records import StoredSecret
 from cloche.model.secret import MAX_STORED_NAME, Secret, check_value, is_stored_name
 from cloche.policy.caller import Caller
 from cloche.service.audit import Audit
+from cloche.service.encryption import Encryption, Unreadable
 from cloche.service.identity import new_id
-from cloche.service.seal import Broken, Seal
 from cloche.service.verbs import verb
 from cloche.store.store import Store
 
@@ -28,7 +28,7 @@ class Secrets:
     """The stored secrets of all owners.  They are read from the database each time: servers may share it."""
 
     def __init__(self, store: Store, key: Path, audit: Audit) -> None:
-        self._store, self._seal, self._audit = store, Seal(key), audit
+        self._store, self._encryption, self._audit = store, Encryption(key), audit
         self._changing = asyncio.Lock()
         self.when_changed: list[Callable[[str, str], Awaitable[None]]] = []  # called with the owner and the name
 
@@ -43,7 +43,7 @@ class Secrets:
             id=identity,
             owner=caller.owner,
             name=_checked_name(name),
-            sealed=self._sealed(value, caller.owner, identity),
+            encrypted=self._encrypted(value, caller.owner, identity),
             version=1,
             metadata=_checked_metadata(metadata or {}),
             created=now,
@@ -67,7 +67,7 @@ class Secrets:
             known = await self._find(caller.owner, which)
             record = replace(
                 known,
-                sealed=self._sealed(value, known.owner, known.id),
+                encrypted=self._encrypted(value, known.owner, known.id),
                 version=known.version + 1,
                 metadata=known.metadata if metadata is None else _checked_metadata(metadata),
                 updated=steady(),
@@ -130,13 +130,13 @@ class Secrets:
         for tell in self.when_changed:
             await tell(record.owner, record.name)
 
-    def _sealed(self, value: str, owner: str, identity: str) -> str:
-        return self._seal.close(value, _place(owner, identity))
+    def _encrypted(self, value: str, owner: str, identity: str) -> str:
+        return self._encryption.encrypt(value, _place(owner, identity))
 
     def _value(self, record: StoredSecret) -> str:
         try:
-            return self._seal.open(record.sealed, _place(record.owner, record.id))
-        except Broken:
+            return self._encryption.decrypt(record.encrypted, _place(record.owner, record.id))
+        except Unreadable:
             raise SandboxFailed(
                 f"The value of the secret {record.name} cannot be read: the server has another key than the one that "
                 "encrypted it.",

@@ -13,7 +13,7 @@ def upgrade() -> None:
     """Make the table."""
     op.create_table(
         "secrets",
-        *(Column(name, Text, nullable=False) for name in ("id", "owner", "name", "sealed")),
+        *(Column(name, Text, nullable=False) for name in ("id", "owner", "name", "encrypted")),
         Column("version", Integer, nullable=False),
         Column("metadata", Text, nullable=False),
         *(Column(name, Double, nullable=False) for name in ("created", "updated")),

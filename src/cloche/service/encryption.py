@@ -17,31 +17,31 @@ _NONCE = 12  # bytes
 _WHAT = "The key for stored secrets"
 
 
-class Broken(Exception):
-    """A sealed text belongs to another key or another place, or was changed."""
+class Unreadable(Exception):
+    """An encrypted text belongs to another key or another place, or was changed."""
 
 
-class Seal:
-    """Seals texts with a key in a file of its own, which the first use makes: a copy of the database has no values."""
+class Encryption:
+    """Encrypts texts with a key in a file, which the first use makes.  A copy of the database alone has no values."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._cipher: AESGCM | None = None
 
-    def close(self, text: str, place: str) -> str:
+    def encrypt(self, text: str, place: str) -> str:
         """Encrypt a text.  It can be opened for the same place only, so nobody can move it to another row."""
         nonce = token_bytes(_NONCE)
         return b64encode(nonce + self._key().encrypt(nonce, text.encode(), place.encode())).decode()
 
-    def open(self, sealed: str, place: str) -> str:
-        """Decrypt a text; raises Broken."""
+    def decrypt(self, encrypted: str, place: str) -> str:
+        """Decrypt a text; raises Unreadable."""
         from cryptography.exceptions import InvalidTag
 
-        data = b64decode(sealed)
+        data = b64decode(encrypted)
         try:
             return self._key().decrypt(data[:_NONCE], data[_NONCE:], place.encode()).decode()
         except InvalidTag:
-            raise Broken from None
+            raise Unreadable from None
 
     def _key(self) -> AESGCM:
         if self._cipher is None:
