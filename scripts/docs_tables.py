@@ -1,4 +1,4 @@
-"""Writes the tables of the docs that the code can list: limits, kinds of errors, settings.
+"""Writes the tables of the docs that the code can list: limits, kinds of errors, settings, packages.
 
 .venv/bin/python scripts/docs_tables.py            write them
 .venv/bin/python scripts/docs_tables.py --check    only say which are out of date
@@ -9,6 +9,7 @@ A table is found by its first line, which no other table of its page has.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from itertools import pairwise
@@ -20,6 +21,7 @@ from cloche.model.kinds import KINDS
 from cloche.model.limits import LIMITS
 
 ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / "src/cloche/environment"
 
 
 def limits_table() -> str:
@@ -82,12 +84,47 @@ def configuration_table() -> str:
     return "\n".join(rows)
 
 
+def reasons_of_python_packages() -> dict[str, tuple[str, str]]:
+    """The size in MB and the reason of each package that has a comment with both in packages.in."""
+    lines = (ENVIRONMENT / "packages.in").read_text().splitlines()
+    found = [re.match(r"([a-z0-9-]+)\S* # ([\d.]+) MB: (.+)", line) for line in lines]
+    return {each[1]: (each[2], each[3]) for each in found if each}
+
+
+def reasons_of_node_packages() -> dict[str, tuple[str, str]]:
+    """The same for package.json, where npm leaves the section `reasons` to us."""
+    reasons: dict[str, str] = json.loads((ENVIRONMENT / "package.json").read_text())["reasons"]
+    parts = {name: text.partition(" MB: ") for name, text in reasons.items()}
+    return {name: (size, reason) for name, (size, _, reason) in parts.items()}
+
+
+def python_packages_table() -> str:
+    """The Python packages that are in the environment by request, with the versions of the lock."""
+    versions = dict(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", (ENVIRONMENT / "packages.lock").read_text()))
+    return _packages_table("Python package", reasons_of_python_packages(), versions)
+
+
+def node_packages_table() -> str:
+    """The same for Node; package.json has exact versions."""
+    versions = json.loads((ENVIRONMENT / "package.json").read_text())["dependencies"]
+    return _packages_table("Node package", reasons_of_node_packages(), versions)
+
+
+def _packages_table(title: str, reasons: dict[str, tuple[str, str]], versions: dict[str, str]) -> str:
+    rows = [f"| {title} | version | MB | why it is there |", "|---|---|---|---|"]
+    for name, (size, reason) in sorted(reasons.items()):
+        rows.append(f"| `{name}` | {versions[name]} | {size} | {reason} |")
+    return "\n".join(rows)
+
+
 TABLES = (
     ("docs/api.md", limits_table),
     ("docs/api.md", kinds_table),
     ("docs/cli.md", options_table),
     ("docs/settings.md", settings_table),
     ("docs/settings.md", configuration_table),
+    ("docs/packages.md", python_packages_table),
+    ("docs/packages.md", node_packages_table),
 )
 
 

@@ -83,7 +83,7 @@ def test_the_first_start_tells_the_size_and_fails_with_a_sentence_without_a_netw
     done = package.run(*words)
     assert done.returncode == 125
     assert done.stdout == ""
-    assert re.search(r"about 300 MB to download, 1300 MB on the disk, 2 to 5 minutes\.", done.stderr)
+    assert re.search(r"about 500 MB to download, 2100 MB on the disk, 3 to 7 minutes\.", done.stderr)
     (complaint,) = [line for line in done.stderr.splitlines() if line.startswith("cloche: ")]
     assert re.search(r"could not be built: \S+ \S+ could not be downloaded: No matching distribution", complaint)
     assert "cloche setup --from FOLDER" in done.stderr
@@ -113,7 +113,7 @@ def test_an_mcp_client_is_answered_at_once_and_learns_what_is_missing(package: P
         rest, log = process.communicate(timeout=60)  # until the build in the background has ended, too
     assert rest == ""
     assert "Python environment" in json.dumps(answers[1])
-    assert "about 300 MB to download" in log
+    assert "about 500 MB to download" in log
 
 
 @pytest.mark.parametrize(

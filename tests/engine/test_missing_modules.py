@@ -13,7 +13,7 @@ from cloche.engine.missing_modules import INSTALLED_ONLY, advice
     ("language", "code", "hint"),
     [
         ("python", "import panda", "panda is not installed: did you mean pandas?"),
-        ("python", "import cv2", "cv2 is not installed: use PIL, scipy or numpy instead."),
+        ("python", "import wand", "wand is not installed: use skimage, cv2 or PIL instead."),
         ("python", "import openpyxls", "openpyxls is not installed: did you mean openpyxl?"),
         ("python", "import pillow", "The module is called PIL: import PIL instead of pillow."),
         (
@@ -22,7 +22,9 @@ from cloche.engine.missing_modules import INSTALLED_ONLY, advice
             "sklearn is installed, but has no ensembl: did you mean sklearn.ensemble?",
         ),
         ("javascript", "require('fss')", "fss is not installed: did you mean fs?"),
-        ("javascript", "require('express')", "express is not installed: use http instead."),
+        ("javascript", "require('koa')", "koa is not installed: use express or http instead."),
+        ("javascript", "require('lodahs')", "lodahs is not installed: did you mean lodash?"),
+        ("javascript", "import x from 'yup'", "yup is not installed: use zod instead."),
         ("javascript", "require('nothing-like-it')", INSTALLED_ONLY),
         ("r", "library(dplyr)", "dplyr is not installed: use aggregate, merge or subset instead."),
         ("ruby", "require 'nokogiri'", "nokogiri is not installed: use rexml/document instead."),
@@ -46,6 +48,11 @@ def test_only_installed_libraries_are_suggested(tmp_path, monkeypatch):
     assert missing("torch") == "torch is not installed: use numpy instead."
     assert missing("panda") is None
     assert missing("fitz") is None
+    assert advice("Error", "Cannot find module 'koa'") == "koa is not installed: use http instead."
+    assert advice("Error", "Cannot find module 'lodash'").startswith(
+        "lodash is not installed: use the methods of Array"
+    )
+    assert advice("Error", "Cannot find module 'yup'") == INSTALLED_ONLY
 
 
 def test_a_name_that_resembles_nothing_has_none(jail):

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from scripts.docs_tables import reasons_of_node_packages, reasons_of_python_packages
+from tests.environment.package_sizes import node_sizes, python_sizes
 
-from cloche.environment import MANIFEST, fingerprint, interpreter, is_built, location, wheels
+from cloche.environment import MANIFEST, fingerprint, interpreter, is_built, is_slim, location, node_packages, wheels
 
 PYTHON = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
@@ -32,7 +34,8 @@ def test_it_is_the_locks(env):
     manifest = json.loads((env / MANIFEST).read_text())
     lock = Path(fingerprint.__file__).with_name("packages.lock").read_text()
     assert manifest["fingerprint"] == fingerprint.FINGERPRINT
-    locked = dict(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", lock))
+    lines = [Requirement(line) for line in re.findall(r"(?m)^([a-z0-9-]+==[^\\\n]+)", lock)]
+    locked = {each.name: str(each.specifier)[2:] for each in lines if each.marker is None or each.marker.evaluate()}
     assert {
         name.replace("_", "-").replace(".", "-"): version for name, version in manifest["packages"].items()
     } == locked
@@ -72,7 +75,8 @@ def test_nothing_of_cloche_is_in_it(site_packages):
 
 
 def test_its_scripts_name_no_path_of_the_host(env):
-    scripts = [path for path in (env / "bin").iterdir() if not path.is_symlink()]
+    programs = ("uv", "uvx")  # no scripts, and the same on every machine
+    scripts = [path for path in (env / "bin").iterdir() if not path.is_symlink() and path.name not in programs]
     assert {"pip", "pytest", "ipython"} <= {script.name for script in scripts}
     for script in scripts:
         assert script.read_text().startswith("#!/opt/env/bin/python3\n"), script
@@ -115,3 +119,24 @@ def test_every_font_that_charts_fall_back_to_is_there_in_bold_too(env):
     assert generic == "sans-serif"
     assert "DejaVu Sans" in families
     assert all({400, 600, 700} <= weights[family] for family in families)
+
+
+def test_its_packages_have_the_size_that_the_docs_give(env, site_packages):
+    if is_slim(env):
+        pytest.skip("this is the slim environment")
+    asked = re.findall(r"(?m)^[a-z0-9-]+", Path(fingerprint.__file__).with_name("packages.in").read_text())
+    measured = python_sizes(env, site_packages, asked)
+    stated = reasons_of_python_packages()
+    if node_packages.installed(env):
+        measured |= node_sizes(env / "lib" / "node_modules", reasons_of_node_packages().keys())
+        stated |= reasons_of_node_packages()
+    # Wheels for other processors and Pythons differ somewhat.
+    wrong = {
+        n: measured[n] for n, (size, _) in stated.items() if abs(measured[n] - float(size)) > 0.3 * measured[n] + 0.1
+    }
+    assert wrong == {}
+
+
+def test_no_package_runs_code_when_python_starts(site_packages):
+    """Each start of Python reads these files, so another one would slow all of them down."""
+    assert {path.name for path in site_packages.glob("*.pth")} <= {"distutils-precedence.pth"}

@@ -96,7 +96,7 @@ def test_a_package_works_for_an_ordinary_user_of_a_bare_debian(jail: None, debia
     told, log = done.stdout, home / "log"
     assert done.returncode == 0, told + done.stderr + (log.read_text() if log.exists() else "")
     assert "user 1000, node none, apt none" in told
-    assert "about 30 MB to download, 150 MB on the disk" in told
+    assert "about 50 MB to download, 190 MB on the disk" in told
     assert told.count("installing the locked packages") == 1, "the second setup finds everything there"
     assert "sum 6 (3, " in told
     assert "on the host, `cloche setup` installs the full set of libraries" in told

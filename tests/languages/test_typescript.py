@@ -147,9 +147,9 @@ def test_a_projects_own_configuration_counts_even_an_old_one() -> None:
 
 
 def test_a_package_that_is_not_there_is_named() -> None:
-    result = cloche.run("import _ from 'lodash';\nconsole.log(_);\n", language="typescript")
+    result = cloche.run("import _ from 'lodahs';\nconsole.log(_);\n", language="typescript")
     assert result.error is not None
-    assert "package 'lodash' was not found" in result.error.message
+    assert "package 'lodahs' was not found" in result.error.message
     assert (result.diagnostics[0].line, result.diagnostics[0].column) == (1, 15)
 
 

@@ -39,8 +39,7 @@ def advice(name: str, message: str) -> str | None:
         found = _found(_PYTHON, message)
         return None if found is None else _python(found[1])
     if (found := _found(_NODE, message) or _found(_NODE_BUILTIN, message)) is not None:
-        wanted = found[1].removeprefix("node:")
-        return _suggest(wanted, replacements.NODE, replacements.NODE_MODULES.split(), wanted.partition("/")[0])
+        return _node(found[1].removeprefix("node:"))
     if (found := _found(_R, message)) is not None:
         return _suggest(found[1], replacements.R, replacements.R_MODULES.split(), found[1])
     if name == "LoadError" and (found := _found(_RUBY, message)) is not None:
@@ -74,6 +73,17 @@ def _python(wanted: str) -> str | None:
         fitting = [each for each in row.split() if each.partition(".")[0] in installed and each != top]
         return _instead(top, fitting)
     return _similar(top, installed)
+
+
+def _node(wanted: str) -> str:
+    installed = environment.manifest(settings.load().environment or environment.location()).get("node_packages", ())
+    top = wanted.partition("/")[0]
+    row = _row(wanted, replacements.NODE) or _row(top, replacements.NODE) or ""
+    # A slim environment has no packages, and without npm the full one has none either.
+    fitting = [each for each in row.split(", ") if each in installed or not _row(each, replacements.NODE)]
+    usable = [name for name in replacements.NODE_PACKAGES.split() if name in installed]
+    modules = [*replacements.NODE_MODULES.split(), *usable]
+    return _instead(wanted, [each for each in fitting if each]) or _similar(wanted, modules) or INSTALLED_ONLY
 
 
 def _python_modules(packages: Iterable[str]) -> list[str]:

@@ -9,57 +9,72 @@ from __future__ import annotations
 # Packages whose modules have other names than the packages; the key is the package.
 PYTHON_MODULES = {
     "beautifulsoup4": "bs4",
+    "fpdf2": "fpdf",
     "ipython": "IPython",
     "markdown-it-py": "markdown_it",
+    "opencv-python": "cv2",
+    "opencv-python-headless": "cv2",
+    "pdfminer-six": "pdfminer",
+    "pdfminer.six": "pdfminer",
     "pillow": "PIL",
     "python-dateutil": "dateutil",
     "python-docx": "docx",
+    "python-dotenv": "dotenv",
     "python-pptx": "pptx",
     "pyyaml": "yaml",
+    "scikit-image": "skimage",
     "scikit-learn": "sklearn",
+    "vl-convert-python": "vl_convert",
+    "xgboost-cpu": "xgboost",
 }
 
 PYTHON = """
-torch torchvision tensorflow keras jax flax mxnet theano xgboost lightgbm catboost fastai: sklearn statsmodels numpy
-cv2 skimage imageio pyvips wand mahotas: PIL scipy numpy
-fitz pymupdf PyPDF2 PyPDF4 pdfplumber pdfminer camelot tabula pikepdf pdf2image: pypdf
-fpdf weasyprint pdfkit xhtml2pdf borb: reportlab matplotlib
+torch torchvision tensorflow keras jax flax mxnet theano fastai: sklearn statsmodels numpy
+lightgbm catboost: xgboost sklearn
+pyvips wand mahotas: skimage cv2 PIL
+fitz pymupdf: pypdfium2 pdfplumber pypdf
+PyPDF2 PyPDF4 pikepdf: pypdf pdfplumber
+camelot tabula: pdfplumber pypdf
+pdf2image: pypdfium2
+weasyprint pdfkit xhtml2pdf borb: fpdf reportlab matplotlib
 xlwt pyexcel pyxlsb xlutils xlwings pylightxl: openpyxl xlsxwriter xlrd
 docx2txt docxtpl mammoth: docx
-ujson simplejson orjson rapidjson demjson json5: json
-aiohttp urllib3 httplib2 pycurl: httpx requests urllib.request
+ujson simplejson rapidjson demjson json5: orjson json
+httplib2 pycurl: httpx requests urllib.request
 selenium playwright scrapy mechanize pyquery requests_html newspaper: bs4 lxml requests
 dask vaex modin pyspark ray datatable cudf: polars duckdb pandas
-spacy nltk transformers gensim textblob stanza flair sentence_transformers: sklearn re
+spacy transformers gensim stanza flair sentence_transformers: nltk sklearn re
 prophet pmdarima arch darts tsfresh neuralprophet linearmodels lifelines: statsmodels scipy
-geopandas shapely folium cartopy fiona basemap geopy rasterio pyproj: plotly altair matplotlib
+geopandas fiona: shapely plotly altair
+folium cartopy basemap geopy rasterio pyproj: plotly altair matplotlib
 igraph graph_tool graphviz pydot pygraphviz pyvis: networkx
-wordcloud pyecharts pygal ggplot plotnine holoviews hvplot bqplot mplfinance mpld3 cufflinks: plotly altair seaborn
-psycopg2 psycopg MySQLdb pymysql mysql sqlalchemy peewee pymongo redis sqlmodel pyodbc: sqlite3 duckdb
-flask fastapi django bottle uvicorn gunicorn starlette sanic falcon cherrypy: tornado http.server
+pyecharts pygal ggplot plotnine holoviews hvplot bqplot mplfinance mpld3 cufflinks: plotly altair seaborn
+psycopg2 psycopg MySQLdb pymysql mysql peewee pymongo redis sqlmodel pyodbc: sqlalchemy sqlite3 duckdb
+django bottle gunicorn sanic falcon cherrypy: flask fastapi http.server
 streamlit gradio dash panel: bokeh plotly
-numba cython cupy numexpr bottleneck pythran: numpy scipy
+cython cupy numexpr bottleneck pythran: numba numpy
 pygame PyQt5 PyQt6 PySide2 PySide6 wx kivy turtle tkinter Tkinter: matplotlib PIL
 toml tomli pytoml: tomllib
 ruamel oyaml strictyaml: yaml
 arrow pendulum delorean maya moment: datetime dateutil
 termcolor colorama colorlog blessed curses: rich
 prettytable texttable terminaltables beautifultable: tabulate rich
-xmltodict untangle defusedxml: lxml xml.etree.ElementTree
+xmltodict untangle: lxml xml.etree.ElementTree
 markdown2 mistune commonmark mistletoe: markdown markdown_it
-regex pyre2: re
+pyre2: regex re
 pulp ortools cvxpy pyomo gurobipy mip cplex cvxopt nlopt: scipy
-librosa soundfile pydub sounddevice audioread: scipy wave
-click typer docopt fire plac: argparse
+librosa pydub sounddevice audioread: soundfile scipy wave
+typer docopt fire plac: click argparse
 loguru structlog logbook: logging
 nose nose2 hypothesis behave robot: pytest unittest
 unidecode text_unidecode ftfy chardet cchardet: charset_normalizer unicodedata
-Levenshtein fuzzywuzzy rapidfuzz thefuzz jellyfish editdistance: difflib
-Crypto cryptography nacl Cryptodome bcrypt passlib: hashlib secrets hmac
+Levenshtein fuzzywuzzy thefuzz jellyfish editdistance: rapidfuzz difflib
+Crypto nacl Cryptodome bcrypt passlib: cryptography hashlib secrets
 sh fabric paramiko plumbum invoke: subprocess
-faker mimesis: random
-dotenv environs decouple: os
-qrcode segno barcode: reportlab
+mimesis: faker random
+environs decouple: dotenv os
+segno: qrcode reportlab
+barcode: reportlab
 pyparsing ply lark parsy: pyparsing re
 gmpy2 gmpy bigfloat mpmath: mpmath decimal fractions
 more_itertools toolz cytoolz funcy: itertools functools
@@ -86,26 +101,32 @@ readline/promises repl stream stream/promises string_decoder test timers timers/
 worker_threads zlib
 """
 
+# Packages of the environment that programs may import; it has others that serve these.
+NODE_PACKAGES = "axios cheerio d3 date-fns dayjs express js-yaml lodash mathjs papaparse uuid ws zod"
+
 NODE = """
-lodash underscore ramda lodash-es: the methods of Array and Object, structuredClone
-axios node-fetch request got superagent needle cross-fetch undici: fetch
-moment dayjs date-fns luxon moment-timezone: Date, Intl.DateTimeFormat
-uuid nanoid: crypto.randomUUID()
-express koa fastify hapi connect restify: http
+lodash underscore ramda lodash-es: lodash, the methods of Array and Object, structuredClone
+axios node-fetch request got superagent needle cross-fetch undici: fetch, axios
+moment dayjs date-fns luxon moment-timezone: dayjs, date-fns, Date, Intl.DateTimeFormat
+uuid nanoid: uuid, crypto.randomUUID()
+express koa fastify hapi connect restify: express, http
 chalk colors kleur picocolors ansi-colors cli-color: util.styleText, escape sequences such as "\\x1b[31m"
 glob rimraf mkdirp fs-extra graceful-fs globby fast-glob: fs (with `recursive: true`)
 yargs commander minimist meow arg: util.parseArgs
 jest mocha chai vitest ava tape jasmine: node:test, assert
 bluebird async p-limit q p-map: Promise, async functions
-csv-parse papaparse csv-parser csvtojson fast-csv: readline, String.prototype.split
+csv-parse papaparse csv-parser csvtojson fast-csv: papaparse, readline, String.prototype.split
 dotenv config: process.env
-bignumber.js big.js decimal.js bn.js mathjs: BigInt
+bignumber.js big.js decimal.js bn.js mathjs: mathjs, BigInt
+yaml js-yaml: js-yaml
+joi yup ajv superstruct zod: zod
 inquirer prompts enquirer: readline
-ws socket.io: net
+ws socket.io: ws, net
 typescript ts-node tsx esbuild: language "typescript"
 immutable immer: Object.freeze, structuredClone
 bcrypt bcryptjs crypto-js argon2: crypto
-jsdom cheerio puppeteer playwright: language "python" with bs4
+jsdom cheerio: cheerio, language "python" with bs4
+puppeteer playwright: language "python" with bs4
 pandas danfojs numjs nodejs-polars: language "python" with pandas
 """
 

@@ -27,6 +27,8 @@ def put_own_packages_first() -> None:
         sys.path_importer_cache[own] = FileFinder(own, *_get_supported_file_loaders())
 
 
+if sys.orig_argv[1:4] == ["-m", "pip", "install"] and os.access("/opt/bin/pip", os.X_OK):  # as %pip does it
+    os.execv("/opt/bin/pip", ["/opt/bin/pip", *sys.orig_argv[3:]])
 if __file__.startswith(f"{sys.prefix}/"):  # not in a virtual environment that sees this one
     sys.prefix, sys.exec_prefix = sys.base_prefix, sys.base_exec_prefix
 if site.ENABLE_USER_SITE:  # not with -s or -I, and not in a virtual environment without the system's packages

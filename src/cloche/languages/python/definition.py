@@ -15,5 +15,12 @@ LANGUAGE = Language(
     hello='print("Hello from Python")\n',
     warm=True,
     kernel={"fork": "python"},
-    libraries=frozenset(("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow")),
+    libraries=frozenset(
+        (
+            *("numpy", "pandas", "matplotlib", "scipy", "sklearn", "seaborn", "statsmodels", "pyarrow"),
+            # These import some of the libraries above.
+            *("cv2", "fpdf", "h5py", "imageio", "nltk", "numba", "shapely", "skimage", "soundfile"),
+            *("textblob", "wordcloud", "xarray", "xgboost"),
+        )
+    ),
 )

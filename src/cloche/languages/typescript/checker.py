@@ -43,12 +43,14 @@ _OLD_TARGETS = ("es3", "es5")
 _OLD_MODULES = ("amd", "umd", "system", "none")
 _OLD_RESOLUTIONS = ("node", "node10", "classic")
 
-# Modules and globals that only the whole of @types/node declares.
+# Modules and globals that only the whole of @types/node declares, and packages of the environment whose declarations
+# refer to the whole.
 _RARE = (
     "cluster dgram domain http2 inspector punycode repl sea sqlite test trace_events v8 wasi "
     "fetch BodyInit CloseEvent CloseEventInit EventSource EventSourceInit FormData Headers HeadersInit MessageEvent "
     "MessageEventInit Navigator Request RequestInfo RequestInit Response ResponseInit Storage WebSocket WebSocketInit "
-    "localStorage navigator sessionStorage"
+    "localStorage navigator sessionStorage "
+    "axios cheerio express papaparse ws"
 )
 # Names that the smaller copy declares, and the essentials do not.
 _OF_NODE = (
