@@ -42,6 +42,7 @@ OWN = {
 EXEMPT = (
     "engine/host_only.py",
     "engine/place.py",
+    "model/requirements_file.py",  # the words of pip, whose file it is
     "sandbox/cells.py",
     "sandbox/sandbox.py",
     "sandbox/transfers.py",
@@ -99,6 +100,15 @@ def test_no_hint_of_the_shared_code_has_the_words_of_another_place(place: str) -
             wrong += [f"{name}: {worded(text, place)!r} says {word!r}" for word in foreign(text, place)]
     assert count > 400  # the sentences are found
     assert wrong == []
+
+
+def test_a_hint_about_packages_has_the_words_of_each_place() -> None:
+    listed, mapped = 'Write packages=["polars", "six"].', 'Write packages={"javascript": ["d3"]}.'
+    assert worded(listed, "http") == 'Write "packages": ["polars", "six"].'
+    assert worded(worded(mapped, "http"), "python") == mapped
+    assert [worded(text, "cli") for text in (listed, mapped)] == ["Write --with polars.", "Write --with npm:d3."]
+    assert worded(mapped, "mcp") == 'Write `packages` {"javascript": ["d3"]}.'
+    assert worded(listed, "e2b") == "Write pip install polars."
 
 
 def test_a_door_speaks_in_its_own_words() -> None:

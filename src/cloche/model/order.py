@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cloche.model.environments import EnvironmentMount
+
 
 class FirstCommand(Plain):
     """The command that a sandbox will begin with.  A wall may keep sandboxes in which it has been started already."""
@@ -27,6 +29,7 @@ class Order(Plain):
     imports: frozenset[str] | None = None  # libraries that the program will use; None when nobody knows
     lifetime_s: float | None = None  # the wall ends the sandbox by itself after this time
     first_command: FirstCommand | None = None
+    environment: EnvironmentMount | None = None
 
 
 class Listener(Plain):

@@ -92,12 +92,31 @@ ALLOW = Subject(
 )
 
 
+# The argument that names packages: `packages=["polars"]`, `packages={"javascript": ["lodash"]}`; also in HTTP's words.
+PACKAGES = re.compile(r"""(?:packages=|"packages": )(?:\["([^\]]+)"\]|\{"(\w+)": \["([^\]]+)"\]\})""")
+
+
+def _packages(found: re.Match[str], place: str) -> str:
+    listed, language = found[1] or found[3], found[2]
+    value = f'["{listed}"]' if language is None else f'{{"{language}": ["{listed}"]}}'
+    first, is_npm = listed.partition('"')[0], language == "javascript"
+    words = {
+        "python": f"packages={value}",
+        "cli": f"--with {'npm:' if is_npm else ''}{first}",
+        "mcp": f"`packages` {value}",
+        "e2b": f"{'npm' if is_npm else 'pip'} install {first}",
+    }
+    return words.get(place, f'"packages": {value}')
+
+
 def worded(text: str, place: str) -> str:
     """Return a text with every subject in the words of a place, whether they were those of Python or of HTTP."""
     if not text:
         return text
     if "network" in text:
         text = ALLOWED.sub(getattr(ALLOW, place), text)
+    if "packages" in text:
+        text = PACKAGES.sub(lambda match: _packages(match, place), text)
     found, words = _table(place)
     return found.sub(lambda match: words[match[0]], text)
 
