@@ -24,6 +24,7 @@ and uses these:
     model/        plain data: Limits, Result, Event, Entry, and the tables of limits and error kinds
     io/           streams and locks, the few parts that differ between asyncio and threads
     environment/  builds the Python that programs find inside
+    packages/     resolves, checks and downloads packages, once, into layers that sandboxes share
     templates/    small projects to start from
     bundles/      many of our modules in one file, for a cold start
     doctor/       looks at the host, and attacks the walls (`cloche doctor`)

@@ -8,6 +8,10 @@ import os
 from cloche.errors import Misconfigured
 from cloche.model.plain import Plain
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class Settings(Plain):
     """How Cloche runs on this host; a field's text begins with its environment variable."""
@@ -50,6 +54,21 @@ class Settings(Plain):
     network_hosts: tuple[tuple[str, str], ...] = ()
     """CLOCHE_NETWORK_HOSTS: names for network policies that Cloche resolves itself: `db.internal=10.20.0.5,…`."""
 
+    packages: str = ""
+    """CLOCHE_PACKAGES: the policy for packages, a TOML or JSON file, or `none`, which allows no installs.  By default,
+    every name is allowed, with the bounds that docs/packages.md lists."""
+
+    environments: int = 4
+    """CLOCHE_ENVIRONMENTS: environments of your own that are kept warm at a time, each in a nursery that takes memory;
+    the one that was first used goes when there is another."""
+
+    environments_idle: int = 600
+    """CLOCHE_ENVIRONMENTS_IDLE: seconds after which an environment of your own that nobody uses is no longer kept
+    warm; the next sandbox starts it again."""
+
+    packages_folder: str | None = None
+    """CLOCHE_PACKAGES_FOLDER: where layers of packages and downloads are kept; by default below the user's data."""
+
     one_run: bool = False
     """Not from the environment: true for `cloche run`, which makes one run and keeps nothing ready for another."""
 
@@ -71,6 +90,10 @@ def load(one_run: bool = False) -> Settings:
         e2b_template=os.environ.get("CLOCHE_E2B_TEMPLATE") or None,
         network_private=_ranges("CLOCHE_NETWORK_PRIVATE"),
         network_hosts=_hosts("CLOCHE_NETWORK_HOSTS"),
+        packages=os.environ.get("CLOCHE_PACKAGES", ""),
+        environments=_number("CLOCHE_ENVIRONMENTS", 4, 1, 64),
+        environments_idle=_number("CLOCHE_ENVIRONMENTS_IDLE", 600, 1, 86_400),
+        packages_folder=os.environ.get("CLOCHE_PACKAGES_FOLDER") or None,
         one_run=one_run,
         debug=_flag("CLOCHE_DEBUG", False),
     )
@@ -84,6 +107,22 @@ def server() -> str | None:
 def environment() -> str | None:
     """The setting `environment` alone."""
     return os.environ.get("CLOCHE_ENVIRONMENT") or None
+
+
+def packages_policy(text: str) -> dict[str, Any]:
+    """What the setting `packages` leads to: the content of its file, or a policy that allows nothing."""
+    if text == "none":
+        return {"allow": "none"}
+    import json
+    import tomllib
+
+    try:
+        with open(text, encoding="utf-8") as file:
+            content = file.read()
+        found: dict[str, Any] = json.loads(content) if content.lstrip().startswith("{") else tomllib.loads(content)
+        return found
+    except (OSError, ValueError) as problem:
+        raise Misconfigured(f"CLOCHE_PACKAGES={text!r} cannot be read: {problem}.") from None
 
 
 def variable(name: str) -> str:

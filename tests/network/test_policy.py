@@ -17,8 +17,8 @@ from tests.network.outside import World
 from tests.network.world import GREETING
 
 import cloche
-from cloche.engine import package_indexes
 from cloche.errors import InvalidRun
+from cloche.packages import indexes as package_indexes
 
 CUT_S = 0.05  # within which a replaced policy is in force
 REFUSED = (403, "ConnectionResetError")  # in words, if a client on an unusual port speaks soon enough
