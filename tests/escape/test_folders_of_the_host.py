@@ -178,11 +178,14 @@ def test_a_file_system_that_cannot_be_mounted_is_named_as_the_reason(tmp_path):
     code = f"import cloche; cloche.run('1', mounts={{{str(tmp_path)!r}: '/sandbox/data'}})"
     cloche.run("1")  # starts the nursery, which keeps the mounts of that moment
     subprocess.run(["mount", "-t", "ramfs", "none", tmp_path], check=True)
+    tmp_path.chmod(0o700)  # one that everybody may read is shown as it is
     try:
         with pytest.raises(cloche.SandboxFailed, match="was mounted there after Cloche had started"):
             exec(code)
         fresh = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
         assert "cannot show its files to another user" in fresh.stderr
+        tmp_path.chmod(0o755)
+        assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE).stderr == b""
     finally:
         subprocess.run(["umount", tmp_path], check=True)
 

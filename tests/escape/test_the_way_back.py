@@ -156,6 +156,9 @@ class Forger:
     def listen(self, ports: Sequence[int]) -> list[Listener]:
         return []
 
+    def mount_layer(self, folder: str, identity: tuple[int, int], number: int) -> None:
+        """It has no layers."""
+
     def pause(self) -> None:
         pass
 

@@ -12,6 +12,9 @@ Each message is one dictionary; its first key is its name.
     {"listen": PORTS}                nothing here: the request carries a socket, and the warden answers on that socket
                                      {"listeners": [[KIND, PORT] …], "taken": PORTS} with the listening sockets, or
                                      {"failed": REASON}; a warden that cannot do it closes that socket
+    {"layer": True}                  nothing here: the request carries a socket in which a layer's path, identity and
+                                     slot wait; the warden answers on it {"mounted": True} or {"failed": REASON}, or
+                                     closes it
     {"end": True}                    {"ended": {"reason": "", **USAGE}}, and {"gone": True} when nothing is left
     the leash is closed              the same as {"end": True}, although nobody listens any more
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_PAYLOAD = 1 << 20
+REQUESTS = (1 << 32) - 1  # the operation for requests that begin inside: for packages
 MAX_OPERATIONS = 4096  # open at the same time in one sandbox
 CHUNK = 128 << 10  # bytes of bulk data in one frame
 WINDOW = 2 << 20  # bytes of bulk data in transit in one direction of one operation

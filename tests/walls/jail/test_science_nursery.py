@@ -31,6 +31,20 @@ def test_other_programs_do_not_carry_these_libraries(warm):
     assert cloche.run(listing).stdout == "[False, False, False, False]\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "loaded"),
+    [
+        *(("xgboost", [True, True]), ("skimage", [True, True]), ("nltk", [True, True])),
+        *(("xarray", [True, False]), ("cv2", [True, False]), ("numba", [True, False]), ("qrcode", [False, False])),
+    ],
+)
+def test_a_program_comes_from_the_nursery_that_has_what_its_library_imports(warm, name, loaded):
+    cloche.warm_up()
+    listing = "import sys\nprint([name in sys.modules for name in ('pan' 'das', 'sk' 'learn')])"
+
+    assert cloche.run(f"# {name}\n{listing}").stdout == f"{loaded}\n"
+
+
 def test_programs_draw_different_random_numbers(warm):
     code = (
         "import scipy.stats, sklearn.utils\n"

@@ -309,3 +309,13 @@ def _owner_in(name: str) -> str | None:
     if len(parts) < 4 or parts[0] + "-" != PREFIX or not (parts[1].isdigit() and parts[2].isdigit()):
         return None
     return f"{parts[1]}-{parts[2]}"
+
+
+def of_configuration(configuration: dict[str, Any]) -> tuple[Any, Callable[..., Any]]:
+    """A nursery's control groups, if it has any, and how it makes the group of a sandbox."""
+    groups = Cgroups.from_description(configuration["cgroups"]) if configuration.get("cgroups") else None
+    if groups is None or groups.limits("memory"):
+        return groups, Group
+    from cloche.walls.jail.counted_group import CountedGroup  # seldom needed, and not to be found later
+
+    return groups, lambda name, places: CountedGroup(name, places, configuration["host_proc"])

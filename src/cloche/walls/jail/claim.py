@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         standing: bool  # sent ahead of time: nobody wants the sandbox yet (standing_claims.py)
 
 
+RETIRE = b"retire"  # a message on the control socket that is no claim: the nursery ends after its last sandbox
 MAX_CLAIM = 64 << 10  # bytes of a claim's message
 _MAX_REQUEST = 4096  # bytes of a message on the leash
 MAX_MOUNTS = 64 << 10  # bytes of the description of all mounts

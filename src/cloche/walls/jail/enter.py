@@ -196,15 +196,25 @@ def _mount_host_folders(folders: list[tuple[int, MountData]], uid: int, proc: in
         linux.mount_setattr(fd, flags)
         owner = os.fstat(fd).st_uid
         if uid and owner != uid:
-            _map_owner(fd, owner, uid, proc)
+            _map_owner(fd, owner, uid, proc, mount["writable"])
         target = _TOP + mount["target"]
         _make_way(target, stat.S_ISDIR(os.fstat(fd).st_mode), uid)
         linux.move_mount(fd, target)
         os.close(fd)
 
 
-def _map_owner(fd: int, owner: int, uid: int, proc: int) -> None:
-    """Let the uid of a sandbox that root runs act as the owner of a mounted folder, in that folder only."""
+def _is_open_to_all(fd: int, writable: bool) -> bool:
+    """Return whether a user who owns nothing in a folder can use it; the broker's folders for downloads are such."""
+    needed = stat.S_IROTH | stat.S_IXOTH | (stat.S_IWOTH if writable else 0)
+    found = os.fstat(fd).st_mode
+    return stat.S_ISDIR(found) and found & needed == needed
+
+
+def _map_owner(fd: int, owner: int, uid: int, proc: int, writable: bool) -> None:
+    """Let the uid of a sandbox that root runs act as the owner of a mounted folder, in that folder only.
+
+    Where the file system cannot do that, a folder that is open to everybody is shown as it is.
+    """
     reading, writing = os.pipe()
     helper = os.fork()
     if helper == 0:
@@ -224,7 +234,8 @@ def _map_owner(fd: int, owner: int, uid: int, proc: int) -> None:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            raise OSError(errno.EINVAL, _NO_MAPPING) from None
+            if not _is_open_to_all(fd, writable):
+                raise OSError(errno.EINVAL, _NO_MAPPING) from None
         finally:
             os.close(namespace)
     finally:

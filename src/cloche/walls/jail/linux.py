@@ -40,7 +40,7 @@ MNT_DETACH = 2
 _SYS_open_tree, _SYS_move_mount, _SYS_mount_setattr = 428, 429, 442
 _SYS_close_range, _SYS_pidfd_open, _SYS_openat2 = 436, 434, 437
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC, _AT_RECURSIVE, _AT_EMPTY_PATH = 1, os.O_CLOEXEC, 0x8000, 0x1000
-_MOVE_MOUNT_F_EMPTY_PATH, _RESOLVE_NO_SYMLINKS = 4, 4
+_MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH, _RESOLVE_NO_SYMLINKS = 4, 0x40, 4
 MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID, MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC = 1, 2, 4, 8
 MOUNT_ATTR_IDMAP = 0x00100000
 
@@ -108,10 +108,15 @@ def open_tree(path: str) -> int:
     return syscall(_SYS_open_tree, -100, path.encode(), flags, call="open_tree")
 
 
-def open_real_tree(path: str) -> int:
-    """The same for a path that must not lead over any link, not even for a moment."""
+def open_real_path(path: str) -> int:
+    """A descriptor of a path that must not lead over any link, not even for a moment."""
     how = pack("QQQ", os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
-    fd = syscall(_SYS_openat2, -100, path.encode(), how, len(how), call="openat2")
+    return syscall(_SYS_openat2, -100, path.encode(), how, len(how), call="openat2")
+
+
+def open_real_tree(path: str) -> int:
+    """A detached copy of the mount at such a path."""
+    fd = open_real_path(path)
     try:
         flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
         return syscall(_SYS_open_tree, fd, b"", flags, call="open_tree")
@@ -122,6 +127,12 @@ def open_real_tree(path: str) -> int:
 def move_mount(fd: int, target: str) -> None:
     """Attach a detached mount at `target`."""
     syscall(_SYS_move_mount, fd, b"", -100, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH, call="move_mount")
+
+
+def move_mount_onto(fd: int, target: int) -> None:
+    """Attach a detached mount at the folder behind a descriptor."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+    syscall(_SYS_move_mount, fd, b"", target, b"", flags, call="move_mount")
 
 
 def mount_setattr(fd: int, flags: int, userns_fd: int = 0) -> None:

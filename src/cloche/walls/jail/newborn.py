@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 
-from cloche.agent import build_steps, oom_score, processes, signals, spare_python  # noqa: F401  (later they cannot be imported)
+from cloche.agent import build_steps, oom_score, package_requests, processes, python, signals, spare_python  # noqa: F401  (later they cannot be imported)
 from cloche.agent.main import Agent
 from cloche.agent.prestarted import PrestartedCommand
 from cloche.walls import sockets
@@ -33,16 +33,22 @@ class Newborn(BaseException):
         _reset_signals()
         try:
             listener, store, bare_root, score = enter(self._plan, parking)
+            packages = package_requests.listen()  # after the change of the network namespace
         except BaseException as problem:
             # The nursery keeps this text, and others are forked from the nursery: no path that the caller has named.
             reason = problem.strerror if isinstance(problem, OSError) and self._plan["mounts"] >= 0 else problem
             parking.send(b"!" + f"{type(problem).__name__}: {reason}".encode())
             os._exit(1)
         linux.close_all_but(
-            [0, 1, 2, parking.fileno(), store, bare_root, score, *([] if listener is None else [listener])]
+            [
+                *(0, 1, 2, parking.fileno(), store, bare_root, score),
+                *([] if listener is None else [listener]),
+                *([] if packages is None else [packages.fileno()]),
+            ]
         )
         oom_score.keep(score)
         gc.enable()
+        self._unpack_environment()
         parking.send(b"R")
         refused = None if listener is None else RefusedCalls(listener, self._plan["cpus"])
         agent = self._prepared_agent(refused) if self._plan["spare"] else None
@@ -57,6 +63,8 @@ class Newborn(BaseException):
         else:
             agent.connect(stream)
         parking.close()
+        if packages is not None:
+            package_requests.PackageRequests(agent, packages)
         furnish = self._plan["furnish"]
         if furnish is not None:
             agent.enable_sessions = lambda: furnish(agent, store, bare_root)
@@ -67,6 +75,19 @@ class Newborn(BaseException):
         if os.getpid() == 1:
             _kill_the_others()
         os._exit(0)
+
+    def _unpack_environment(self) -> None:
+        """Put the files of the sandbox's environment in their places; sealed, since programs have made the archive."""
+        prepare = self._plan["prepare"]
+        if prepare is not None:
+            from cloche.agent import environment_files  # the nursery has imported it
+
+            try:
+                environment_files.unpack(prepare["archive"])
+            except Exception as problem:  # whatever a crafted archive leads to
+                self._parking.send(b"!" + f"the files of the environment: {type(problem).__name__}".encode())
+                os._exit(1)
+            python.import_ahead(prepare["imports"])
 
     def _show_limits(self, cpus: int, memory: int, refused: RefusedCalls | None) -> None:
         """Show the limits of the claim, if they differ from those that the sandbox was made with."""

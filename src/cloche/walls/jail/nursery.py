@@ -13,25 +13,26 @@ from __future__ import annotations
 import gc
 import marshal
 import os
-import select
 import time
 
 from cloche.agent import signals
 from cloche.walls import sockets
 from cloche.walls.jail import cgroups, linux, memory_shortage, networks, plan, recycling, shown_limits
-from cloche.walls.jail.claim import MAX_CLAIM, Claim
+from cloche.walls.jail.claim import MAX_CLAIM, RETIRE, Claim
 from cloche.walls.jail.descriptors import DescriptorBudget
 from cloche.walls.jail.enter import look_around
+from cloche.walls.jail.layer_mounts import LayerMounts
 from cloche.walls.jail.listeners import Listeners
 from cloche.walls.jail.newborn import Newborn
 from cloche.walls.jail.pool import Pool, as_started
 from cloche.walls.jail.recycling import Recycler
+from cloche.walls.jail.retirement import Retirement
 from cloche.walls.jail.sandbox_process import SandboxProcess
 from cloche.walls.jail.warm_up import WarmUp
+from cloche.walls.jail.watches import Watches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from cloche.walls.jail.claim import CommandData, OrderData
@@ -51,14 +52,7 @@ class Nursery:
     def __init__(self, configuration: dict[str, Any]) -> None:
         self._configuration = configuration
         self._control = sockets.adopt(CONTROL)
-        self._groups: Any = None
-        self._kind_of_group: Callable[..., Any] = cgroups.Group
-        if configuration.get("cgroups"):
-            self._groups = cgroups.Cgroups.from_description(configuration["cgroups"])
-        if self._groups is not None and not self._groups.limits("memory"):
-            from cloche.walls.jail.counted_group import CountedGroup  # seldom needed, and not to be found later
-
-            self._kind_of_group = lambda name, places: CountedGroup(name, places, configuration["host_proc"])
+        self._groups, self._kind_of_group = cgroups.of_configuration(configuration)
         self._pid_namespace = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=configuration["host_proc"])
         look_around(configuration["proc"])
         self._sandboxes: dict[int, SandboxProcess] = {}  # by pid
@@ -69,37 +63,39 @@ class Nursery:
         self._recycler = Recycler(plan.group_limits(configuration["usual_order"]))
         self._budget = DescriptorBudget()
         self._listeners = Listeners(self._disarm)
+        read_only = "layers" not in configuration["without"]
+        self._layers = LayerMounts(self._disarm, configuration["host_mounts"], configuration["host_proc"], read_only)
         self._pool = Pool(int(configuration["pool"] or 0))
-        self._last_claim = 0.0
         self._rush = False  # claims come one right after the other
-        self._poll = select.epoll()
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._watches = Watches()
         self._warm_up = WarmUp(configuration)
         self._failures = 0
         self._just_ended = False  # a run has: a good moment to make the next sandbox, since nobody waits for an answer
         self._open = True
+        self._retirement = Retirement(configuration.get("idle_s"))
+        self._last_claim = self._retirement.first_use()
         self._wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signals.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signals.signal(signals.SIGCHLD, lambda *_: None)
         signals.signal(signals.SIGINT, signals.SIG_IGN)  # Ctrl-C is the engine's business
-        self._watch(self._control.fileno(), self._controlled)
-        self._watch(self._wake, self._signalled)
+        self._watches.add(self._control.fileno(), self._controlled)
+        self._watches.add(self._wake, self._signalled)
 
     def serve(self) -> None:
         """Work until the engine goes away, then clean up."""
         gc.freeze()
         while self._open:
-            events = self._poll.poll(self._patience())
+            events = self._watches.wait(self._patience())
             doomed, self._doomed = self._doomed, []
-            for fd, _ in events:
-                callback = self._callbacks.get(fd)
-                if callback is not None:
-                    callback()
+            for fd in events:
+                self._watches.call(fd)
             for sandbox in doomed:
                 sandbox.kill()
             self._enforce_deadlines()
             if not events:
                 self._idle()
+            if self._retirement.can_come and not self._is_in_use():
+                self._retire()
         self._leave()
 
     # --- claims
@@ -109,8 +105,8 @@ class Nursery:
             message, descriptors = sockets.receive(self._control, MAX_CLAIM, 3)
         except OSError:
             message, descriptors = b"", []
-        if not message:
-            self._open = False
+        if not message or message == RETIRE:
+            self._open, self._retirement.begun = bool(message), True
             return
         order: OrderData = marshal.loads(message)
         needed = 3 if order["mounts"] else 2
@@ -122,15 +118,26 @@ class Nursery:
         claim = Claim(order, stream, sockets.adopt(leash), *mounts)
         if order["standing"]:
             self._standing.append(claim)
-            self._watch(claim.leash.fileno(), lambda: self._called_in(claim))
+            self._watches.add(claim.leash.fileno(), lambda: self._called_in(claim))
             return
         self._queue.append(claim)
         self._serve_queue()
 
+    def _retire(self) -> None:
+        if self._retirement.begun:
+            self._open = False
+        elif self._retirement.is_due(self._last_claim):
+            self._watches.remove(self._control.fileno())
+            self._retirement.begin(self._control)
+            self._controlled()  # a claim may have come just before; otherwise this ends the loop
+
+    def _is_in_use(self) -> bool:
+        return bool(self._queue) or any(each.claim is not None for each in self._sandboxes.values())
+
     def _called_in(self, claim: Claim) -> None:
         """The engine wants the sandbox of a standing claim that has none yet; or it has closed the leash."""
         self._standing.remove(claim)
-        self._unwatch(claim.leash.fileno())
+        self._watches.remove(claim.leash.fileno())
         request, _ = claim.receive()
         if "begin" not in request:
             claim.drop()
@@ -151,10 +158,10 @@ class Nursery:
 
     def _serve_standing_claim(self, claim: Claim, sandbox: SandboxProcess) -> None:
         self._standing.remove(claim)
-        self._unwatch(claim.leash.fileno())
+        self._watches.remove(claim.leash.fileno())
         sandbox.claim = claim
         self._hand_over(sandbox)
-        self._watch(claim.leash.fileno(), lambda: self._leashed(sandbox))
+        self._watches.add(claim.leash.fileno(), lambda: self._leashed(sandbox))
 
     def _serve_queue(self) -> None:
         """Give waiting claims a sandbox: one that is ready, or a new one as long as not too many are being made."""
@@ -184,7 +191,7 @@ class Nursery:
         if sandbox.ready:
             self._hand_over(sandbox)  # first: the caller waits for it
         self._note_use(claim, claim.order["lifetime_s"])
-        self._watch(claim.leash.fileno(), lambda: self._leashed(sandbox))
+        self._watches.add(claim.leash.fileno(), lambda: self._leashed(sandbox))
 
     def _note_use(self, claim: Claim, lifetime_s: float | None) -> None:
         """The engine wants the sandbox of this claim now: its lifetime begins."""
@@ -200,7 +207,7 @@ class Nursery:
         if sandbox.group is not None:
             sandbox.group.begin()
             if sandbox.group.watch_fd is not None:
-                self._watch(sandbox.group.watch_fd, lambda: self._look_at_memory(sandbox))
+                self._watches.add(sandbox.group.watch_fd, lambda: self._look_at_memory(sandbox))
 
     def _hand_over(self, sandbox: SandboxProcess) -> None:
         claim = sandbox.claim
@@ -215,7 +222,7 @@ class Nursery:
             return  # the sandbox has died; `_bury` tells the engine
         os.close(claim.stream)
         claim.stream = -1
-        self._unwatch(sandbox.parking.fileno())
+        self._watches.remove(sandbox.parking.fileno())
         sandbox.parking.close()
         if not claim.order["standing"]:
             self._begin(sandbox)
@@ -244,6 +251,7 @@ class Nursery:
             first_command=as_started(first_command),
             rehearse=not self._rush,
             furnish=self._warm_up.furnish,
+            prepare=self._configuration.get("prepare"),
         )
         ours, theirs = sockets.pair()
         limits = plan.group_limits(order)
@@ -267,7 +275,7 @@ class Nursery:
         self._sandboxes[pid] = sandbox
         try:
             self._limit(sandbox, order)
-            self._watch(ours.fileno(), lambda: self._parked(sandbox))
+            self._watches.add(ours.fileno(), lambda: self._parked(sandbox))
         except OSError:
             self._end(sandbox, "failed")  # nothing runs without its limits
             raise
@@ -305,20 +313,20 @@ class Nursery:
                 plan.map_users(int(host_pid), int(uid), owner, proc)
                 self._note_network(sandbox)
                 self._listeners.namespace_known(sandbox)
+                self._layers.root_known(sandbox)
                 sandbox.parking.send(b"M")
             except (OSError, IndexError) as problem:  # it was killed, and `_bury` follows; or it must not go on
                 sandbox.reason = f"no user map: {problem}"
                 self._end(sandbox, "failed")
         else:
-            self._unwatch(sandbox.parking.fileno())
+            self._watches.remove(sandbox.parking.fileno())
             self._failures += sandbox.note_failure(message)
 
     def _note_network(self, sandbox: SandboxProcess) -> None:
         if "network" not in self._configuration["without"]:
-            proc = self._configuration["host_proc"]
-            sandbox.network = os.open(f"{sandbox.host_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+            sandbox.note_network(self._configuration["host_proc"])
             if not self._unused_network:  # this is the first one: nobody can have used it
-                self._unused_network = networks.state(f"{sandbox.host_pid}/net", proc)
+                self._unused_network = networks.state(f"{sandbox.host_pid}/net", self._configuration["host_proc"])
 
     def _leashed(self, sandbox: SandboxProcess) -> None:
         """Read a request of the engine from a sandbox's leash (walls/leash_messages.py) and answer it."""
@@ -327,6 +335,8 @@ class Nursery:
         request, descriptors = claim.receive()
         if "listen" in request:
             self._listeners.open(sandbox, request["listen"], *descriptors)
+        if "layer" in request:
+            self._layers.mount(sandbox, *descriptors)
         if "begin" in request:
             self._note_use(claim, request["begin"])
             self._begin(sandbox)
@@ -338,7 +348,7 @@ class Nursery:
         if "pause" in request:
             claim.tell(**sandbox.pause(request["pause"]))
         if "end" in request:
-            self._unwatch(claim.leash.fileno())
+            self._watches.remove(claim.leash.fileno())
             self._tell_end(sandbox, sandbox.reason)
             self._doomed.append(sandbox)  # killed a moment later: that takes a processor, and a caller waits
             self._just_ended = True
@@ -389,29 +399,28 @@ class Nursery:
                 claim.told_end = True
                 claim.tell(ended={"reason": sandbox.reason, "status": status, **sandbox.usage()})
             claim.tell(gone=True)
-            self._unwatch(claim.leash.fileno())
+            self._watches.remove(claim.leash.fileno())
             claim.drop()
         self._listeners.forget(sandbox)
-        self._unwatch(sandbox.parking.fileno())
+        self._layers.forget(sandbox)
+        self._watches.remove(sandbox.parking.fileno())
         sandbox.parking.close()
         if sandbox.workspace >= 0:
             os.close(sandbox.workspace)
         if sandbox.group is not None and sandbox.group.watch_fd is not None:
-            self._unwatch(sandbox.group.watch_fd)
+            self._watches.remove(sandbox.group.watch_fd)
         self._recycler.take(sandbox)
 
     def _next_deadline(self) -> float | None:
         claims = [each.claim for each in self._sandboxes.values() if each.claim is not None]
         due = [claim.deadline for claim in claims if claim.deadline is not None]
-        waits = [min(due) - time.monotonic()] if due else []
-        if (look := self._recycler.next_look()) is not None:
-            waits.append(look)
+        looks = [self._recycler.next_look(), self._pool.next_look(), self._warm_up.later_in_s(self._last_claim)]
+        looks.append(None if self._is_in_use() else self._retirement.wait_s(self._last_claim))
+        waits = [look for look in looks if look is not None]
+        if due:
+            waits.append(min(due) - time.monotonic())
         if self._queue:
             waits.append(_SLOW_S)
-        if (look := self._pool.next_look()) is not None:
-            waits.append(look)
-        if (look := self._warm_up.later_in_s(self._last_claim)) is not None:
-            waits.append(look)
         return max(0.0, min(waits)) if waits else None
 
     def _end_overdue(self) -> None:
@@ -452,7 +461,9 @@ class Nursery:
         return quiet if due is None else min(due, quiet)
 
     def _lacks(self) -> tuple[bool, CommandData | None]:
-        return self._pool.lacks(self._sandboxes.values()) if self._failures < _GIVE_UP else (False, None)
+        if self._retirement.begun or self._failures >= _GIVE_UP:
+            return False, None
+        return self._pool.lacks(self._sandboxes.values())
 
     def _idle(self) -> None:
         if not self._warm_up.is_done:
@@ -485,13 +496,3 @@ class Nursery:
             if sandbox.begun and not sandbox.dead and group is not None and group.watch_fd is not None:
                 self._look_at_memory(sandbox)
         self._end_overdue()
-
-    # --- the loop's tools
-
-    def _watch(self, fd: int, callback: Callable[[], None]) -> None:
-        self._callbacks[fd] = callback
-        self._poll.register(fd, select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR)
-
-    def _unwatch(self, fd: int) -> None:
-        if self._callbacks.pop(fd, None) is not None:
-            self._poll.unregister(fd)

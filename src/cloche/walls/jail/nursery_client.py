@@ -12,13 +12,15 @@ from cloche.model.limits import Limits
 from cloche.settings import Settings, load
 from cloche.walls import sockets
 from cloche.walls.jail import start
-from cloche.walls.jail.claim import order_data
+from cloche.walls.jail.claim import RETIRE, order_data
 from cloche.walls.jail.standing_claims import StandingClaims
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from cloche.model.environments import EnvironmentMount
 
 # The libraries that are worth having in a nursery, by measurement: docs/performance.md.
 DATA_LIBRARIES = [
@@ -34,7 +36,10 @@ SCIENCE_LIBRARIES = [
     *("sklearn.pipeline", "sklearn.cluster", "seaborn", "statsmodels.tsa.api", "statsmodels.api"),
     "statsmodels.formula.api",
 ]
-_SCIENCE = frozenset(name.partition(".")[0] for name in SCIENCE_LIBRARIES)
+# These are imported by nobody ahead of time, and import SciPy or scikit-learn themselves: from the science nursery
+# `import xgboost` takes 45 ms instead of 1,700.  Numba is not among them, since it wants only a small part of SciPy.
+_ON_SCIENCE = ("nltk", "skimage", "textblob", "xgboost")
+_SCIENCE = frozenset((*(name.partition(".")[0] for name in SCIENCE_LIBRARIES), *_ON_SCIENCE))
 
 _PATIENCE_S = 0.2  # for a nursery to end by itself when this process does
 _SIGTERM = 15
@@ -102,6 +107,14 @@ class NurseryClient:
         finally:
             os.close(process)
 
+    def retire(self) -> bool:
+        """Have it end once its last sandbox has ended; it takes no more claims."""
+        try:
+            self.control.send(RETIRE, sockets.DONTWAIT)
+            return True
+        except OSError:
+            return False
+
     def forget(self) -> None:
         """In a forked process: leave it to the parent."""
         self.standing.close()
@@ -127,6 +140,7 @@ class NurseryClient:
 # The kinds of nurseries, and the libraries that each imports.  A shell for sessions makes every fork more expensive, so
 # a program that only wants pandas comes from a nursery without one.
 PLAIN, DATA, SCIENCE, SESSIONS, ONE_RUN = "plain", "data", "science", "sessions", "one run"
+ENVIRONMENT = "environment"  # and its digest
 _PRELOAD: dict[str, str | list[str]] = {
     PLAIN: "common",
     DATA: DATA_LIBRARIES,
@@ -137,7 +151,11 @@ _PRELOAD: dict[str, str | list[str]] = {
 
 
 def configuration(
-    settings: Settings, kind: str, without: frozenset[str], visible: Callable[[], dict[str, Any]] = dict
+    settings: Settings,
+    kind: str,
+    without: frozenset[str],
+    visible: Callable[[], dict[str, Any]] = dict,
+    environment_mount: EnvironmentMount | None = None,
 ) -> dict[str, Any]:
     """The configuration of a launcher and its nursery; `visible` returns the host's folders that sandboxes see."""
     places = start.places(settings)
@@ -147,13 +165,22 @@ def configuration(
         missing = Misconfigured(*explain(places["environment"]))
         missing.details = f"It belongs in {places['environment']}."
         raise missing
+    prepared: dict[str, Any] = {}
+    if environment_mount is not None:
+        prepared = {
+            "layers": [folder for folder, _ in environment_mount.layers],
+            "prepare": {"archive": environment_mount.archive, "imports": list(environment_mount.imports)},
+            "idle_s": float(settings.environments_idle),
+        }
+        kind = ONE_RUN if kind == ONE_RUN else SESSIONS
     return {
         **places,
         **visible(),
+        **prepared,
         "preload": _PRELOAD[kind],
         "preload_later": SCIENCE_LIBRARIES if kind == SESSIONS else [],
         "rehearse": kind in (DATA, SCIENCE, SESSIONS),
-        "kernels": kind == SESSIONS or (kind == PLAIN and not settings.warm),
+        "kernels": kind == SESSIONS or (kind == PLAIN and not settings.warm) or environment_mount is not None,
         "warm_kernel": kind == SESSIONS,
         "pool": settings.pool,
         "without": sorted(without),
@@ -173,6 +200,7 @@ class Nurseries:
         self._settings, self._without, self.visible = settings, without, visible
         self._lock = allocate_lock()
         self._by_kind: dict[str, NurseryClient] = {}
+        self._retired: list[NurseryClient] = []  # they end with their last sandboxes
 
     def adopt(self, control: sockets.Socket, keeper: int) -> None:
         """Take over a plain nursery that was started before us, for a single run."""
@@ -180,9 +208,14 @@ class Nurseries:
         with self._lock:
             self._by_kind[PLAIN] = NurseryClient(control, keeper, StandingClaims(control, 0))
 
-    def choose(self, imports: frozenset[str] | None) -> NurseryClient:
-        """The nursery for a program with these imports; None is a session, which may import anything."""
+    def choose(self, imports: frozenset[str] | None, environment: EnvironmentMount | None = None) -> NurseryClient:
+        """The nursery for a program with these imports; None is a session, which may import anything.
+
+        Sandboxes of an environment come from a nursery of that environment.
+        """
         with self._lock:
+            if environment is not None:
+                return self._of_environment(environment)
             if self._settings.warm and imports is None:
                 return self._living(SESSIONS)
             kinds = [SCIENCE, DATA] if imports and imports & _SCIENCE else [DATA] if imports else []
@@ -207,18 +240,36 @@ class Nurseries:
     def close(self) -> None:
         """End all nurseries, and every sandbox in them."""
         with self._lock:
-            for nursery in self._by_kind.values():
+            for nursery in (*self._by_kind.values(), *self._retired):
                 nursery.close()
             self._by_kind.clear()
+            self._retired.clear()
 
     def forget(self) -> None:
         """In a forked process: leave the parent's nurseries to the parent."""
         self._lock = allocate_lock()
-        for nursery in self._by_kind.values():
+        for nursery in (*self._by_kind.values(), *self._retired):
             nursery.forget()
         self._by_kind.clear()
+        self._retired.clear()
 
-    def _living(self, kind: str) -> NurseryClient:
+    def _of_environment(self, environment: EnvironmentMount) -> NurseryClient:
+        # Layers that were made again are other folders than those that an earlier nursery shows.
+        kind = f"{ENVIRONMENT} {environment.digest} {environment.layers}"
+        known = self._by_kind.pop(kind, None)
+        if known is not None:
+            self._by_kind[kind] = known  # the most recently used one is the last
+        else:
+            others = [each for each in self._by_kind if each.startswith(ENVIRONMENT)]
+            for other in others[: max(0, len(others) + 1 - self._settings.environments)]:
+                if self._by_kind[other].retire():
+                    self._retired.append(self._by_kind.pop(other))
+        for each in [retired for retired in self._retired if not retired.is_alive()]:
+            each.close()
+            self._retired.remove(each)
+        return self._living(kind, environment)
+
+    def _living(self, kind: str, environment: EnvironmentMount | None = None) -> NurseryClient:
         nursery = self._by_kind.get(kind)
         if nursery is not None:
             if nursery.is_alive():
@@ -227,9 +278,13 @@ class Nurseries:
             nursery.close()
             if failure:
                 raise SandboxFailed(f"No sandbox can be started here: {failure}.", hint=nursery.hint)
-        how = configuration(self._settings, ONE_RUN if self._settings.one_run else kind, self._without, self.visible)
+        how = configuration(
+            self._settings, ONE_RUN if self._settings.one_run else kind, self._without, self.visible, environment
+        )
         control, keeper = start.by_exec(how, self._settings.debug)
-        standing = StandingClaims(control) if self._settings.pool else StandingClaims(control, 0)
+        standing = (
+            StandingClaims(control) if self._settings.pool and environment is None else StandingClaims(control, 0)
+        )
         self._by_kind[kind] = NurseryClient(control, keeper, standing)
         return self._by_kind[kind]
 

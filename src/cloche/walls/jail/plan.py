@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         first_command: dict[str, Any] | None  # see pool.as_started
         rehearse: bool
         furnish: Callable[[Any, int, int], None] | None  # adds sessions to an agent
+        prepare: dict[str, Any] | None  # the archive and the imports of an environment
 
     class GroupLimits(TypedDict):
         memory: int
@@ -57,6 +58,7 @@ def plan(
     first_command: dict[str, Any] | None,
     rehearse: bool,
     furnish: Callable[[Any, int, int], None] | None,
+    prepare: dict[str, Any] | None = None,
 ) -> Plan:
     """How to build a sandbox.  Where no control group sets a limit, a resource limit inside the sandbox does."""
     shown = shown_limits.cpus(order)
@@ -83,6 +85,7 @@ def plan(
         "first_command": first_command,
         "rehearse": rehearse,
         "furnish": furnish,
+        "prepare": prepare,
     }
 
 

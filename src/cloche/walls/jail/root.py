@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import stat
 
-from cloche.walls.jail import linux, shown_limits
+from cloche.walls.jail import linux, package_programs, shown_limits
 from cloche.walls.jail.package_tools import PLACE, PLACES, WITHOUT_A_NETWORK
 from cloche.walls.jail.programs import PROGRAMS, STAND_INS
+from cloche.wire.layers import LAYERS, SLOTS, slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ HOME = "/home/user"  # the workspace again, under the name that many programs ex
 FOLDERS = ("code", "data", "output", "temp")  # in the workspace
 LIBRARY = "/run/lib"  # our own code: visible until the nursery has imported it
 OWN_PROGRAMS = "/opt/bin"  # first on the PATH, see programs.py
+NODE_PACKAGES = "/opt/env/lib/node_modules"  # linked to the top of each sandbox, where Node looks from every folder
 KERNELS = "/opt/kernels"  # kernels that are programs of their own
 _LOCALES = "/opt/prepared/locales"  # see cloche.languages.locales
 SCRATCH = "/run/work"  # where a newborn sandbox prepares its file systems
@@ -82,8 +84,8 @@ def environment(path: Sequence[str] = ()) -> dict[str, str]:
     locales = {"LOCPATH": _LOCALES} if os.path.isdir(_LOCALES) else {}
     places = (
         f"{PLACE}/bin",
-        "/opt/env/bin",
         OWN_PROGRAMS,
+        "/opt/env/bin",
         *path,
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     )
@@ -101,6 +103,7 @@ def environment(path: Sequence[str] = ()) -> dict[str, str]:
         "IPYTHONDIR": "/tmp/.ipython",
         "MPLCONFIGDIR": "/tmp/.config/matplotlib",
         "MPLBACKEND": "agg",
+        "NUMBA_CACHE_DIR": "/tmp/.cache/numba",
         "MATPLOTLIBRC": "/opt/env/share/matplotlib/matplotlibrc",
         "R_PROFILE": f"/etc/{_R_PROFILE}",
         "VIRTUAL_ENV": "/opt/env",
@@ -134,8 +137,9 @@ def font_lists() -> list[str]:
 def build(configuration: dict[str, Any], start: str) -> None:
     """Replace the root of this mount namespace by the sandboxes' root, with the program `start` in it."""
     # All sources are opened first, because the new root is built on /tmp and hides the files there.
-    held = [(linux.open_tree(source), target, flags) for source, target, flags in _sources(configuration)]
-    kernels = _read_kernels(configuration)
+    sources = _sources(configuration)
+    held = [(linux.open_tree(source), target, flags) for source, target, flags in sources]
+    kernels, programs = _read_kernels(configuration), _programs(configuration, sources)
     top, owner = "/tmp", configuration["root_uid"]
     options = f"size=8m,nr_inodes=16k,mode=755,uid={owner},gid={owner}"
     linux.mount("cloche", top, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
@@ -144,7 +148,7 @@ def build(configuration: dict[str, Any], start: str) -> None:
         _make_devices(owner)
     linux.set_file_owner(owner)
     _lay_out()
-    _write_programs()
+    _write_programs(programs)
     _write_kernels(kernels)
     os.mkdir(os.path.dirname(PROGRAM)[1:])
     _write(PROGRAM[1:], start.encode())
@@ -195,6 +199,7 @@ def _sources(configuration: dict[str, Any]) -> list[tuple[str, str, int]]:
     patched = os.path.join(configuration["environment"], "interpreter", interpreter)
     if os.path.exists(patched):  # it finds its library at its place in the sandbox, see cloche.environment
         found.append((patched, f"/opt/python/bin/{interpreter}", _READ_ONLY))
+    found += [(folder, slot(n), _READ_ONLY) for n, folder in enumerate(configuration.get("layers", ()))]
     shown = configuration.get("toolchains", ())
     return found + [(source, target, _READ_ONLY) for source, target in shown if os.path.isdir(source)]
 
@@ -219,9 +224,12 @@ _FOLDERS = [
     *(WORKSPACE[1:], LIBRARY[1:], SCRATCH[1:]),
 ]
 
+# Mount points for layers of packages, which are attached while a sandbox runs (layer_mounts.py).
+_LAYERS = [LAYERS[1:], *(slot(number)[1:] for number in range(SLOTS))]
+
 
 def _lay_out() -> None:
-    for folder in _FOLDERS:
+    for folder in (*_FOLDERS, *_LAYERS):
         try:
             os.mkdir(folder)
         except FileExistsError:
@@ -284,11 +292,30 @@ def _read_kernels(configuration: dict[str, Any]) -> dict[str, bytes]:
     return found
 
 
-def _write_programs() -> None:
+def _build_tools(configuration: dict[str, Any], sources: list[tuple[str, str, int]]) -> list[str]:
+    """The tools for projects with dependencies that sandboxes have on their PATH."""
+    folders = ["/usr/local/bin", "/usr/bin"]
+    for folder in configuration.get("path", ()):
+        shown = [(source, target) for source, target, _ in sources if f"{folder}/".startswith(f"{target}/")]
+        folders += [source + folder[len(target) :] for source, target in shown]
+    return [
+        name for name in package_programs.BUILD_TOOLS if any(os.path.lexists(f"{folder}/{name}") for folder in folders)
+    ]
+
+
+def _programs(configuration: dict[str, Any], sources: list[tuple[str, str, int]]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {
+        name: text.encode() for name, text in STAND_INS.items() if not os.path.exists(f"/usr/bin/{name}")
+    }
+    usual = {name: text.encode() for name, text in PROGRAMS.items()}
+    packages = package_programs.read(configuration["library"], _build_tools(configuration, sources))
+    return {**usual, **found, **packages}
+
+
+def _write_programs(programs: dict[str, bytes]) -> None:
     os.mkdir(OWN_PROGRAMS[1:])
-    missing = {name: text for name, text in STAND_INS.items() if not os.path.exists(f"/usr/bin/{name}")}
-    for name, text in {**PROGRAMS, **missing}.items():
-        _write(f"{OWN_PROGRAMS[1:]}/{name}", text.encode(), 0o755)
+    for name, text in programs.items():
+        _write(f"{OWN_PROGRAMS[1:]}/{name}", text, 0o755)
 
 
 def _write_kernels(kernels: dict[str, bytes]) -> None:

@@ -46,6 +46,10 @@ class SandboxProcess:
         if self.group is not None:
             self.group.host_pid = pid
 
+    def note_network(self, proc: int) -> None:
+        """Keep its network namespace; `proc` is the host's /proc."""
+        self.network = os.open(f"{self.host_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+
     def become_ready(self, proc: int) -> None:
         """It can be handed over; `proc` is the host's /proc."""
         self.ready = True

@@ -29,6 +29,9 @@ def find_folders() -> None:
     """Note which folders and links the nursery's root has, once for all sandboxes."""
     names = [name for name in root.HOST_TOPS if os.path.lexists(f"/{name}")]
     _links[:] = [(name, os.readlink(f"/{name}")) for name in names if os.path.islink(f"/{name}")]
+    if os.path.isdir(root.NODE_PACKAGES):
+        # Node, its bundlers and the compiler of TypeScript look in the folders above a file, up to the root.
+        _links.append(("node_modules", root.NODE_PACKAGES))
     folders = [name for name in names if not os.path.islink(f"/{name}")]
     _mount_points[:] = ["usr", *root.OWN_TOPS, *folders]
 

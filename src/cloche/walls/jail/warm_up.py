@@ -35,6 +35,13 @@ class WarmUp:
         self._to_import = list(configuration["preload"])
         self.furnish = _furnish_sessions() if configuration.get("kernels") else None
         self.is_done = False
+        if configuration.get("prepare"):
+            from cloche.agent import environment_files  # noqa: F401  (seldom needed, and not to be found later)
+        self._kernel_modules: Any = None
+        if configuration["warm_kernel"]:
+            from cloche.walls.jail.kernel_modules import KernelModules  # the same
+
+            self._kernel_modules = KernelModules()
         self._later: Any = None
         if configuration["preload_later"]:
             from cloche.walls.jail.later_libraries import LaterLibraries  # seldom needed, and not to be found later
@@ -46,6 +53,11 @@ class WarmUp:
 
         `look` enforces the limits of sandboxes, and is called regularly meanwhile.
         """
+        if self._kernel_modules is not None:
+            # First: a sandbox that is made before this has loaded no library, so that its kernels need none of it.
+            _do_looking(self._kernel_modules.keep, look)
+            self._kernel_modules = None
+            return False
         if self._to_import:
             name = self._to_import.pop(0)
             _do_looking(lambda: library_imports.import_library(name), look)
