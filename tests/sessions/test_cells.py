@@ -369,7 +369,7 @@ def test_changing_folder_by_magic_stays(shared: cloche.Sandbox) -> None:
 
 
 def test_installing_without_a_network_fails_at_once_and_says_why(shared: cloche.Sandbox) -> None:
-    result = shared.run("%pip install some-package", timeout=20)
+    result = shared.run("%pip download some-package", timeout=20)
     assert "this-sandbox-has-no-network" in result.stdout
     assert "Retrying" not in result.stderr
     assert result.stderr.endswith("or upload a file and install that.\n")

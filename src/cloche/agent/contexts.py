@@ -102,6 +102,12 @@ class AgentContext:
         else:
             self.lost = True
 
+    def has_loaded(self, name: str) -> bool:
+        """Say whether a live Python kernel has imported this installed module."""
+        return (
+            self.kernel is not None and self.description["how"].get("fork") == "python" and self.kernel.has_loaded(name)
+        )
+
 
 class AgentContexts:
     """The contexts of one sandbox, by name."""

@@ -7,12 +7,13 @@ fast as the engine grants credit; meanwhile the kernel waits.
 from __future__ import annotations
 
 import os
+import sys
 from _collections import deque  # type: ignore[import-not-found]
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket, socketpair
 from time import monotonic
 
-from cloche.agent import process_trees, signals
-from cloche.agent.spare_python import take_spare
+from cloche.agent import fresh_kernels, own_packages, process_trees, signals
+from cloche.agent.spare_python import gave_way, take_spare
 from cloche.agent.spawning import pipe, spawn, widen
 from cloche.wire import frames
 from cloche.wire.light_json import dumps
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.001
 _PIPE_SIZE = 1 << 20  # large, so that code which prints much need not wait for the agent's loop
 _MAX_UNREAD = 8 << 20  # bytes that a kernel may leave unread before the agent kills it
+_MAX_IMPORTED, _MAX_NAME = 5000, 200
 _MAX_LAST_OUTPUT = 2 << 20  # bytes to read after the kernel's death; processes that it left behind may write forever
 
 
@@ -47,6 +49,8 @@ class KernelProcess:
     def __init__(self, agent: Agent, owner: Owner, pid: int, control: int, stdout: int, stderr: int) -> None:
         self.owner = owner
         self.pid = 0  # a copy that another kernel forked reports its pid later
+        self.is_fresh = False  # it has none of the modules that the agent has loaded
+        self.imported: set[str] = set()  # installed modules that it has reported
         self.lost: dict[str, Any] = {}  # threads, children and sockets that a fork could not copy
         # Called once, when the kernel has started or failed to.
         self.ready: Callable[[OSError | None], None] | None = None
@@ -77,6 +81,11 @@ class KernelProcess:
         self._outbox.append((frames.encode(operation, kind, payload), descriptors))
         self._flush_outbox()
 
+    def send_before_frames(self, data: bytes) -> None:
+        """Send what a kernel reads before its first frame."""
+        self._outbox.append((data, ()))
+        self._flush_outbox()
+
     def ask(
         self,
         kind: int,
@@ -95,6 +104,7 @@ class KernelProcess:
         stdout, out = pipe()
         stderr, err = pipe()
         copy = KernelProcess(self._agent, owner, 0, control.detach(), stdout, stderr)
+        copy.is_fresh, copy.imported = self.is_fresh, set(self.imported)
 
         def answered(answer: dict[str, Any] | OSError) -> None:
             if isinstance(answer, OSError) and not copy.pid:  # the original may end while its answer is on the way
@@ -158,6 +168,8 @@ class KernelProcess:
                 self.owner.kernel_ended(self, self._code)
 
     def _take(self, operation: int, kind: int, payload: bytes) -> bool:
+        if kind in (frames.STARTED, frames.EXIT) and b'"imported":["' in payload:
+            self._note_imports(payload)
         if kind == frames.STARTED:
             self._started(payload)
             return True
@@ -170,6 +182,19 @@ class KernelProcess:
                 answered(_answer(kind, payload))
             return True
         return self.owner.accept_frame(self, operation, kind, payload)
+
+    def _note_imports(self, payload: bytes) -> None:
+        try:
+            names = frames.decode_json(payload)["imported"]
+        except (frames.Garbled, KeyError):
+            return
+        for name in names if isinstance(names, list) else ():
+            if len(self.imported) < _MAX_IMPORTED and isinstance(name, str):
+                self.imported.add(name[:_MAX_NAME])
+
+    def has_loaded(self, name: str) -> bool:
+        """Say whether a Python kernel has imported this installed module."""
+        return name in self.imported or (not self.is_fresh and own_packages.is_installed(sys.modules.get(name)))
 
     def _started(self, payload: bytes) -> None:
         try:
@@ -339,18 +364,42 @@ class KernelProcess:
 
 def start(agent: Agent, owner: Owner, how: KernelStart, order: KernelOptions) -> KernelProcess:
     """Start a kernel: a fork of the warm Python (`{"fork": "python"}`), or a program (`{"argv": […]}`)."""
-    if "fork" in how:
-        spare = take_spare(agent)
-        spare.send({"kernel": how["fork"], **order})
-        os.close(spare.stdin)
-        return KernelProcess(agent, owner, spare.pid, spare.order, spare.stdout, spare.stderr)
+    if "fork" not in how:
+        return _spawned(
+            agent, owner, how["argv"], order["cwd"], {**order["env"], "CLOCHE_TOOLS": dumps(order["tools"])}
+        )
+    if how["fork"] == "python" and fresh_kernels.are_possible() and own_packages.want_a_fresh_kernel():
+        environment = fresh_kernels.environment(agent.environment)
+        kernel = _spawned(agent, owner, fresh_kernels.command(), "/", environment, fresh_kernels.BLOCKED)
+        kernel.is_fresh = True
+        kernel.send_before_frames(fresh_kernels.messages(order))
+        return kernel
+    spare = take_spare(agent)
+    spare.send({"kernel": how["fork"], **order})
+    os.close(spare.stdin)
+    return KernelProcess(agent, owner, spare.pid, spare.order, spare.stdout, spare.stderr)
+
+
+def _spawned(
+    agent: Agent,
+    owner: Owner,
+    argv: list[str],
+    cwd: str,
+    environment: dict[str, str],
+    blocked_signals: tuple[int, ...] = (),
+) -> KernelProcess:
     control, child_end = socketpair(AF_UNIX, SOCK_STREAM)
     stdout, out = pipe()
     stderr, err = pipe()
     null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        environment = {**order["env"], "CLOCHE_TOOLS": dumps(order["tools"])}
-        pid = spawn(how["argv"], order["cwd"], environment, (null, out, err, child_end.fileno()))
+        ends = (null, out, err, child_end.fileno())
+        try:
+            pid = spawn(argv, cwd, environment, ends, blocked_signals)
+        except BlockingIOError:  # the process limit is reached
+            if not gave_way(agent):
+                raise
+            pid = spawn(argv, cwd, environment, ends, blocked_signals)
     except BaseException:
         for fd in (control.detach(), stdout, stderr):
             os.close(fd)

@@ -11,7 +11,7 @@ import select
 from _collections import deque  # type: ignore[import-not-found]  # `collections` takes two milliseconds to import
 from time import monotonic
 
-from cloche.agent import ports, signals, variables
+from cloche.agent import package_links, ports, signals, variables
 from cloche.wire import frames
 
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from cloche.agent.messages import CellRequest
+    from cloche.agent.package_requests import PackageRequests
     from cloche.agent.prestarted import PrestartedCommand
 
     class OpenOperation(Protocol):
@@ -48,6 +49,10 @@ def _no_cells(_agent: Agent, _operation: int, _request: CellRequest) -> None:
     raise OSError(38, "this sandbox was started for a single program and cannot run sessions")
 
 
+_STARTERS: dict[object, Callable[[Agent, int, Any], None]] = {
+    **dict.fromkeys(ports.METHODS, ports.start),
+    **dict.fromkeys(package_links.METHODS, package_links.start),
+}
 _DELAY_S = 0.001
 # Bytes per read; the larger buffer is expensive to allocate, so it is used only when needed.
 _SMALL_READ, _LARGE_READ = 32 << 10, 256 << 10
@@ -66,6 +71,7 @@ class Agent:
         # System calls that the wall refused, with the time of the last one; filled by the wall.
         self.refused: dict[str, float] = {}
         self.spare: Any = None  # a forked Python that waits for its program (agent.spare_python.Spare)
+        self.package_requests: PackageRequests | None = None
         self.prestarted: PrestartedCommand | None = None  # a command that is stopped until it is requested
         # Sets up `contexts` … `start_cell` when they are first needed.
         self.enable_sessions: Callable[[], None] | None = None
@@ -245,9 +251,11 @@ class Agent:
         elif kind == frames.CALL:
             request = frames.decode_json(payload)
             method = request.get("method")
-            starter = (
-                files.start if method in files.METHODS else ports.start if method in ports.METHODS else _start_call
-            )
+            starter = _STARTERS.get(method) or (files.start if method in files.METHODS else _start_call)
+        elif operation == frames.REQUESTS:
+            if self.package_requests is not None:
+                self.package_requests.receive(payload)
+            return
         elif kind == frames.CELL:
             starter, request = _start_cell, frames.decode_json(payload)
         else:

@@ -337,10 +337,8 @@ def _start_with_pipes(
         try:
             pid = spawn(argv, cwd, environment, child_ends)
         except BlockingIOError:  # the process limit is reached
-            spare, agent.spare = agent.spare, None
-            if spare is None or not spare.alive:
+            if not spare_python.gave_way(agent):
                 raise
-            spare.kill(agent)
             pid = spawn(argv, cwd, environment, child_ends)
     except BaseException:
         for fd in own_ends:

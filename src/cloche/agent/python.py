@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from cloche.agent.messages import KernelOrder, ProgramOrder
+    from cloche.agent.messages import KernelOptions, KernelOrder, ProgramOrder
 
 _prctl = libc.function("prctl", "lllll")
 
@@ -68,6 +68,20 @@ class BecomeProgram(BaseException):
         except BaseException:
             os._exit(125)
         python_script.run(program)
+
+
+def import_ahead(names: list[str]) -> None:
+    """Name the modules of an environment that a waiting Python imports while there is time."""
+    own_packages.imports_ahead[:] = names
+
+
+def enter_fresh(order: KernelOptions) -> None:
+    """Do in an interpreter that has just started what a fork does before it becomes a kernel: hide our modules, and
+    take over the environment.
+    """
+    variables.note()
+    python_script.hide_modules([name for name in sys.modules if name == "cloche" or name.startswith("cloche.")])
+    _enter(order)
 
 
 def offer_kernels(entry_points: dict[str, Callable[[int, dict[str, Any]], NoReturn]]) -> None:
@@ -180,10 +194,14 @@ def _become_kernel(control: int, order: KernelOrder) -> NoReturn:
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
+    _enter(order)
+    _kernels[order["kernel"]](control, {**order})
+
+
+def _enter(order: KernelOptions) -> None:
     os.chdir(order["cwd"])
     python_script.set_environment(order["env"])
     own_packages.put_back()
-    _kernels[order["kernel"]](control, {**order})
 
 
 def _warm_up(expected: dict[str, str]) -> None:
@@ -191,6 +209,7 @@ def _warm_up(expected: dict[str, str]) -> None:
     variables.put(expected)
     own_packages.put_back()
     own_packages.want_a_fresh_python()
+    own_packages.import_ahead()
     variables.changed(loads(dumps({"env": variables.difference(expected)}))["env"])
     exec(compile("import sys\nx = [str(i) for i in range(3)]\ndef f(): pass\nf()", "", "exec"), {"__name__": ""})
     gc.collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _socket import AF_UNIX, SOCK_STREAM, socketpair
 
-from cloche.agent import oom_score, python, signals
+from cloche.agent import oom_score, own_packages, python, signals
 from cloche.agent.spawning import pipes
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ class Spare:
         if program is None:
             # A socket, not a pipe: for a kernel, it becomes the control.
             self.order, order = (end.detach() for end in socketpair(AF_UNIX, SOCK_STREAM))
+        self.own_entries = own_packages.entries() if early else {}
         self.pid = oom_score.expendable(os.fork)
         if self.pid == 0:
             raise python.BecomeProgram(*child_ends, order, agent.environment if early else None, program)
@@ -66,7 +67,23 @@ def start_program(agent: Agent, program: ProgramOrder) -> Spare:
     return spare
 
 
+def gave_way(agent: Agent) -> bool:
+    """End the waiting spare, to make room for another process; return whether there was one."""
+    spare: Spare | None = agent.spare
+    agent.spare = None
+    if spare is None or not spare.alive:
+        return False
+    spare.kill(agent)
+    return True
+
+
 def take_spare(agent: Agent) -> Spare:
     """Return the waiting spare, or fork one."""
-    spare, agent.spare = agent.spare, None
-    return spare if spare is not None and spare.alive else Spare(agent)
+    spare: Spare | None = agent.spare
+    agent.spare = None
+    if spare is None or not spare.alive:
+        return Spare(agent)
+    if own_packages.have_changed(spare.own_entries):  # it has imported the modules of an environment
+        spare.kill(agent)
+        return Spare(agent)
+    return spare

@@ -11,7 +11,13 @@ from cloche.agent.paths import open_regular
 _PIPE_SIZE = 256 << 10
 
 
-def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: tuple[int, ...]) -> int:
+def spawn(
+    argv: list[str],
+    cwd: str,
+    environment: dict[str, str],
+    descriptors: tuple[int, ...],
+    blocked_signals: tuple[int, ...] = (),
+) -> int:
     """Start a program in a session of its own, with these as its descriptors 0, 1, 2 …; returns its pid."""
     executable = find_program(argv[0], cwd, environment)
     try:
@@ -24,7 +30,7 @@ def spawn(argv: list[str], cwd: str, environment: dict[str, str], descriptors: t
                 environment,
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(descriptors)],
                 setsid=True,
-                setsigmask=(),
+                setsigmask=blocked_signals,
                 # Python ignores these signals, but programs expect the default.
                 setsigdef=(signals.SIGPIPE, signals.SIGXFSZ),
             )

@@ -33,6 +33,10 @@ The agent also reads everything that any process writes to descriptors 1 and 2, 
 keep output and displays in order, a kernel either writes its output to the control, or waits for SYNC before it writes
 to a descriptor after it has sent frames.
 
+A Python kernel that starts in a fresh interpreter reads its own code and its order from the control, before the first
+frame (cloche.agent.fresh_kernels).  STARTED and EXIT of a Python kernel name in "imported" the installed modules that
+it has imported since, so that the agent knows who has to restart when another version of a package is installed.
+
 FORK (Python only) makes a copy of the kernel, which sends STARTED on a control of its own.  A checkpoint is a copy that
 waits (`frozen`), restoring forks that copy again, and a branch is a copy that goes on.
 

@@ -9,12 +9,13 @@ import os
 import sys
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
-from cloche.agent import compute_threads, signals
+from cloche.agent import compute_threads, own_packages, signals
 from cloche.agent.sealing import sealed
 from cloche.kernels import (
     cell_loop,
     class_sources,
     forking,
+    imported_modules,
     installed_packages,
     ipython_shell,
     kept_tables,
@@ -54,6 +55,21 @@ def prepare() -> None:
     warm_up.warm_up(_prepared[0])
 
 
+def build_shell() -> None:
+    """Build the shell if there is none: with the sandbox's own packages, or without them if they prevent it."""
+    if _prepared:
+        return
+    before = set(sys.modules)
+    try:
+        _prepared[:] = [ipython_shell.build()]
+    except Exception:  # somebody has installed an IPython, or a package that it uses, which does not fit
+        for name in sys.modules.keys() - before:
+            del sys.modules[name]
+        own_packages.leave_out()
+        _prepared[:] = [ipython_shell.build()]
+        own_packages.put_back()
+
+
 def main(control: int, order: dict[str, Any]) -> NoReturn:
     """Serve as the kernel until the agent is gone."""
     kernel = PythonKernel(Channel(control), order)
@@ -68,8 +84,10 @@ class PythonKernel:
     def __init__(self, channel: Channel, order: dict[str, Any]) -> None:
         self._channel = channel
         signals.signal(signals.SIGINT, signals.SIG_IGN)
-        if not _prepared:
-            _prepared[:] = [ipython_shell.build()]
+        self._imported = imported_modules.ImportedModules(
+            all_are_new=bool(order.get("fresh") or own_packages.imports_ahead)
+        )
+        build_shell()
         self._shell = _prepared[0]
         self._outputs = output_streams.install(channel)
         stdin.install()
@@ -85,7 +103,8 @@ class PythonKernel:
         self._result: Any = None
         self._changed: dict[str, tuple[str, str | None]] = {}
         os.register_at_fork(before=output_streams.flush, after_in_child=self._leave_channel)
-        channel.send_json(frames.STARTED, {"pid": os.getpid(), "lost": {}}, 0)
+        started = {"pid": os.getpid(), "lost": {}, "imported": self._imported.take()}
+        channel.send_json(frames.STARTED, started, 0)
 
     def next_cell(self) -> dict[str, Any] | None:
         """Wait for the next request; returns a cell, and answers any other request itself."""
@@ -162,6 +181,7 @@ class PythonKernel:
                 "count": self._count,
                 "cpu": round(_cpu_time() - self._cpu_before, 6),
                 "peak": getrusage(RUSAGE_SELF).ru_maxrss * 1024,
+                "imported": self._imported.take(),
             },
         )
 
